@@ -73,6 +73,7 @@ class RequestContext(context.RequestContext):
     :ivar credential_id: the application credential with which the token was made, None: another way. It stays in the
         process in which the request came in
     :ivar token_id: audit id of the user's token, which is no secret; None: not known.
+    :ivar token_claims: nova.identity.tokens.Claims of a token of the embedded identity service.
         It stays in the process, too
     :ivar image_grant: what the task that is being done may do with images, see nova.image.grants; it does not travel
     :ivar sender_host: name of the compute host whose message this is of, None: a service of the control plane
@@ -84,15 +85,27 @@ class RequestContext(context.RequestContext):
     observer: Any = None
     credential_id: str | None = None
     token_id: str | None = None
+    token_claims: Any = None
     image_grant: str | None = None
     sender_host: str | None = None
     sender_version: int | None = None
     signed_by: str | None = None
 
     def __init__(self, *, remote_address: str | None = None, service_roles: list[str] | None = None,
-                 token_expires_at: datetime.datetime | None = None, **kwargs: Any) -> None:
-        super().__init__(service_roles=service_roles or [], **kwargs)
+                 token_expires_at: datetime.datetime | None = None, overwrite: bool = True, **kwargs: Any) -> None:
+        self._is_stored = overwrite
+        super().__init__(service_roles=service_roles or [], overwrite=overwrite, **kwargs)
+        self._is_stored = True
         self.remote_address, self.token_expires_at = remote_address, token_expires_at
+
+    def update_store(self) -> None:
+        """Let log lines of this thread carry this request id.
+
+        A context that is made for a message, with ``overwrite=False``, does not do it, also where the thread has none:
+        all later lines of the thread would carry the id of the first task.
+        """
+        if self._is_stored:
+            super().update_store()
 
     def to_dict(self) -> dict[str, str | None]:
         values = super().to_dict()
@@ -153,6 +166,13 @@ def of_host(sent: RequestContext, project_id: str | None, user_id: str | None) -
                           auth_token=sent.auth_token)
     made.sender_host, made.signed_by = sent.sender_host, sent.signed_by
     return made
+
+
+def caller_is(user_id: str | None, project_id: str | None) -> None:
+    """Name the caller of the request that this thread serves, as soon as it is proven who that is."""
+    current = context.get_current()
+    if current is not None:
+        current.user_id, current.project_id = user_id, project_id
 
 
 def on_behalf_of(row: Mapping[str, Any]) -> RequestContext:

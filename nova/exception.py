@@ -117,6 +117,10 @@ class Conflict(NovaException):
     template = 'The request conflicts with the present state of the resource.'
 
 
+class DisksLost(Conflict):
+    template = 'Server %(instance_id)s cannot be started after the restore: %(reason)s'
+
+
 class Gone(NovaException):
     code = 410
     template = 'The resource is no longer there.'
@@ -504,6 +508,13 @@ class InstanceChanged(Conflict):
     template = 'Instance %(instance_id)s changed while the request was being served.'
 
 
+class ServerRowIsOld(InstanceChanged):
+    """The database knows less of a server than its host: it was restored from a backup."""
+
+    template = ('The host does nothing to server %(instance_id)s, because the database is older than its guest: '
+                '%(reason)s. `nova-manage state differences` lists and settles such differences.')
+
+
 class NotOnHost(InstanceChanged):
     """A compute host works on a server that is not, or no longer, its own. For the host that has lost it, its task is
     overtaken.
@@ -566,6 +577,12 @@ class HostHasServers(Conflict):
     """A host with servers would change its availability zone."""
 
     template = 'Host %(host)s has servers: it cannot be moved to another availability zone.'
+
+
+class ServiceRunning(Conflict):
+    """A service that may run is not removed: it would report again."""
+
+    template = 'Cannot delete service %(binary)s of host %(host)s: %(reason)s, and repeat the request.'
 
 
 class ServiceExists(Conflict):
@@ -666,6 +683,17 @@ class VirtError(NovaException):
     """The hypervisor refused or failed an operation."""
 
     template = 'The hypervisor could not %(operation)s: %(reason)s'
+
+
+class NotFenced(NovaException):
+    """A former host of a server may still write to its disks or volumes, so the server is not started elsewhere.
+
+    ``details`` names each of them with the reason, for administrators.
+    """
+
+    code = 409
+    template = ('Not evacuated: the former host may still write to %(part)s%(more)s: %(reason)s. Switch that host off, '
+                'then evacuate with accepted_risk two-writers.')
 
 
 class MigrationAborted(NovaException):

@@ -2,27 +2,29 @@
 from __future__ import annotations
 
 import logging
+import operator
 import threading
 import time
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 from oslo_config.cfg import ConfigOpts
 from oslo_policy import policy as oslo_policy
 
 from nova import exception
 from nova import policies
+from nova.context import RequestContext
 from nova.policies import explain
 from nova.policies import files
 from nova.policies import former
 from nova.runtime.hooks import oslo_policy as policy_hooks
 
-if TYPE_CHECKING:
-    from nova.context import RequestContext
-
 LOG = logging.getLogger(__name__)
 
 REMEMBERED_S = 10         # how long a changed policy file may stay unnoticed by earlier callers
 MAX_REMEMBERED = 20000    # answers
+# All that rules may compare with, of a caller, except for the two lists of roles.
+_CALLER = operator.attrgetter('is_admin', *sorted(
+    {*RequestContext(overwrite=False).to_policy_values()} - {'roles', 'service_roles'}))
 
 policy_hooks.load_checks_on_use()
 
@@ -70,9 +72,7 @@ class Policy:
 
         :param target: {'project_id', 'user_id'} of the resource (what rules compare with); may be empty
         """
-        key = (rule, context.project_id, context.user_id, tuple(context.roles), context.is_admin,
-               context.system_scope, context.domain_id, context.project_domain_id, context.user_domain_id,
-               tuple(context.service_roles), *target.items())
+        key = (rule, _CALLER(context), tuple(context.roles), tuple(context.service_roles), *target.items())
         if time.monotonic() > self._forget_at or len(self._answers) > MAX_REMEMBERED:
             self.forget()
         found = self._answers.get(key)

@@ -3,15 +3,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 import contextlib
+import dataclasses
 import datetime
 import hashlib
 import re
 from threading import Event
 import time
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
+Record = TypeVar('Record')
 EC2_RESERVATION = 'ec2:reservation'              # item of a server's metadata, see ec2_reservation
 _RESERVATION = re.compile('(r-[0-9a-f]{17})/([0-9]{1,9})')
 
@@ -90,6 +92,15 @@ def dump_json(value: dict[str, Any] | list[Any]) -> str:
 
 def load_json(text: str) -> Any:
     return orjson.loads(text)
+
+
+def from_known(kind: type[Record], values: Mapping[str, Any]) -> Record:
+    """A dataclass from a stored record. Fields that this release does not have are ignored.
+
+    :raises TypeError: a field without a default is missing
+    """
+    known = {field.name for field in dataclasses.fields(kind)}       # type: ignore[arg-type]
+    return kind(**{name: value for name, value in values.items() if name in known})
 
 
 def some(names: Iterable[str], most: int = 10) -> str:

@@ -64,6 +64,8 @@ host = {host}
 my_ip = {address}
 report_interval = 1
 service_down_time = 6
+[messages]
+signatures = accept
 [network]
 bridge = {bridge}
 [monitoring]

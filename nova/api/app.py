@@ -31,6 +31,7 @@ from nova.db.audit import log
 from nova.db.cells import cells as db_cells
 from nova.hardware import pci_spec
 from nova.identity import known_projects
+from nova.runtime import sealed_passwords
 from nova.share import api as share_api
 from nova.web import application
 from nova.web import bodies
@@ -75,6 +76,7 @@ class Services:
     application   the Application itself, for operations that ask for others
     streams    request.Streams: the event streams that are open
     waits      waits.Waits; the Application sets it
+    passwords  sealed_passwords.Passwords; the Application sets it
     builds     admission.Builds; the Application sets it
     auditor    nova.db.audit.log.Auditor; the Application sets it
     notifier   nova.notify: where notifications of the API go
@@ -99,6 +101,7 @@ class Services:
     application: typing.Any = None
     streams: typing.Any = None
     waits: typing.Any = None
+    passwords: typing.Any = None
     builds: typing.Any = None
     auditor: typing.Any = None
     notifier: typing.Any = notify.OFF
@@ -316,6 +319,7 @@ class Application(application.Application):
         if extensions.load().rules:
             services.policy.add(extensions.load().rules)
         services.application = self
+        services.passwords = sealed_passwords.Passwords(services.conf)
         services.streams = Streams(services.conf.api.event_streams)
         services.waits = waits.Waits(services.cells, max(2, services.conf.http.threads // WAITING_SHARE))
         services.builds = admission.Builds(services.conf.api.max_waiting_builds)

@@ -30,7 +30,7 @@ TROUBLE_S = 2                        # and after one that failed
 _WAIT = preferences.preference('wait', r'(\d{1,9})')
 # (method, path of the row, code of the answer) of what goes on after its answer
 _GOES_ON = {('POST', '/servers', 202), ('POST', '/servers/{id}/action', 202), ('DELETE', '/servers/{id}', 204)}
-_SERVER_ID = re.compile(r'/servers/([0-9a-f-]{36})$')
+_SERVER_ID = re.compile(r'/servers/([0-9a-f-]{36})\Z')
 
 
 def applies(method: str, path: str) -> bool:

@@ -7,17 +7,15 @@
 State is kept below one directory: databases, images, guests, token keys, clouds.yaml. Several clouds run in one
 process when their directories (and, with real networks, their bridges) differ.
 """
-import fcntl
-import io
 import logging
 import os
 import pathlib
 from collections.abc import Callable, Iterable
 from typing import Any
+from typing import TextIO
 
 from oslo_config import cfg
 
-from nova import exception
 from nova import notify
 from nova import policy
 from nova.api import proxy_headers
@@ -28,6 +26,7 @@ from nova.cloud import consoles
 from nova.cloud import drivers
 from nova.cloud import first_start
 from nova.cloud import http_server
+from nova.cloud import nightly_backup
 from nova.db import engine
 from nova.db import schema as migration
 from nova.db.audit import log
@@ -43,6 +42,7 @@ from nova.rpc import bus as rpc_bus
 from nova.rpc import inprocess
 from nova.runtime import host_identity
 from nova.runtime import privileges
+from nova.runtime import state_directory
 from nova.runtime import tls
 from nova.runtime import wsgi
 from nova.runtime.http import server
@@ -50,9 +50,6 @@ from nova.volume.face import app as volume_app
 from nova.web import pipeline
 
 LOG = logging.getLogger(__name__)
-
-# QEMU runs as a user of its own and must pass through to a guest's disks; what stands here is private file by file.
-STATE_MODE = 0o711
 
 # The order in which services stop, behind the listeners: computes call the conductor, which calls the others.
 STOPS = ('', 'nova-compute', 'nova-conductor', 'nova-network', 'nova-scheduler')
@@ -83,7 +80,8 @@ class Cloud:
         self.hosts = list(hosts or [conf.host])
         self._network_helper, self._guest_helper = network_helper, guest_helper
         self._started: list[Any] = []
-        self._lock: io.TextIOWrapper | None = None
+        self._lock: TextIO | None = None
+        self._late = _Late()
         self.url = ''                    # before it has begun to listen
 
     # ---- lifecycle
@@ -105,11 +103,13 @@ class Cloud:
                 self._started.append(part)
                 part.start()
             self._take_over()
-            http.application.set(self._application())
+            self._late.set(self._application())
             http.start()
             self._started.remove(http)
             self._started.append(http)       # stops before the services behind it
-            for part in [*assembly.metadata(self.conf, self.api_db, self.cells), *self._store_port()]:
+            last: list[Any] = [*assembly.metadata(self.conf, self.api_db, self.cells), *self._store_port(),
+                               nightly_backup.nightly(self.conf, self.api_db, self.cells)]
+            for part in last:
                 self._started.append(part)
                 part.start()
         except BaseException:
@@ -151,24 +151,8 @@ class Cloud:
     # ---- steps
 
     def _take_directory(self) -> None:
-        try:
-            self.state_path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.state_path.chmod(STATE_MODE)
-            lock = open(self.state_path / 'lock', 'a+')
-        except OSError as error:
-            raise exception.InvalidInput(f'{self.state_path} cannot hold the state: {error.strerror}.') from None
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.seek(0)
-            owner = lock.read().strip() or 'another one'
-            lock.close()
-            raise exception.InvalidInput(
-                f'{self.state_path} is in use by process {owner}: stop it, or choose another --state-path.') from None
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-        self._lock = lock
+        self._lock = state_directory.take(self.state_path)
+        state_directory.check_complete(self.state_path)
         drivers.record(self.conf)
 
     def _listen(self) -> server.Server:
@@ -177,7 +161,7 @@ class Cloud:
         if self.tls is not None:
             self._started.append(self.tls)
             self.tls.start()
-        http = http_server.server(self.conf, _Late(), tls=self.tls.context if self.tls is not None else None)
+        http = http_server.server(self.conf, self._late, tls=self.tls.context if self.tls is not None else None)
         http.listen()
         host = {'0.0.0.0': self.conf.my_ip, '::': self.conf.my_ip}.get(options.listen, options.listen)
         host = f'[{host}]' if ':' in host else host
@@ -233,6 +217,7 @@ class Cloud:
             self._started.append(self.volumes)
         if not rpc_bus.configured(self.conf):        # behind a broker others may be at work
             self.services[0].manager.take_over()
+        (self.state_path / state_directory.RESTORED).unlink(missing_ok=True)         # computes have looked
 
     def _application(self) -> auth.App:
         rules = policy.Policy(self.conf)

@@ -337,7 +337,7 @@ def image_store(conf: cfg.ConfigOpts, api_db: Database) -> Store:
                           max_size=options.max_size * embedded.GIB,
                           max_virtual_size=options.max_virtual_size * embedded.GIB,
                           limits=functools.partial(storage_quotas.of_images, conf),
-                          reserve=disk_space.Reserve(options.free_disk_reserve * disk_space.MIB))
+                          reserve=disk_space.reserve_of(conf))
 
 
 def volumes(conf: cfg.ConfigOpts, api_db: Database, images: Images, cells: Cells | None = None) -> BlockStorage:

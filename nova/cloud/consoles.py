@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 import os
 import pathlib
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 from oslo_config import cfg
 
@@ -12,10 +12,17 @@ from nova.console import app
 from nova.console import relay
 from nova.console import sessions
 from nova.console import xvp
+from nova import exception
+from nova.db import engine
 from nova.db.cells import cells as db_cells
 from nova.db.identity import directory
+from nova.identity import tokens
+from nova.identity.embedded import token_service
 from nova.runtime import host_identity
 from nova.runtime import wsgi
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import ConsoleAuthTokensRow
 
 INSTANCES = 'instances'                 # of nova.virt.libvirt.storage
 # Below /console of the all-in-one: kind of proxy, and what its URL ends with.
@@ -34,13 +41,28 @@ def held(conf: cfg.ConfigOpts, api_db: Any, cells: db_cells.Cells, local: Iterab
         with api_db.reader() as conn:
             return projects - directory.enabled_projects(conn, projects)
 
-    def void(used: sessions.UserTokens) -> set[str]:
-        if not used or conf.identity.backend != 'embedded':
+    def void(rows: list[ConsoleAuthTokensRow]) -> set[str]:
+        if conf.identity.backend != 'embedded' or not any(row['user_token_id'] for row in rows):
             return set()
         with api_db.reader() as conn:
-            return directory.ended_tokens(conn, used)
+            return _void(conn, rows)
     directory_of_guests = pathlib.Path(os.path.realpath(host_identity.state_path(conf))) / INSTANCES
     return sessions.Sessions(conf, relay.Relay(), cells, gone, void, local, directory_of_guests)
+
+
+def _void(conn: engine.Connection, rows: list[ConsoleAuthTokensRow]) -> set[str]:
+    """Return token_hash of the rows whose user's token is void, or no longer stands for the roles that it had."""
+    good: dict[str, bool] = {}
+    for text in {row['user_claims'] for row in rows if row['user_claims']}:
+        claims, roles = tokens.of_text(text)
+        try:
+            good[text] = roles <= set(token_service.load(conn, claims).roles)
+        except exception.Unauthorized:
+            good[text] = False
+    ended = directory.ended_tokens(conn, {row['user_token_id']: (row['user_id'] or '', row['created_at'])
+                                          for row in rows if row['user_token_id'] and not row['user_claims']})
+    return {row['token_hash'] for row in rows
+            if not good.get(row['user_claims'] or '', True) or row['user_token_id'] in ended}
 
 
 def announce(conf: cfg.ConfigOpts, url: str) -> None:

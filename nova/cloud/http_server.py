@@ -38,9 +38,12 @@ def server(conf: cfg.ConfigOpts, application: Application, drain: float = 0,
     :param tls: ssl.SSLContext of its connections; None: plain HTTP
     :param listener: the socket of a worker; None: one is made as [http] says
     """
+    from nova.runtime import access_log
     from nova.runtime import wsgi
 
     options = conf.http
+    if options.access_log:
+        application = access_log.AccessLog(application)
     return wsgi.Server(application, options.listen, options.port, plan=plan(conf), drain=drain,
                        trusted=options.trusted_proxies, body=conf.api.max_request_body_size, tls=tls,
                        listener=listener)

@@ -134,7 +134,7 @@ def application(conf: ConfigOpts, rules: policy.Policy, callers: app.Callers, fi
     options = conf.objectstore
     path = pathlib.Path(options.path or os.path.join(host_identity.state_path(conf), 'objects'))
     limits = store.Limits(options.gigabytes << 30, options.objects, options.buckets)
-    reserve = disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB)
+    reserve = disk_space.reserve_of(conf)
 
     def allows(user: app.User, rule: str) -> bool:
         caller = context.RequestContext(user_id=user.user_id, project_id=user.project_id, roles=list(user.roles),

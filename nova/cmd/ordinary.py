@@ -24,9 +24,10 @@ if typing.TYPE_CHECKING:
 
 # What each daemon keeps below the state path; it belongs to the user, also where an earlier release made it as root.
 KEPT = {
-    'nova-all': ('services', 'driver', 'lock', 'clouds.yaml', 'keys', 'tls', 'CA', 'objects', 'images', 'fake',
-                 '*.sqlite', '*.sqlite-wal', '*.sqlite-shm', '*.sqlite-journal'),
-    'nova-compute': ('services',),
+    'nova-all': ('services', 'driver', 'lock', 'clouds.yaml', 'keys', 'tls', 'CA', 'disk-keys', 'password-keys',
+                 'objects', 'images', 'fake', 'backups', 'restored', 'disk-space', 'guest-records', '*.sqlite',
+                 '*.sqlite-wal', '*.sqlite-shm', '*.sqlite-journal', '*.sqlite.spare'),
+    'nova-compute': ('services', 'disk-space', 'guest-records'),
     'nova-network': ('services',),
 }
 # Marks a directory of root as the daemon's, which may change its owner.

@@ -13,6 +13,7 @@ from typing import Any, TYPE_CHECKING
 
 from nova.cmd import command_line
 from nova.cmd import common
+from nova.cmd import tables
 from nova.runtime import concurrency
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ MAY, MAY_NOT = 0, 1
 OPEN = ('/flavors', '/images')
 
 
+@tables.escaping()
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command; returns 0 when the caller may, 1 when not (or with a sentence on stderr), 2 for a wrong
     command line.

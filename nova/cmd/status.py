@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from nova import utils
 from nova.cmd import command_line
 from nova.cmd import common
+from nova.cmd import tables
 from nova.runtime import concurrency
 
 if TYPE_CHECKING:
@@ -179,8 +180,50 @@ def _levels(given: Deployment) -> Result:
     return Code.SUCCESS, None
 
 
+def _signatures(given: Deployment) -> Result:
+    """Message Signatures"""
+    from nova.db.services import message_keys
+    from nova.rpc import bus as rpc_bus
+    from nova.rpc import inprocess
+
+    if not rpc_bus.configured(given.conf) or given.conf.transport_url.startswith(inprocess.SCHEME + ':'):
+        return Code.SUCCESS, None            # one process: its senders are known
+    with given.api_db.reader() as conn:
+        required, rows = message_keys.requires_signatures(conn), message_keys.of_hosts(conn)
+    good = {row['host'] for row in rows if message_keys.is_good(row)}
+    waiting = sorted({row['host'] for row in rows if row['state'] == message_keys.PENDING} - good)
+    approve = (f'Compare and approve the keys of {utils.some(waiting)} (nova-manage host keys, nova-manage host '
+               'approve HOST --fingerprint FINGERPRINT). ' if waiting else '')
+    mode = given.conf.messages.signatures
+    if mode == 'require' or mode is None and required:
+        return (Code.WARNING, f'Messages of hosts without an approved key are refused. {approve}'.strip()) if waiting \
+            else (Code.SUCCESS, None)
+    reason = f'[messages] signatures is {mode}' if mode else (
+        '[messages] signatures is not set, and an older release has made this deployment')
+    return Code.WARNING, (f'Messages without a signature are taken: {reason}. {approve}Set signatures = require on '
+                          'computes, network services, APIs and schedulers, restart them, then on conductors.')
+
+
+def _fence(given: Deployment) -> Result:
+    """Ceph Fencing"""
+    from nova.db.servers import block_devices
+    from nova.virt.libvirt.local_disks import ceph_rights
+    from nova.virt.libvirt.local_disks import pool
+
+    options = given.conf.libvirt
+    if options.images_type != 'rbd' and not options.rbd_user:
+        return Code.SUCCESS, None            # this configuration is not that of a host with Ceph
+    found, _down = given.cells.read(block_devices.some_ceph_images)
+    ceph = pool.Pool(options.images_rbd_pool, options.images_rbd_ceph_conf, options.rbd_user, options.qemu_img_timeout)
+    missing = ceph_rights.missing(ceph, {image for _cell, images in found for image in images})
+    if missing:
+        return Code.WARNING, ' '.join(missing) + ' Evacuations to this host stop until it can.'
+    return Code.SUCCESS, None
+
+
 # A check is function(Deployment) -> (Code, details or None); its docstring is its name.
-CHECKS = (_schema, _cells, _hosts, _older, _too_old, _networks, _data, _contraction, _policy, _levels)
+CHECKS = (_schema, _cells, _hosts, _older, _too_old, _networks, _data, _contraction, _policy, _levels,
+          _signatures, _fence)
 
 
 def check(conf: cfg.ConfigOpts) -> Code:
@@ -207,11 +250,12 @@ def table(results: list[tuple[str, Code, str | None]]) -> str:
     lines = [line, f'| {"Upgrade Check Results":{WIDTH}} |', line]
     for name, code, details in results:
         text = [f'Check: {name}', f'Result: {LABELS[code]}',
-                *textwrap.wrap(f'Details: {details}', WIDTH, subsequent_indent='  ')]
+                *textwrap.wrap(tables.escaped(f'Details: {details}', '\n\t'), WIDTH, subsequent_indent='  ')]
         lines += [*(f'| {part:{WIDTH}} |' for part in text), line]
     return '\n'.join(lines)
 
 
+@tables.escaping()
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
     warnings.filterwarnings('ignore', message=r'\s*Eventlet is deprecated')

@@ -61,6 +61,7 @@ def action(host: Host, ctx: context.RequestContext, instance: objects.Instance, 
     server = host.conductor.begin_beside(
         ctx, instance_uuid=instance.uuid, host=host.name, owner=f'compute:{host.name}',
         deadline_s=host.conf.conductor.task_deadline)
+    host.forget_fence(ctx, server)
     current = BackgroundAction(event, server)
     with metrics.Run(event, 'error') as run:
         try:

@@ -28,6 +28,7 @@ class Deletion:
         with tasks.task(host, ctx, instance, actions.ACTIONS['delete']) as task:
             host.driver.destroy(ctx, task.instance, task.instance.network_info)
             host.network.deallocate_for_instance(ctx, instance_uuid=instance.uuid, host=None)
+            task.leaves = True
             task.ends_with(lambda: host.conductor.instance_destroyed(
                 ctx, instance_uuid=instance.uuid, host=host.name))
 

@@ -32,13 +32,16 @@ class GuestOperations:
         self._screens = threading.BoundedSemaphore(screenshots.AT_ONCE)
 
     def set_admin_password(self, ctx: context.RequestContext, instance: objects.Instance,
-                           admin_password: str) -> None:
+                           admin_password: str | None) -> None:
         self._host.submit(instance, self._set_admin_password, ctx, instance, admin_password)
 
     def _set_admin_password(self, ctx: context.RequestContext, instance: objects.Instance,
-                            admin_password: str) -> None:
+                            admin_password: str | None) -> None:
         host = self._host
         with tasks.task(host, ctx, instance, actions.ACTIONS['changePassword']) as task:
+            if admin_password is None:
+                raise exception.VirtError(operation='set the password', reason='the service was restarted before it '
+                                          'was set, and it could not be kept. Set it again')
             host.driver_with(virt.Password).set_admin_password(task.instance, admin_password)
 
     def trigger_crash_dump(self, ctx: context.RequestContext, instance: objects.Instance) -> None:

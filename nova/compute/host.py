@@ -11,6 +11,8 @@ from nova import objects
 from nova.compute import clients
 from nova.compute.ports.plugging import Plugging
 from nova.compute.queue import TaskQueue
+from nova.compute.records import Records
+from nova.objects import disk_clients
 from nova.virt import driver as virt
 
 
@@ -33,6 +35,7 @@ class Host:
     images        images, as far as the grant of a task goes
     queue         one task at a time for each server
     power_states  {server uuid: power state} as the conductor has it
+    records       what this host itself knows of its guests
     plugging      waits for ports that the Networking service plugs
     stopping      is set when the service stops
     """
@@ -46,6 +49,7 @@ class Host:
     network: clients.Network
     images: clients.Images
     queue: TaskQueue
+    records: Records
     power_states: dict[str, int] = dataclasses.field(default_factory=dict)
     plugging: Plugging = dataclasses.field(default_factory=Plugging)
     stopping: threading.Event = dataclasses.field(default_factory=threading.Event)
@@ -67,6 +71,16 @@ class Host:
             raise exception.Unsupported(f'The driver of host {self.name} does not have the feature '
                                         f'{getattr(feature, "feature", feature.__name__)}.')
         return self.driver
+
+    def forget_fence(self, ctx: context.RequestContext, server: objects.Instance) -> None:
+        """Forget that an evacuation, which has failed, had shut this host out of a server: it may open disks again.
+
+        :raises InstanceChanged, InstanceNotFound: the server is not this host's any more
+        """
+        record = disk_clients.read(server.system_metadata) if server.obj_attr_is_set('system_metadata') else None
+        if record is not None and record.fenced == self.name:
+            self.conductor.update_instance(ctx, instance_uuid=server.uuid, expect={'host': [self.name]},
+                                           values={'system_metadata': {disk_clients.KEY: None}})
 
     def set_up_networks(self, ctx: context.RequestContext, server: objects.Instance) -> list[dict[str, typing.Any]]:
         """The server's VIFs, with this host's plumbing in place."""

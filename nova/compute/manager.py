@@ -1,5 +1,6 @@
 """The compute service: which kind of work serves which RPC method, and in what order the service starts and stops."""
 import logging
+import os
 import typing
 
 from oslo_config import cfg
@@ -9,6 +10,8 @@ from nova import exception
 from nova.compute import background_actions
 from nova.compute import build
 from nova.compute import deletion
+from nova.compute import differences
+from nova.compute import disk_clients
 from nova.compute import external_events
 from nova.compute import guest_operations
 from nova.compute import images as compute_images
@@ -18,6 +21,7 @@ from nova.compute import notifications
 from nova.compute import power
 from nova.compute import power_states
 from nova.compute import queue
+from nova.compute import records
 from nova.compute import recovery
 from nova.compute import rescue
 from nova.compute import shelve
@@ -33,12 +37,14 @@ from nova.image import grants
 from nova.rpc import retrying_client
 from nova.rpc.interface import Methods
 from nova.runtime import concurrency
+from nova.runtime import host_identity
 from nova.runtime import service
 from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
 
 AUDIT_USAGE_S = 300          # a period that has ended is recorded so soon
+LOOK_AGAIN_S = 15            # while a guest differs from its row
 CONDUCTOR_PAUSE_S = 2        # between two attempts to reach a conductor at the start
 
 
@@ -65,7 +71,8 @@ class ComputeManager:
             conf=conf, name=name, driver=driver, conductor=conductor, moves=conductor, volumes=conductor,
             network=retrying_client.Patient(network_client, 'network', network_server), images=images,
             queue=queue.TaskQueue(conf.max_concurrent_builds, conf.max_concurrent_tasks,
-                                  conf.max_concurrent_live_migrations))
+                                  conf.max_concurrent_live_migrations),
+            records=records.Records(os.path.join(host_identity.state_path(conf), records.DIRECTORY), name))
         self.driver, self.queue = host.driver, host.queue
         driver.use_keys(
             lambda uuid: host.volumes.get_disk_key(context.admin_context(), instance_uuid=uuid),
@@ -75,9 +82,12 @@ class ComputeManager:
             from nova.volume import barbican                 # its libraries are loaded where it is used alone
             driver.use_certificates(barbican.Barbican(conf).certificate)
 
+        self._disk_clients = disk_clients.DiskClients(host)
+        driver.watch_disk_clients(self._disk_clients.record)
         notifier = notifications.Notifier(host)
         stray_guests = strays.Strays(host)
         volumes = compute_volumes.Volumes(host)
+        reporter = differences.Reporter(host, volumes)
         volume_snapshots = compute_volumes.VolumeSnapshots(host)
         shares = compute_volumes.Shares(host)
         ports = interfaces.Interfaces(host)
@@ -88,15 +98,15 @@ class ComputeManager:
         rescues = rescue.Rescue(host)
         shelving = shelve.Shelve(host, volumes=volumes)
         rebuilds = rebuild.Rebuild(host, volumes=volumes)
-        migration = live_migration.LiveMigration(host, volumes=volumes, notifier=notifier,
+        migration = live_migration.LiveMigration(host, volumes=volumes, notifier=notifier, strays=stray_guests,
                                                  turns=queue.Turns(conf.max_concurrent_live_migrations))
         deletions = deletion.Deletion(host, live_migration=migration)
         events = external_events.ExternalEvents(host)
-        self._lost_ports = lost_ports.LostPorts(host, events.settle_ports)
+        self._lost_ports = lost_ports.LostPorts(host, events.settle_ports, lambda: reporter.is_waiting)
         self.inventory = inventory.Inventory(host)
-        self.power_states = power_states.PowerStates(host, strays=stray_guests)
-        self._evacuation = rebuild.Evacuation(host, volumes=volumes)
-        self._resize = resize.Resize(host, volumes=volumes)
+        self.power_states = power_states.PowerStates(host, strays=stray_guests, reporter=reporter)
+        self._evacuation = rebuild.Evacuation(host, volumes=volumes, clients=self._disk_clients)
+        self._resize = resize.Resize(host, volumes=volumes, strays=stray_guests)
         builder = build.Builder(host, volumes=volumes, inventory=self.inventory)
 
         methods: dict[str, typing.Callable[..., typing.Any]] = {
@@ -171,7 +181,8 @@ class ComputeManager:
         self.methods = Methods(interface.INTERFACE, {**methods, 'take_up': self._background.take_up})
         self.recovery = recovery.Recovery(
             host, methods=restarts, builder=builder,
-            power=power_operations, power_states=self.power_states, strays=stray_guests)
+            power=power_operations, power_states=self.power_states, strays=stray_guests,
+            reporter=reporter)
 
     # ---- the life of the service
 
@@ -179,6 +190,7 @@ class ComputeManager:
         """Before the first message is taken: report what the host has, take up what was interrupted."""
         stopping = self.host.stopping
         self.driver.init_host()
+        self.host.records.check_name(self.host.name, self.driver.guests())
         while not stopping.is_set():
             try:
                 self.inventory.report()
@@ -192,6 +204,7 @@ class ComputeManager:
         self._resize.recover()
         self._background.recover()
         self._evacuation.clean_up()
+        self._disk_clients.complete()
         self._lost_ports.start()
 
     def stop(self) -> None:
@@ -208,6 +221,7 @@ class ComputeManager:
         tasks: list[tuple[str, float, typing.Callable[[], typing.Any]]] = [
             ('report_nodes', conf.update_resources_interval, self.inventory.report_changes),
             ('sync_power_states', conf.sync_power_state_interval, self.power_states.synchronize),
+            ('look_again', LOOK_AGAIN_S, self.power_states.look_again),
             ('clean_evacuated', conf.sync_power_state_interval, self._evacuation.clean_up)]
         if conf.instance_usage_audit:
             tasks.append(('audit_instance_usage', AUDIT_USAGE_S, self._audit_instance_usage))

@@ -5,6 +5,7 @@ import threading
 from nova import context
 from nova import exception
 from nova import states
+from nova.compute.differences import Reporter
 from nova.compute.host import Host
 from nova.compute.strays import Strays
 from nova.runtime import concurrency
@@ -20,8 +21,8 @@ class PowerStates:
     A state is read and reported in the server's own queue, so that it is never that of a moment before a task.
     """
 
-    def __init__(self, host: Host, strays: Strays) -> None:
-        self._host, self._strays = host, strays
+    def __init__(self, host: Host, strays: Strays, reporter: Reporter) -> None:
+        self._host, self._strays, self._reporter = host, strays, reporter
         self._changed: set[str] = set()          # servers with events that were not looked at yet
         self._lock = threading.Lock()
         self._event_came = threading.Event()
@@ -56,19 +57,22 @@ class PowerStates:
 
     def _report_changed(self, uuid: str) -> None:
         """Report the change of an event, unless a task has written it already."""
-        host = self._host
-        known = host.power_states
-        if uuid not in known or known[uuid] != host.driver.guests().get(uuid):
-            self._report(uuid)
+        self._report(uuid, unless=self._host.power_states.get(uuid))
 
     def report(self, uuid: str) -> None:
         """Report the power state of one server in its queue."""
         self._host.queue.submit(uuid, self._report, uuid)
 
-    def _report(self, uuid: str) -> None:
+    def _report(self, uuid: str, unless: int | None = None) -> None:
+        """
+        :param unless: a state that needs no report; None: there is none
+        """
         host = self._host
         try:
-            power_state = host.driver.guests().get(uuid, states.NOSTATE)
+            power_state = host.driver.guest_state(uuid)
+            if power_state is not None and power_state == unless:
+                return
+            power_state = states.NOSTATE if power_state is None else power_state
             host.conductor.report_power_states(context.admin_context(), host=host.name, states={uuid: power_state})
             host.power_states[uuid] = power_state
         except exception.NovaException as error:
@@ -86,5 +90,11 @@ class PowerStates:
             if server.task_state is None and server.vm_state != states.BUILDING and found != server.power_state:
                 self.report(server.uuid)
                 different += 1
-        self._strays.settle(ctx, here, {server.uuid for server in servers})
+        rows = self._strays.settle(ctx, here, {server.uuid for server in servers})
+        self._reporter.look(ctx, guests, here, servers, rows)
         return different
+
+    def look_again(self) -> None:
+        """Periodic: while something differs, look soon whether it was settled."""
+        if self._reporter.is_waiting:
+            self.synchronize()

@@ -63,7 +63,8 @@ class TaskQueue:
             of their own
         :param project_id: whose turn it takes; '': the host's own work
         """
-        work = _Work(uuid, project_id, build, function, args)
+        # it may begin when another task ends, on that one's thread
+        work = _Work(uuid, project_id, build, concurrency.carried(function), args)
         with self._lock:
             if self._stopped:
                 LOG.info('Task for server %s came while stopping; it is done after the next start.', uuid)

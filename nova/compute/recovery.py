@@ -1,5 +1,7 @@
 """What a compute does at its start: compare its guests with its servers, and take up what was interrupted."""
 import collections.abc
+import contextlib
+import dataclasses
 import datetime
 import logging
 import os
@@ -8,14 +10,20 @@ import typing
 
 from nova import actions
 from nova import context
+from nova import exception
 from nova import objects
 from nova import states
 from nova.compute import build
+from nova.compute import differences
 from nova.compute import interface
 from nova.compute import power
 from nova.compute import power_states
+from nova.compute import records
 from nova.compute import strays
+from nova.compute import tasks
 from nova.compute.host import Host
+from nova.runtime import host_identity
+from nova.runtime import state_directory
 
 LOG = logging.getLogger(__name__)
 
@@ -42,18 +50,39 @@ def boot_time() -> float:
     return time.time() - uptime + (int(fields.split()[START_FIELD]) / os.sysconf('SC_CLK_TCK') if name in INITS else 0)
 
 
-def decide(server: objects.Instance, power_state: int | None, *, booted_after: bool, resume: bool) -> str | None:
-    """What to do about a server of this host: 'build', 'again', 'start', 'lost', 'align' or None.
+@dataclasses.dataclass(frozen=True)
+class _Settle:
+    """The frame (actions.Frame) of the comparison of a restored server, whose guest does not run, with its disks."""
+
+    task_event: str = actions.ACTIONS['os-stop'].task_event
+    taken_in: tuple[None] = (None,)
+    started: str = states.POWERING_OFF
+    after: str | None = None
+    on_failure: str = states.ERROR
+    keeps_stopped: bool = False
+
+
+SETTLE = _Settle()
+# States that promise disks on this host.
+WITH_DISKS = (states.ACTIVE, states.PAUSED, states.STOPPED, states.SUSPENDED, states.RESCUED, states.SHELVED)
+
+
+def decide(server: objects.Instance, power_state: int | None, *, booted_after: bool, resume: bool,
+           restored: bool = False) -> str | None:
+    """What to do about a server of this host: 'build', 'again', 'start', 'lost', 'align', 'settle' or None.
 
     :param power_state: of its guest, None without one
     :param booted_after: the machine was started after the row was written last
     :param resume: servers that should run are started after the machine was
+    :param restored: the rows are those of a backup: no server is started, since another machine may run it
     """
     if server.vm_state == states.BUILDING:
         return 'build'
     if server.task_state is not None:
         return None if interrupted(server) is None else 'again'
     off = power_state in (None, states.SHUTDOWN, states.CRASHED)
+    if restored and off and server.vm_state in WITH_DISKS:
+        return 'settle'
     if server.vm_state == states.ACTIVE and off and booted_after:
         return 'start' if resume else 'align'
     if power_state is None:
@@ -75,15 +104,16 @@ class Recovery:
 
     def __init__(self, host: Host, methods: collections.abc.Mapping[str, typing.Callable[..., typing.Any]],
                  builder: build.Builder, power: power.Power, power_states: power_states.PowerStates,
-                 strays: strays.Strays) -> None:
+                 strays: strays.Strays, reporter: differences.Reporter) -> None:
         self._host, self._methods, self._builder = host, methods, builder
-        self._power, self._power_states, self._strays = power, power_states, strays
+        self._power, self._power_states, self._strays, self._reporter = power, power_states, strays, reporter
         self._recover: dict[str, typing.Callable[[context.RequestContext, objects.Instance, Arguments], None]] = {
             'build': self._build,
             'again': self._repeat,
             'start': self._start,
             'lost': self._start,
             'align': self._align,
+            'settle': self._settle,
         }
 
     def recover(self) -> None:
@@ -93,17 +123,37 @@ class Recovery:
         here = self._strays.find(guests)
         entries = host.conductor.instances_on_host(ctx, host=host.name)
         booted = boot_time()
+        restored = os.path.exists(os.path.join(host_identity.state_path(host.conf), state_directory.RESTORED))
         for entry in entries:
             server = entry['instance']
             written = server.updated_at.replace(tzinfo=None)
             what = decide(server, guests.get(server.uuid), resume=host.conf.resume_guests_state_on_host_boot,
-                          booted_after=booted > (written - _EPOCH).total_seconds())
-            if what:
+                          booted_after=booted > (written - _EPOCH).total_seconds(), restored=restored)
+            why = None if what == 'settle' else self._untouched(entry, guests)
+            if what and why:
+                LOG.error('Server %s is left as it is: %s.', server.uuid, why)
+            elif what:
                 LOG.info('Server %s is %s (task %s), its guest %s: %s.', server.uuid, server.vm_state,
                          server.task_state, guests.get(server.uuid), what)
                 # its task ends in the name of the request that began it
                 self._recover[what](context.on_behalf_of(entry), server, entry['arguments'] or {})
-        self._strays.settle(ctx, here, {entry['instance'].uuid for entry in entries})
+        servers = [entry['instance'] for entry in entries]
+        rows = self._strays.settle(ctx, here, {server.uuid for server in servers})
+        self._reporter.look(ctx, guests, here, servers, rows, with_volumes=True)
+
+    def _untouched(self, entry: Arguments, guests: collections.abc.Container[str]) -> str | None:
+        """Why nothing is done about a server; None: something may be done.
+
+        :param guests: uuids of those of the driver
+        """
+        server, host_records = entry['instance'], self._host.records
+        record = host_records.get(server.uuid)
+        if (record is None and host_records.complete and server.uuid not in guests
+                and differences.is_settled_here(server)):
+            return 'it has never had a guest on this host'
+        action = actions.BUILD if server.vm_state == states.BUILDING else (
+            actions.OF_TASK.get(server.task_state) if server.task_state else None)
+        return records.refusal(record, server, entry['request_id'], action.task_event if action else '')
 
     def _build(self, ctx: context.RequestContext, server: objects.Instance, arguments: Arguments) -> None:
         if server.task_state == states.DELETING:
@@ -126,6 +176,20 @@ class Recovery:
 
     def _start(self, ctx: context.RequestContext, server: objects.Instance, arguments: Arguments) -> None:
         self._power.start_again(ctx, server)
+
+    def _settle(self, ctx: context.RequestContext, server: objects.Instance, arguments: Arguments) -> None:
+        """Let a restored server be off, or in ERROR with the reason where it cannot be started here.
+
+        Not in a queue: the next start knows no more that the rows were restored.
+        """
+        with (contextlib.suppress(exception.InstanceChanged, exception.InstanceNotFound),
+              tasks.task(self._host, ctx, server, SETTLE) as task):
+            reason = self._host.driver.why_unstartable(server)
+            if reason is not None:
+                raise exception.DisksLost(instance_id=server.uuid, reason=reason)
+            if server.vm_state in (states.ACTIVE, states.PAUSED):
+                task.ends(vm_state=states.STOPPED)
+            task.ends(power_state=states.SHUTDOWN)
 
     def _align(self, ctx: context.RequestContext, server: objects.Instance, arguments: Arguments) -> None:
         self._power_states.report(server.uuid)

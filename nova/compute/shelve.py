@@ -76,6 +76,7 @@ class Shelve:
         host, server = self._host, task.instance
         host.driver.destroy(ctx, server, server.network_info)
         host.network.leave_host(ctx, instance_uuid=server.uuid, host=host.name)
+        task.leaves = True
         task.ends_with(lambda: host.conductor.leave_host(
             ctx, instance_uuid=server.uuid, event=actions.ACTIONS['shelveOffload'].task_event, host=host.name,
             task_state=states.SHELVING_OFFLOADING, fault=None))

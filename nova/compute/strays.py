@@ -10,16 +10,24 @@ from nova import context
 from nova import exception
 from nova import objects
 from nova import states
+from nova.compute import records
 from nova.compute.host import Host
+from nova.compute.records import COMING
+from nova.compute.records import FILES
+from nova.compute.records import GUEST
+from nova.compute.records import KEPT
+from nova.compute.records import SHARED
 from nova.runtime import metrics
 from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
 
-GUEST, FILES, SHARED, KEPT, COMING = 'guest', 'files', 'shared_files', 'kept', 'coming'
 _TEXTS = {GUEST: 'The guest', FILES: 'What a step that did not come to its end has left', KEPT: 'What was put aside',
           SHARED: 'What a step of this host, or of one that shares its directory, has left',
           COMING: 'What was made ready for a live migration on shared disks'}
+_LEFT = {True: '%s of %s is of no server that is known; it is left alone and should be looked at.',
+         False: '%s of %s is elsewhere by its row, which is not newer than this host\'s record; it is left alone. '
+                'See `nova-manage state differences`.'}
 Found = dict[str, str]                   # {uuid: what of it is here}
 
 
@@ -48,38 +56,56 @@ class Strays:
                 found[uuid] = FILES if own else SHARED
         return {**found, **dict.fromkeys(guests, GUEST)}
 
-    def settle(self, ctx: context.RequestContext, found: Found, servers: collections.abc.Container[str]) -> None:
-        """Remove what is of servers that are known to be deleted, or to live elsewhere; leave any other alone.
+    def settle(self, ctx: context.RequestContext, found: Found,
+               servers: collections.abc.Container[str]) -> dict[str, records.Row]:
+        """Remove what is of servers that are known to be deleted, or to live elsewhere, by a row that is newer than the
+        record; leave any other alone.
 
         :param servers: uuids of this host's
+        :returns: what conductors say of the others
         """
+        host = self._host
         others = {uuid: what for uuid, what in sorted(found.items()) if uuid not in servers}
-        fates = self._became_of(ctx, list(others)) if others else {}
-        unknown = {uuid: what for uuid, what in others.items() if fates.get(uuid) == states.UNKNOWN}
-        for uuid, what in unknown.items():
-            if self._left.get(uuid) != what:             # once, and again after a restart
-                LOG.warning('%s of %s is of no server that is known; it is left alone and should be looked at.',
-                            _TEXTS[what], uuid)
-        self._left = unknown
+        rows = self._rows(ctx, list(others)) if others else {}
+        left = {}
         for uuid, what in others.items():
-            if _removable(what, fates.get(uuid)):
-                self._host.queue.submit(uuid, self._remove, ctx, uuid, what)
+            row = rows.get(uuid)
+            if row is None:
+                continue
+            if records.is_removable(what, host.records.get(uuid), row):
+                host.queue.submit(uuid, self._remove, ctx, uuid, what)
+            elif row.fate == states.UNKNOWN or what == GUEST and row.fate in states.GONE:
+                left[uuid] = what
+                if self._left.get(uuid) != what:         # once, and again after a restart
+                    LOG.warning(_LEFT[row.fate == states.UNKNOWN], _TEXTS[what], uuid)
+        self._left = left
+        return rows
 
-    def _became_of(self, ctx: context.RequestContext, uuids: list[str]) -> dict[str, str]:
-        """{uuid: a fate of nova.states}; what is not named is not to be touched."""
+    def _rows(self, ctx: context.RequestContext, uuids: list[str]) -> dict[str, records.Row]:
+        """{uuid: records.Row}; what is not named is not to be touched."""
         conductor, host = self._host.conductor, self._host.name
         try:
-            return conductor.became_of(ctx, host=host, uuids=uuids)
-        except exception.Unsupported:                    # conductors of the release before do not say in which way
-            return dict.fromkeys(conductor.stray_guests(ctx, host=host, uuids=uuids), states.ELSEWHERE)
+            return {uuid: records.Row(**row) for uuid, row in
+                    conductor.server_rows(ctx, host=host, uuids=uuids).items()}
+        except exception.Unsupported:                    # conductors of the release before do not say how old it is
+            pass
+        try:
+            return {uuid: records.Row(fate) for uuid, fate in
+                    conductor.became_of(ctx, host=host, uuids=uuids).items()}
+        except exception.Unsupported:                    # nor in which way it is gone
+            return dict.fromkeys(conductor.stray_guests(ctx, host=host, uuids=uuids), records.Row(states.ELSEWHERE))
+
+    def may_remove(self, ctx: context.RequestContext, uuid: str, what: str) -> bool:
+        """Whether a server is gone by a row that is newer than this host's record."""
+        row = self._rows(ctx, [uuid]).get(uuid)
+        return row is not None and records.is_removable(what, self._host.records.get(uuid), row)
 
     def _remove(self, ctx: context.RequestContext, uuid: str, what: str) -> None:
         """In the server's queue: ask again right before it goes. A move may have begun, which passes no queue."""
         driver, guest = self._host.driver, objects.Instance(uuid=uuid, network_info=[])
-        fate = self._became_of(ctx, [uuid]).get(uuid)
-        if not _removable(what, fate):
+        if not self.may_remove(ctx, uuid, what):
             return
-        LOG.info('%s of %s is removed: the server is %s.', _TEXTS[what], uuid, fate)
+        LOG.info('%s of %s is removed: the server is deleted, or elsewhere.', _TEXTS[what], uuid)
         try:
             if what == KEPT and isinstance(driver, virt.Resize):
                 driver.confirm_migration(ctx, guest, [])
@@ -92,9 +118,5 @@ class Strays:
             LOG.error('%s of %s could not be removed, and should be looked at: %s', _TEXTS[what], uuid, error)
             self._left = {**self._left, uuid: what}
             return
+        self._host.records.forget(uuid)
         metrics.STRAYS_REMOVED.labels(what).inc()
-
-
-def _removable(what: str, fate: str | None) -> bool:
-    """Whether no server needs it; where it may be another host's, that of a server that lives there is."""
-    return fate == states.DELETED_FOR_GOOD if what == SHARED else fate in states.GONE

@@ -20,6 +20,7 @@ from nova import context
 from nova import exception
 from nova import objects
 from nova import states
+from nova.compute import records
 from nova.compute.host import Host
 from nova.objects import faults
 from nova.runtime import metrics
@@ -28,6 +29,13 @@ LOG = logging.getLogger(__name__)
 
 SPACING = 10                    # hundredths, and
 SPACING_S = 1                   # seconds, at least, between two values of progress: each is a write of the conductor
+
+# events of tasks that make a guest on a host which had none
+_MAKES = frozenset(frame.task_event for frame in (
+    actions.BUILD, actions.ACTIONS['evacuate'], actions.ACTIONS['unshelve'], actions.FINISH, actions.LIVE_MIGRATION))
+
+# events of tasks that start what a host has: disks on storage that hosts share may be those of a running guest
+_STARTS = frozenset(actions.ACTIONS[name].task_event for name in ('os-start', 'reboot', 'reboot-hard', 'resume'))
 
 _Params = typing.ParamSpec('_Params')
 
@@ -75,6 +83,8 @@ class Task(Undo):
     on_failure vm state when the body fails, None: the server keeps its own
     values     columns that the end sets
     ended      True once the end was written
+    leaves     True: after it the server has no guest on this host
+    keeps_for_return   True: the guest has left, and what is here is kept for a way back; the body records it
     """
 
     def __init__(self, host: Host, ctx: context.RequestContext, action: actions.Frame,
@@ -91,6 +101,7 @@ class Task(Undo):
         if self.after is not None:
             self.values['vm_state'] = self.after
         self.ended = False
+        self.leaves = self.keeps_for_return = False
         self._finish: typing.Callable[[], typing.Any] = self._write_end
 
     def ends(self, **values: typing.Any) -> None:
@@ -192,8 +203,20 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, ac
         deadline_s=host.conf.conductor.task_deadline,
         values={} if action.started is None else {'task_state': action.started},
         expect={'task_state': list(action.taken_in), 'host': [lives_on or host.name]})
+    host.forget_fence(ctx, row)
     current = Task(host, ctx, action, row)
+    record = None if lives_on else host.records.get(instance.uuid)
     with metrics.Run(event, 'overtaken') as run:
+        why = records.refusal(record, row, ctx.request_id, event) or _never_here(host, row, event)
+        if why:
+            host.records.dispute(instance.uuid)
+            refused = exception.ServerRowIsOld(instance_id=instance.uuid, reason=why)
+            LOG.error('%s is refused: %s', event, refused)
+            with current.harmless():
+                current.failed(refused)
+            raise refused
+        if record is None and event in _MAKES:           # a host that dies in the middle finds whose the guest was
+            host.records.note(row)
         try:
             yield current
         except (exception.InstanceChanged, exception.InstanceNotFound):
@@ -215,7 +238,24 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, ac
                 current.unwind()
                 raise
             run.result = 'success'
+            _note(host, current, ctx.request_id, bool(lives_on))
     if current.ended and 'power_state' in current.values:
         host.power_states[instance.uuid] = current.values['power_state']
     else:
         host.power_states.pop(instance.uuid, None)
+
+
+def _note(host: Host, task: Task, request_id: str | None, is_elsewhere: bool) -> None:
+    """Record the server as it is after a task that ended well."""
+    if task.leaves or is_elsewhere:
+        host.records.forget(task.instance.uuid)
+    elif not task.keeps_for_return:
+        host.records.note(task.instance, request_id, task.event, **task.values)
+
+
+def _never_here(host: Host, server: objects.Instance, event: str) -> str | None:
+    """Why a guest must not be started that this host has never had; None: it may."""
+    if (event in _STARTS and host.records.complete and host.records.get(server.uuid) is None
+            and server.uuid not in host.driver.guests()):
+        return 'this host has no guest of the server, and no record that it had one'
+    return None

@@ -17,6 +17,7 @@ from nova.db.servers import block_devices
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import ownership
+from nova.objects import disk_clients
 from nova.objects.instance import REIMAGE
 from nova.objects.instance import SHELVED_AT
 from nova.objects.instance import SHELVED_IMAGE
@@ -72,7 +73,8 @@ def _failure_here(call: Call) -> None:
 
 def _own_metadata(call: Call) -> None:
     """Of the system metadata a host writes what was requested of it: the image to shelve into, and that it is done with
-    one. An image that it names there is deleted with the server, or put onto its root volume.
+    one, and the clients of its guest's disks. An image that it names there is deleted with the server, or put onto its
+    root volume.
     """
     wanted = (call.arguments.get('values') or {}).get('system_metadata')
     if wanted is None:
@@ -86,6 +88,8 @@ def _own_metadata(call: Call) -> None:
         if value == present.get(key) or value is None and key in (SHELVED_IMAGE, SHELVED_AT, REIMAGE):
             continue
         if key == SHELVED_AT or key == SHELVED_IMAGE and value in images:
+            continue
+        if key == disk_clients.KEY and (value is None or disk_clients.problem(value) is None):
             continue
         call.refuse(f'it sets {str(key)[:50]} of the system metadata')
 
@@ -201,6 +205,8 @@ RIGHTS = {
     'evacuated_from': (own_host,),
     'stray_guests': (own_host,),
     'became_of': (own_host,),
+    'server_rows': (own_host,),
+    'report_guests': (own_host,),
     'object_backport': (admission.anything,),
     # ---- moves
     'continue_moves': (own_host,),

@@ -45,9 +45,9 @@ class Change:
     before  the server's row, read where changes of its states are events; else None
     """
 
-    def __init__(self, services: CellServices, notifier: notify.Notifier, conn: Connection, ctx: Context | None,
-                 uuid: str, migration: Row | None) -> None:
-        self._services, self._notifier, self._conn, self._uuid = services, notifier, conn, uuid
+    def __init__(self, notifier: notify.Notifier, conn: Connection, ctx: Context | None, uuid: str,
+                 migration: Row | None) -> None:
+        self._notifier, self._conn, self._uuid = notifier, conn, uuid
         self._migration = migration
         self._actions = event_facts.open_actions(conn, uuid)
         self.before: Row | None = None
@@ -122,14 +122,15 @@ class Change:
             self._notifier.record(self._conn, self.ctx, 'compute.exception', ERROR, payloads.failure(fault) or {}, host,
                                   server_uuid=self._uuid)
 
-    def no_host(self, task: str, row: Row, fault: Fault) -> None:
-        """Record that no host was found for a task: 'build_instances', 'migrate_server' or 'rebuild_server'."""
+    def no_host(self, task: str, row: Row, fault: Fault, spec: dict[str, typing.Any] | None) -> None:
+        """Record that no host was found for a task: 'build_instances', 'migrate_server' or 'rebuild_server'.
+
+        :param spec: what ``Events.spec`` gave before the transaction
+        """
         self.states(row)
         with _harmless(self._notifier, f'compute_task.{task}'):
-            with self._services.api_db.reader() as api:
-                spec = request_specs.get_many(api, [self._uuid]).get(self._uuid)
             self._notifier.record(self._conn, self.ctx, 'compute_task.' + task, ERROR, {'uuid': self._uuid},
-                                  fault=fault, state=row['vm_state'], method=task, spec=spec and spec.as_dict())
+                                  fault=fault, state=row['vm_state'], method=task, spec=spec)
 
     def about(self) -> dict[str, typing.Any]:
         """Return what events of the server have besides its row."""
@@ -227,7 +228,7 @@ class Events:
     """Makes changes of servers into events, where notifications are configured."""
 
     def __init__(self, services: CellServices) -> None:
-        self._services, self._notifier, self._cell_db = services, services.notifier, services.cell_db
+        self._notifier, self._api_db, self._cell_db = services.notifier, services.api_db, services.cell_db
 
     def of(self, conn: Connection, ctx: Context | None, uuid: str, migration: Row | None = None) -> Change | None:
         """Return what the transaction may record of a server; None where nothing is to be recorded.
@@ -240,8 +241,24 @@ class Events:
         if not notifier.on:
             return None
         with _harmless(notifier, f'a change of server {uuid}'):
-            return Change(self._services, notifier, conn, ctx, uuid, migration)
+            return Change(notifier, conn, ctx, uuid, migration)
         return None
+
+    def spec(self, uuid: str) -> dict[str, typing.Any] | None:
+        """Read the request spec of a server for an event; None where nothing is recorded, or it is not there.
+
+        Call it before the transaction that records the event: that one would hold its locks in the cell until the API
+        database answers.
+        """
+        if not self._notifier.on:
+            return None
+        try:
+            with self._api_db.reader() as conn:
+                found = request_specs.get_many(conn, [uuid]).get(uuid)
+        except Exception:
+            self._notifier.failed(f'request spec of server {uuid}')
+            return None
+        return None if found is None else found.as_dict()
 
     def publish(self, ctx: Context | None, name: str, phase: str | None, row: Row, host: str | None,
                 migration: Row | None = None) -> None:
@@ -254,7 +271,7 @@ class Events:
             return
         try:
             with self._cell_db.reader() as conn:
-                change = Change(self._services, notifier, conn, ctx, row['uuid'], migration)
+                change = Change(notifier, conn, ctx, row['uuid'], migration)
                 notifier.publish(change.ctx, 'instance.' + name, phase, row, host, **change.about())
         except Exception:
             notifier.failed(f'instance.{name} of server {row["uuid"]}')

@@ -4,7 +4,7 @@ from nova.rpc.interface import OBJECT_BACKPORT, Interface, Method, Newer
 BUILDS_AT_ONCE = 16      # requests that one conductor places; further ones wait, and what computes ask for does not
 
 INTERFACE = Interface(
-    'conductor', '1.2',
+    'conductor', '1.3',
     # places and builds servers whose rows and request specs exist; context of the user. spec: the RequestSpec that
     # they share, with the password; without it each one's own is read
     Method('build_instances', ('instance_uuids', 'spec'), at_once=BUILDS_AT_ONCE),
@@ -102,6 +102,14 @@ INTERFACE = Interface(
     Method('stray_guests', ('host', 'uuids'), call=True),
     # the same of whatever a host has of servers -> {uuid: a fate of nova.states}
     Method('became_of', ('host', 'uuids'), call=True, since='1.1'),
+    # the same, and how old the row is -> {uuid: {'fate', 'generation'}}
+    Method('server_rows', ('host', 'uuids'), call=True, since='1.3'),
+    # differences between a host's guests and the rows, instead of those that it reported before; objects/differences.py
+    # guests: [{'instance_uuid', 'kind', 'generation', 'power_state', 'server': fields of its record, 'volumes'}];
+    # volumes: {uuid: {volume id: {'attachment_id', 'device_name'}}} of all guests, None: not looked at; done: uuids of
+    # those that were settled and are plugged again
+    # -> {'settled': uuids of servers whose rows follow the host's guests now}
+    Method('report_guests', ('host', 'guests', 'volumes', 'done'), call=True, since='1.3', optional=True),
     # the passphrase of a server's encrypted local disks, made at the first request; raises DiskKeyUnavailable
     Method('get_disk_key', ('instance_uuid',), call=True, since='1.1'),
     # the same of an encrypted volume that it has

@@ -8,6 +8,7 @@ from nova.conductor import interface
 from nova.conductor.cell_services import CellServices
 from nova.conductor.hosts import enrolment
 from nova.conductor.hosts import heartbeats
+from nova.conductor.hosts import guest_reports
 from nova.conductor.hosts import inventory
 from nova.conductor.hosts import power_states
 from nova.conductor.hosts import registration
@@ -95,6 +96,7 @@ class ConductorManager:
         self.power_states = power_states.PowerStates(services.cell_db)
         self.registration = registration.Registration(services, self.heartbeats)
         self.inventory = inventory.Inventory(services, self.power_states)
+        self.guest_reports = guest_reports.GuestReports(services)
         self.usage_audit = usage_audit.UsageAudit(services)
         self.enrolment = enrolment.Enrolment(services)
 
@@ -144,6 +146,7 @@ class ConductorManager:
             # ---- hosts
             'get_block_devices': inventory.get_block_devices, 'instances_on_host': inventory.instances_on_host,
             'stray_guests': inventory.stray_guests, 'became_of': inventory.became_of,
+            'server_rows': inventory.server_rows, 'report_guests': self.guest_reports.report_guests,
             'image_cached': inventory.image_cached,
             'report_power_states': inventory.report_power_states, 'report_nodes': inventory.report_nodes,
             'report_service': registration.report_service, 'register_service': registration.register_service,

@@ -5,7 +5,7 @@ import datetime
 import re
 
 # unit, and where in it a period begins: a minute of the hour, an hour of the day, a day of the month, a month
-PATTERN = re.compile(r'(hour(@[0-5]?[0-9])?|day(@([01]?[0-9]|2[0-3]))?|month(@([1-9]|1[0-9]|2[0-8]))?'
+PATTERN = re.compile(r'^(hour(@[0-5]?[0-9])?|day(@([01]?[0-9]|2[0-3]))?|month(@([1-9]|1[0-9]|2[0-8]))?'
                      r'|year(@([1-9]|1[0-2]))?)\Z')
 
 

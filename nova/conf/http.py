@@ -35,6 +35,11 @@ OPTIONS = [
                     'of graceful_shutdown_timeout. 0 suits a balancer that keeps no connections to its servers, and '
                     'tries another one when a connection is refused: a request over a connection that ends in that '
                     'moment gets no answer.'),
+    cfg.BoolOpt('access_log', default=False,
+                help='Whether each request is a line of the log of nova-api or nova-all, at INFO from '
+                     'nova.runtime.access_log: id, address, user and project, method and path, status, seconds and '
+                     'bytes of the answer. The query is left out. Off by default: a proxy in front often has such a '
+                     'log already, and on a busy server it is most of what is written.'),
     cfg.StrOpt('paste_config', default='api-paste.ini',
                help='File with the pipelines of the compute API, below /etc/nova or with its whole path.'),
     cfg.ListOpt('trusted_proxies', default=[], item_type=types.String(max_length=64),

@@ -4,12 +4,14 @@ from oslo_config import cfg
 GROUP = 'messages'
 
 OPTIONS = [
-    cfg.StrOpt('signatures', default='accept', choices=['off', 'accept', 'require'],
+    cfg.StrOpt('signatures', choices=['off', 'accept', 'require'],
                help='Whether messages over a broker are signed, with the key of the deployment or of the host. '
-                    'require: what is not signed is refused; a new deployment sets it everywhere. accept: messages are '
-                    'signed, and those without a signature are taken and logged: for the time of an upgrade from a '
-                    'release that did not sign. Approve the hosts that "nova-manage host keys" lists, then set '
-                    'require. off: nothing is signed or verified. Messages in one process need no signature.'),
+                    'require: what is not signed is refused. accept: messages are signed, and those without a '
+                    'signature are taken and logged: for the time of an upgrade from a release that did not sign. '
+                    'Approve the hosts that "nova-manage host keys" lists, then set require. off: nothing is signed '
+                    'or verified. Not set: require in a deployment, and on a host, that this release or a later one '
+                    'has made, accept in older ones; "nova-status upgrade check" says which. Messages in one process '
+                    'need no signature.'),
     cfg.StrOpt('join_token_file', default='',
                help='File with the token that "nova-manage host token" has printed: with it a compute host proves once '
                     'that it belongs here, and finds out the same of the control plane. Empty: an operator approves '

@@ -19,6 +19,7 @@ from websockets import http11
 from websockets import protocol as websocket_protocol
 from websockets import server as websocket_server
 
+from nova import context
 from nova import exception
 from nova.console import relay
 from nova.console import sessions
@@ -66,6 +67,7 @@ class Application:
                        *(name.rpartition(':')[0] if re.search(r':[0-9]+$', name) else name for name in self._allowed)}
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        context.RequestContext(remote_address=environ.get('REMOTE_ADDR'), overwrite=True)
         try:
             host = self._host(environ)
             if 'HTTP_UPGRADE' in environ:

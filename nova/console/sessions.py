@@ -5,14 +5,13 @@ from collections.abc import Callable, Iterable
 import collections
 import contextlib
 import dataclasses
-import datetime
 import ipaddress
 import logging
 import pathlib
 import ssl
 import threading
 import time
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
 
@@ -30,6 +29,9 @@ from nova.runtime import metrics
 from nova.runtime.http import addresses
 from nova.web import request as web_request
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import ConsoleAuthTokensRow
+
 LOG = logging.getLogger(__name__)
 AUDIT = logging.getLogger('nova.console.audit')
 
@@ -43,14 +45,13 @@ STUCK_S = 60                    # a relay that has not turned for so long hangs
 LEAST_PORT = 1024               # no console is below
 SOCKETS = 'serial%d.sock'       # of nova.virt.libvirt.graphics
 
-UserTokens = dict[str, tuple[str, datetime.datetime]]       # id of a token: (id of its user, when it was good)
 
 
 @dataclasses.dataclass
 class Facts:
     """Of one session: what the audit says, and by what it is bound."""
 
-    row: dict[str, Any]
+    row: ConsoleAuthTokensRow
     cell: Any
     address: str
     client: str
@@ -62,15 +63,16 @@ class Sessions:
     :param relay_: relay.Relay
     :param cells: nova.db.cells.cells.Cells
     :param projects: function(ids) -> those of them that are not there any more, or are disabled
-    :param user_tokens: function(UserTokens) -> ids of those of them that are void now
+    :param void: function(rows) -> token_hash of those whose users' tokens are void now
     :param local: names of the compute hosts that run on this machine: only their consoles may be on loopback
     :param sockets: directory of the guests of this machine
     """
 
     def __init__(self, conf: ConfigOpts, relay_: relay.Relay, cells: Cells, projects: Callable[[set[str]], set[str]],
-                 user_tokens: Callable[[UserTokens], set[str]], local: Iterable[str], sockets: pathlib.Path) -> None:
+                 void: Callable[[list[ConsoleAuthTokensRow]], set[str]], local: Iterable[str],
+                 sockets: pathlib.Path) -> None:
         self._conf, self._relay, self._cells = conf, relay_, cells
-        self._projects, self._user_tokens = projects, user_tokens
+        self._projects, self._void = projects, void
         self._local, self._sockets = frozenset(local), sockets
         self._tls = streams.context(conf)
         self._lock = threading.Lock()
@@ -134,6 +136,8 @@ class Sessions:
                     with cell.db.reader() as conn:
                         row = console_tokens.get(conn, token)
                     if console_tokens.KINDS.get(row['console_type']) == kind:
+                        if self._void([row]) or row['project_id'] and self._projects({row['project_id']}):
+                            break
                         return cell, row
         raise exception.ConsoleTokenNotFound()
 
@@ -190,7 +194,7 @@ class Sessions:
             raise streams.Broken(f'The {kind} console wants TLS: set hypervisor_ca_file in [console].')
         return self._tls
 
-    def _host(self, row: dict[str, Any]) -> str:
+    def _host(self, row: ConsoleAuthTokensRow) -> str:
         """Where a compute host says that its console is; not what only this machine reaches, unless it is this one."""
         host = str(row['host'])
         try:
@@ -202,7 +206,7 @@ class Sessions:
             raise streams.Broken(f'{host} is an address that only its own host reaches: set server_listen there.')
         return host
 
-    def _socket(self, row: dict[str, Any]) -> pathlib.Path:
+    def _socket(self, row: ConsoleAuthTokensRow) -> pathlib.Path:
         """The socket of a guest's serial port, which is where it must be."""
         path = self._sockets / row['instance_uuid'] / (SOCKETS % 0)
         if row['instance_host'] not in self._local or row['internal_access_path'] != str(path):
@@ -247,16 +251,15 @@ class Sessions:
 
     def _keep_of(self, cell: Any, sessions: list[relay.Session]) -> None:
         gone = self._projects({session.facts.row['project_id'] for session in sessions} - {None})
-        void = self._user_tokens({row['user_token_id']: (row['user_id'], row['created_at'])
-                                  for row in (session.facts.row for session in sessions) if row['user_token_id']})
+        void = self._void([session.facts.row for session in sessions])
         may = cell.db.run(console_tokens.keep, [session.facts.row['token_hash'] for session in sessions], KEPT_S)
         for session in sessions:
             if session.facts.row['token_hash'] not in may:
                 self._relay.end(session, 'the server was stopped, moved or deleted', relay.GOING_AWAY)
             elif session.facts.row['project_id'] in gone:
                 self._relay.end(session, 'its project is gone')
-            elif session.facts.row['user_token_id'] in void:
-                self._relay.end(session, 'its user has logged out')
+            elif session.facts.row['token_hash'] in void:
+                self._relay.end(session, 'its user has logged out or lost access')
 
 
 class Opened:

@@ -26,6 +26,7 @@ from nova import exception
 from nova import utils
 from nova.db import errors
 from nova.db import server_engines
+from nova.db import spare_room
 from nova.runtime import commits
 from nova.runtime import metrics
 from nova.runtime.hooks import sqlalchemy as sqlalchemy_hooks
@@ -33,7 +34,7 @@ from nova.runtime.hooks import sqlalchemy as sqlalchemy_hooks
 DEADLOCK_RETRIES = 10            # a transaction that lost a deadlock or a lock race is run again this often
 RECONNECT_PAUSES_S = (0.2, 0.5, 1)      # before a transaction that lost its connection is begun again
 TRUSTED_S = 1                    # a connection that was used within so many seconds is not probed
-SQLITE_BUSY_S = 30               # another process may hold SQLite's one write lock this long
+SQLITE_BUSY_S = 10               # another process may hold SQLite's one write lock this long
 SQLITE_MODE = 0o600              # of a database's file, under every umask
 
 
@@ -102,10 +103,35 @@ class Database:
             _tell_no_values(each)
             sa.event.listen(each, 'invalidate', self._note_broken)
         # SQLite has one writer at a time; waiting here is fair and costs nothing, waiting in SQLite polls.
-        self._one_writer = threading.Lock() if self.sqlite else contextlib.nullcontext()
+        self._one_writer = threading.Lock()
+        self._spare: spare_room.SpareRoom | None = None
+        for counter in (metrics.DB_GAVE_UP, metrics.DB_RETRIES, metrics.DB_RECONNECTS):
+            counter.labels(name)         # a series that begins at 1 has no increase that a rule could see
         self._idle: collections.deque[sa.Connection] = collections.deque()
         self._ended = {kind: metrics.DB_TRANSACTIONS.labels(name, kind) for kind in ('read', 'write')}
         metrics.DB_CONNECTIONS.watch(self, Database.connections)
+
+    def keep_spare_room(self) -> None:
+        """Keep room on disk for what frees some; of an SQLite file alone, servers have disks of their own."""
+        if self.sqlite and self.url.database not in (None, '', ':memory:'):
+            self._spare = spare_room.SpareRoom(str(self.url.database))
+            self._spare.fill()
+
+    @contextlib.contextmanager
+    def _writes(self) -> Iterator[None]:
+        """Wait for the one writer of this process.
+
+        :raises Locked: its transactions wait for another process, and would for too long
+        """
+        if not self.sqlite:
+            yield
+            return
+        if not self._one_writer.acquire(timeout=SQLITE_BUSY_S):
+            raise errors.Locked(f'the database file was locked for {SQLITE_BUSY_S} s')
+        try:
+            yield
+        finally:
+            self._one_writer.release()
 
     @contextlib.contextmanager
     def reader(self) -> Iterator[sa.Connection]:
@@ -121,7 +147,7 @@ class Database:
         Each of its statements sees what was committed before it, so that what is read behind a lock is what the one
         before has left.
         """
-        with self._one_writer, self._connection('BEGIN IMMEDIATE', self.engine) as conn:
+        with self._writes(), self._connection('BEGIN IMMEDIATE', self.engine) as conn:
             after: list[tuple[commits.Callback, commits.Callback | None]] = []
             conn.info[commits.AFTER] = after
             last = conn.info[commits.BEFORE] = {}
@@ -143,6 +169,18 @@ class Database:
             for function, _otherwise in after:
                 function()
         self._ended['write'].inc()
+
+    @contextlib.contextmanager
+    def only_writer(self, timeout: float) -> Iterator[bool]:
+        """A block in which no other thread of this process writes to an SQLite database. It gets False, and waits for
+        nobody, where another one does not end in ``timeout`` s; True on a server.
+        """
+        taken = not self.sqlite or self._one_writer.acquire(timeout=timeout)
+        try:
+            yield taken
+        finally:
+            if taken and self.sqlite:
+                self._one_writer.release()
 
     @contextlib.contextmanager
     def _connection(self, begin: str, engine: sa.Engine) -> Iterator[sa.Connection]:
@@ -179,24 +217,32 @@ class Database:
         the commit; return its result.
 
         :raises CommitUnanswered: who undoes what it has done elsewhere does not know whether to
+        :raises DBDeadlock: it lost too often, or SQLite's file was locked for SQLITE_BUSY_S
         """
-        attempt = 0
+        attempt, began = 0, time.monotonic()
         while True:
             committing = False
             try:
                 with self.writer() as conn:
                     result = function(conn, *args, **kwargs)
                     committing = True
+                if self._spare is not None:
+                    self._spare.fill()
                 return result
+            except sa.exc.OperationalError as error:
+                if self._spare is None or not errors.is_full(error) or not self._spare.give():
+                    raise
+                continue
             except db_exc.DBConnectionError as error:
                 if committing:
                     raise CommitUnanswered(error) from error
                 if attempt >= len(RECONNECT_PAUSES_S):
+                    metrics.DB_GAVE_UP.labels(self.name).inc()
                     raise
                 metrics.DB_RECONNECTS.labels(self.name).inc()
                 time.sleep(RECONNECT_PAUSES_S[attempt])
             except (db_exc.DBDeadlock, db_exc.RetryRequest):
-                if attempt + 1 == DEADLOCK_RETRIES:
+                if attempt + 1 == DEADLOCK_RETRIES or self.sqlite and time.monotonic() - began >= SQLITE_BUSY_S:
                     metrics.DB_GAVE_UP.labels(self.name).inc()
                     raise
                 metrics.DB_RETRIES.labels(self.name).inc()

@@ -22,13 +22,17 @@ READ_ONLY = (r'(?is).*(\b(1290|1792|1836)\b.*read.only|in a read-only transactio
 # libpq's words since PostgreSQL 14
 CONNECTION_LOST = r'(?s).*connection to server .*(failed|closed)'
 # The same of MariaDB, which says why it takes no connection: too many, a wrong password, another's database, a wrong
-# host. Commands and daemons ended with a traceback.
-REFUSED = r'(?s).*\((1040|1044|1045|1129|1130|1203|1226|1698), '
+# host, a shutdown, an ended connection. Commands and daemons ended with a traceback.
+REFUSED = r'(?s).*\((1040|1044|1045|1053|1129|1130|1203|1226|1698|1927), '
+
+
+class Unwritable(db_exc.DBError):
+    """The server's disk is full, or does not work."""
 
 
 # What says that a database does not answer, for now.
-UNAVAILABLE = (db_exc.DBConnectionError, db_exc.DBDeadlock, db_exc.DBNonExistentDatabase, sa.exc.OperationalError,
-               sa.exc.TimeoutError)
+UNAVAILABLE = (db_exc.DBConnectionError, db_exc.DBDeadlock, db_exc.DBNonExistentDatabase, Unwritable,
+               sa.exc.OperationalError, sa.exc.TimeoutError)
 
 
 @exc_filters.filters('sqlite', sa.exc.OperationalError, r'.*database (table )?is locked')
@@ -36,6 +40,27 @@ UNAVAILABLE = (db_exc.DBConnectionError, db_exc.DBDeadlock, db_exc.DBNonExistent
                      r'(?s).*(canceling statement due to lock timeout|could not serialize access)')
 def _run_again(error: Any, match: Any, engine_name: str, is_disconnect: bool) -> None:
     raise db_exc.DBDeadlock(error)
+
+
+@exc_filters.filters('mysql', sa.exc.DBAPIError, r'(?s).*\((3, |28, |1021, |1026, |1114, |1030, .*error 28\b)')
+@exc_filters.filters('postgresql', sa.exc.OperationalError, r'(?s).*(No space left on device|DiskFull\))')
+@exc_filters.filters('sqlite', sa.exc.OperationalError,
+                     r'.*(database or disk is full|disk I/O error)')
+def _unwritable(error: Any, match: Any, engine_name: str, is_disconnect: bool) -> None:
+    raise Unwritable(error)
+
+
+class Locked(db_exc.DBDeadlock):
+    """Another process holds SQLite's one write lock for longer than a transaction waits."""
+
+
+# SQLite's words, the numbers of MariaDB (errno 28 comes as 1021, 1026, 1030 or 1114), and PostgreSQL's SQLSTATE
+_FULL = re.compile(r'database or disk is full|\((1021|1026|1114), |\(1030, .*error 28\b|DiskFull\)')
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether the disk of a database has no room for a write."""
+    return isinstance(error, (sa.exc.DBAPIError, db_exc.DBError)) and _FULL.search(reason(error)) is not None
 
 
 class Forbidden(db_exc.DBError):
@@ -68,9 +93,10 @@ def reason(error: Any) -> str:
 
 HIDDEN = '***'
 # Errors of MySQL and MariaDB that quote names alone: of columns, tables, users and hosts. 2000 and more are the
-# client's: connections.
-_MYSQL_NAMES = {1040, 1044, 1045, 1048, 1049, 1050, 1051, 1054, 1060, 1061, 1072, 1091, 1129, 1130, 1142, 1143, 1146,
-                1203, 1205, 1213, 1216, 1217, 1226, 1264, 1290, 1317, 1364, 1406, 1451, 1452, 1698, 1792, 1836, 1927}
+# client's: connections. 1021, 1026, 1030, 1114: the disk, or a table, is full.
+_MYSQL_NAMES = {1021, 1026, 1030, 1040, 1044, 1045, 1048, 1049, 1050, 1051, 1054, 1060, 1061, 1072, 1091, 1114,
+                1129, 1130, 1142, 1143, 1146, 1203, 1205, 1213, 1216, 1217, 1226, 1264, 1290, 1317, 1364, 1406,
+                1451, 1452, 1698, 1792, 1836, 1927}
 _MYSQL_CLIENT = range(2000, 3000)
 _MYSQL_DUPLICATE = re.compile(r"(Duplicate entry )'.*'( for key '[^']*')", re.S)
 # SQLSTATEs of PostgreSQL whose first line quotes names alone: classes, and of class 42 some.

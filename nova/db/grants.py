@@ -63,15 +63,28 @@ NETWORK = (
 
 
 def statements(conn: sa.Connection, database: str, account: str) -> list[str]:
-    """SQL that gives an account what NETWORK has in one database, to be run there.
+    """SQL that gives an account what NETWORK has in one database, to be run there; on MariaDB it can be run anywhere.
 
     :param conn: a connection to the database
     :param database: API or CELL
     :param account: as the server writes it: ``nova_network@'10.0.0.%'``
     """
     there = set(sa.inspect(conn).get_table_names())
-    return [f'GRANT {_privileges(grant)} ON {grant.table} TO {account};' for grant in NETWORK
+    place = f'{_name(conn)}.' if conn.dialect.name == 'mysql' else ''
+    return [f'GRANT {_privileges(grant)} ON {place}{grant.table} TO {account};' for grant in NETWORK
             if grant.database == database and grant.table in there]
+
+
+def script(conn: sa.Connection, database: str, account: str) -> list[str]:
+    """``statements`` for the client of the server, which is in another database: PostgreSQL has no name for tables
+    there, so psql connects to it first.
+    """
+    first = [f'\\connect {_name(conn)}'] if conn.dialect.name == 'postgresql' else []
+    return [*first, *statements(conn, database, account)]
+
+
+def _name(conn: sa.Connection) -> str:
+    return conn.dialect.identifier_preparer.quote_identifier(conn.engine.url.database or '')
 
 
 def _privileges(grant: Grant) -> str:

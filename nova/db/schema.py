@@ -20,6 +20,7 @@ from typing import Any, TYPE_CHECKING
 import sqlalchemy as sa
 
 from nova import exception
+from nova.db import collations
 from nova.db.placement import categories
 
 if TYPE_CHECKING:
@@ -63,6 +64,18 @@ def directory(branch: str, phase: str = EXPAND) -> pathlib.Path:
     return DIRECTORY / (branch if phase == EXPAND else f'{branch}_contract')
 
 
+def revisions(branch: str) -> list[str]:
+    """The revisions of a branch that only add, the oldest first."""
+    prefix = _prefix(branch, EXPAND)
+    return sorted(name.removesuffix('.py') for name in os.listdir(directory(branch)) if name.startswith(prefix))
+
+
+def create(conn: sa.Connection, branch: str, revision: str) -> None:
+    """Make the tables of a revision in an empty database."""
+    from alembic import command
+    command.upgrade(config(branch, conn), revision)
+
+
 def _prefix(branch: str, phase: str) -> str:
     return f'{branch}_' if phase == EXPAND else f'{branch}_contract_'
 
@@ -85,10 +98,11 @@ def _newest(branch: str, phase: str) -> int:
 def version(db: Database, phase: str = EXPAND) -> str | None:
     """The revision at which a database is, None when it has none."""
     with db.reader() as conn:
-        return _version(conn, phase)
+        return version_of(conn, phase)
 
 
-def _version(conn: sa.Connection, phase: str = EXPAND) -> str | None:
+def version_of(conn: sa.Connection, phase: str = EXPAND) -> str | None:
+    """The same, through an open connection."""
     # not has_table(): MariaDB refuses an account of few rights to look for a table that is not there
     if phase not in sa.inspect(conn).get_table_names():
         return None
@@ -102,9 +116,24 @@ def is_behind(db: Database, branch: str, phase: str = EXPAND) -> bool:
 
 
 def sync(db: Database, branch: str) -> None:
-    """Bring a database to the newest revision; does nothing when it is there, or further. Safe to run in parallel."""
+    """Bring a database to the newest revision; does nothing when it is there, or further. Safe to run in parallel.
+
+    Tables that an older release made on a server with another default collation get the collation of the others.
+    """
+    _unify_collations(db, branch)
     if _upgrade(db, branch, EXPAND):
         LOG.info('The %s database is at revision %s', branch, head(branch))
+
+
+def _unify_collations(db: Database, branch: str) -> None:
+    if db.sqlite:
+        return
+    tables = metadata(branch).tables
+    with db.reader() as conn:
+        differ = len(set(collations.found(conn, tables).values())) > 1
+    if differ:
+        with db.writer() as conn, _alone(conn):
+            collations.unify(conn, tables)
 
 
 def contract(db: Database, branch: str) -> bool:
@@ -121,9 +150,10 @@ def _upgrade(db: Database, branch: str, phase: str) -> bool:
     from alembic import command
 
     with db.writer() as conn, _alone(conn):
-        if _version(conn, phase) == head(branch, phase):
+        if version_of(conn, phase) == head(branch, phase):
             return False
-        command.upgrade(config(branch, conn, phase), 'head')
+        with collations.stated(conn, metadata(branch).tables):
+            command.upgrade(config(branch, conn, phase), 'head')
         if phase == EXPAND and branch in ROWS:
             ROWS[branch](conn)
     return True
@@ -134,7 +164,7 @@ def check(db: Database, branch: str) -> None:
     :raises DatabaseNotReady: the database lacks revisions of this code, or newer code has contracted it
     """
     with db.reader() as conn:
-        found, contracted = _version(conn), _version(conn, CONTRACT)
+        found, contracted = version_of(conn), version_of(conn, CONTRACT)
     number = _number(branch, EXPAND, found)
     name = db.name if db.name.startswith(branch) else branch         # one of several cells by its name
     if number is None or number < _newest(branch, EXPAND):

@@ -53,7 +53,7 @@ def make(url: sa.URL, pool_size: int, max_overflow: int, wait: bool, reading: bo
                                      'mysql+pymysql, or native threads.')
     if mysql:
         url = url.update_query_dict({'init_command': MYSQL_INIT})        # what a new connection begins with
-    words = {'charset': 'utf8'} if mysql else {'client_encoding': 'utf8', **_LIBPQ_SILENCE}
+    words = {'charset': 'utf8mb4'} if mysql else {'client_encoding': 'utf8', **_LIBPQ_SILENCE}
     url = url.set(query={'connect_timeout': str(CONNECT_S), **words, **url.query})
     # The connection used last is taken first: it needs no probe, and those that only a peak needed are left to age.
     engine = sa.create_engine(url, pool_size=pool_size, max_overflow=max_overflow, pool_timeout=POOL_TIMEOUT_S,

@@ -13,6 +13,10 @@ from nova import utils
 LongText = sa.Text().with_variant(mysql.MEDIUMTEXT(), 'mysql', 'mariadb')
 DateTime = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), 'mysql', 'mariadb')
 
+# The default of utf8mb4 depends on the release of the server (nova.db.collations).
+COLLATION = 'utf8mb4_general_ci'
+TABLE_OPTIONS: dict[str, Any] = {'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4', 'mysql_collate': COLLATION}
+
 
 class Json(sa.types.TypeDecorator[Any]):
     """A JSON document in a text column; None is NULL."""

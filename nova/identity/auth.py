@@ -14,6 +14,7 @@ auth_token and takes what it found. Which of them a deployment uses is said in a
     [filter:keystone_context]
     paste.filter_factory = nova.identity.auth:keystone_factory
 """
+import functools
 import importlib
 import re
 from collections.abc import Callable
@@ -39,7 +40,7 @@ Factory = Callable[[App], App]
 class Validator(Protocol):
     """What is used of the embedded identity service."""
 
-    def validate(self, token: str, allow_expired: bool = False) -> tokens.TokenData: ...
+    def validate(self, token: str, allow_expired: bool = False, trusted: bool = True) -> tokens.TokenData: ...
 
 
 # Headers with which a proxy or auth_token identifies the caller to an application. Those of a client are removed.
@@ -48,6 +49,8 @@ IDENTITY_PREFIXES = ('HTTP_X_USER', 'HTTP_X_PROJECT', 'HTTP_X_TENANT', 'HTTP_X_R
                      'HTTP_X_KEYSTONE', 'HTTP_X_TOKEN_INFO',
                      'HTTP_X_ACCESS_RULES', 'HTTP_OPENSTACK_SYSTEM_SCOPE')
 KEEP = 'HTTP_X_SERVICE_TOKEN'
+AGAIN = 'nova.caller_again'            # in the environ: () -> the caller as he is known now, see _Middleware.known_now
+TOKEN_AGAIN = 'nova.token_again'       # in that of auth_token: () -> the roles of the token now
 ENDS = 'nova.token_expires_at'         # in the environ of a token that is known: naive UTC
 KEYSTONE_S = 30          # without an answer, unless http_connect_timeout of [keystone_authtoken] says otherwise
 
@@ -116,7 +119,22 @@ class _Middleware:
             return self._refuse(refusal, environ, start_response)
         caller.is_admin = self._is_admin(caller)
         environ['nova.context'] = caller
+        environ[AGAIN] = functools.partial(self._again, dict(environ))         # a copy: no cycle
         return self._app(environ, start_response)
+
+    def _again(self, environ: Environ) -> context.RequestContext:
+        caller = self.known_now(environ)
+        caller.is_admin = self._is_admin(caller)
+        return caller
+
+    def known_now(self, environ: Environ) -> context.RequestContext:
+        """The caller of a request that goes on, as the identity service knows him now; nothing of before is trusted.
+
+        :param environ: of the request
+        :raises Unauthorized: the token is not valid any more
+        :raises Unavailable: the token cannot be checked
+        """
+        raise NotImplementedError
 
     def context_of(self, environ: dict[str, Any]) -> context.RequestContext:
         """
@@ -177,15 +195,21 @@ class EmbeddedAuth(_Middleware):
         super().__init__(app, **kwargs)
         self._validate = identity_service.validate
 
+    def known_now(self, environ: Environ) -> context.RequestContext:
+        return self._context_of(environ, functools.partial(self._validate, trusted=False))
+
     def context_of(self, environ: dict[str, Any]) -> context.RequestContext:
         strip_identity(environ)
+        return self._context_of(environ, self._validate)
+
+    def _context_of(self, environ: Environ, validate: Callable[..., Any]) -> context.RequestContext:
         token = environ.get('HTTP_X_AUTH_TOKEN')
         if not token:
             raise exception.Unauthorized()
         service_token = environ.get(KEEP)
-        service = self._validate(service_token) if service_token else None
+        service = validate(service_token) if service_token else None
         # A service vouches for a request that began in time, so that a long operation can end.
-        data = self._validate(token, allow_expired=service is not None and 'service' in service.roles)
+        data = validate(token, allow_expired=service is not None and 'service' in service.roles)
         caller = context.RequestContext(
             is_admin=None, auth_token=token, user_id=data.user_id, user_name=data.user_name,
             user_domain_id=data.user_domain_id, user_domain_name=data.user_domain_name,
@@ -197,6 +221,7 @@ class EmbeddedAuth(_Middleware):
             service_user_id=service and service.user_id, service_project_id=service and service.project_id,
             token_expires_at=data.claims.expires_at, **_request_of(environ))
         caller.credential_id, caller.token_id = data.claims.credential_id, data.claims.audit_ids[0]
+        caller.token_claims = data.claims
         return caller
 
 
@@ -219,6 +244,12 @@ class KeystoneContext(_Middleware):
         if found is not None and found.has_user_token:
             caller.credential_id = getattr(found.user, 'application_credential_id', None)
             caller.token_id = found.user.audit_id
+        return caller
+
+    def known_now(self, environ: Environ) -> context.RequestContext:
+        caller = self.context_of(environ)
+        if TOKEN_AGAIN in environ:
+            caller.roles = environ[TOKEN_AGAIN]()
         return caller
 
     def _challenge(self, environ: dict[str, Any]) -> list[tuple[str, str]]:
@@ -278,8 +309,10 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
                 super().__init__(app, {**settings, 'token_cache_time': '-1'})
 
         def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Any:
+            environ[TOKEN_AGAIN] = functools.partial(self._roles_now, environ.get('HTTP_X_AUTH_TOKEN', '').strip())
             known = self._known(environ)
-            if known is None:
+            if known is None:                    # what auth_token logs is about this request
+                context.RequestContext(**_request_of(environ))
                 return super().__call__(environ, start_response)
             for key in caller_keys:
                 environ.pop(key, None)
@@ -314,6 +347,20 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
             if self._kept is None:
                 return self._ask(token, **more)
             return self._kept.get(token, lambda: self._ask(token, **more))
+
+        def _roles_now(self, token: str) -> list[str]:
+            """The roles that Keystone knows a token to stand for, without what is kept of it here.
+
+            :raises Unauthorized: it is not valid any more
+            :raises Unavailable: Keystone does not answer
+            """
+            try:
+                data = hooks.verify(self, token)
+            except auth_token.InvalidToken:
+                raise exception.Unauthorized() from None
+            except (keystone_exc.ClientException, auth_token.ServiceError):
+                raise exception.ServiceUnavailable(service='identity') from None
+            return [role['name'] for role in data['token'].get('roles', ())]
 
         def _ask(self, token: str, **more: Any) -> Any:
             try:

@@ -70,15 +70,19 @@ def is_recent(signed: dict[str, Any], now: datetime.datetime) -> bool:
     :param now: UTC, naive
     """
     params, headers = signed['params'], _headers(signed)
-    end = _time(params.get('Expires'))
-    if end is not None and not _is_v4(params, headers):
-        return now < end
-    made = _time(headers.get('X-Amz-Date') or params.get('X-Amz-Date') or params.get('Timestamp'))
+    lasts = ''
+    if _is_v4(params, headers):                # its string to sign has this date, and no other
+        made = _time(headers.get('X-Amz-Date', params.get('X-Amz-Date')))
+        lasts = params.get('X-Amz-Expires', '')
+    else:                                      # version 2 signs the parameters alone
+        end = _time(params.get('Expires'))
+        if end is not None:
+            return now < end
+        made = _time(params.get('Timestamp'))
     if made is None:
         return False
-    lasts = params.get('X-Amz-Expires', '')
     valid = min(VALID, datetime.timedelta(seconds=int(lasts))) if re.fullmatch('[0-9]{1,7}', lasts) else VALID
-    return made - VALID <= now <= made + valid
+    return -VALID <= now - made <= valid       # the difference of two moments is in range, whatever their years are
 
 
 def _is_v4(params: dict[str, str], headers: dict[str, str]) -> bool:

@@ -13,7 +13,7 @@ import math
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -51,6 +51,20 @@ class Claims:
     expires_at: datetime.datetime
     audit_ids: tuple[str, ...]
     credential_id: str | None = None
+
+
+def text_of(claims: Claims, roles: Iterable[str]) -> str:
+    """What a token said, and the roles that it stood for, without the token: enough to see later whether that holds."""
+    return orjson.dumps({'claims': claims, 'roles': sorted(roles)}).decode()
+
+
+def of_text(text: str) -> tuple[Claims, frozenset[str]]:
+    """(claims, roles) of a text of ``text_of``."""
+    document = orjson.loads(text)
+    given = document['claims']
+    times = {name: datetime.datetime.fromisoformat(given[name]) for name in ('issued_at', 'expires_at')}
+    return Claims(**{**given, **times, 'methods': tuple(given['methods']),
+                     'audit_ids': tuple(given['audit_ids'])}), frozenset(document['roles'])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -30,7 +30,12 @@ GIB = 2 ** 30
 
 
 class Images:
-    """The interface. ``ctx`` is who asks: what it may not see raises ImageNotFound."""
+    """The interface. ``ctx`` is who asks: what it may not see raises ImageNotFound.
+
+    :ivar in_place: whether ``readable`` gives a file where it lies, without a copy
+    """
+
+    in_place = False
 
     def show(self, ctx: RequestContext, image_id: str) -> Any:
         """One image; raises ImageNotFound."""
@@ -113,6 +118,8 @@ class Images:
 
 class EmbeddedImages(Images):
     """Images of this deployment's own store (nova.image.embedded.service.Store)."""
+
+    in_place = True
 
     def __init__(self, store: Any) -> None:
         self.store = store

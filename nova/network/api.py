@@ -92,7 +92,7 @@ class API:
     def _check_all(self, conn: Connection, context: RequestContext, requested: list[selection.Request], count: int,
                    groups: Collection[str]) -> selection.Checked:
         project_id = nova_context.the_project(context.project_id)
-        given = ports.of_ids(conn, _named(requested, 'port_id'))
+        given = ports.seen(conn, context, _named(requested, 'port_id'))
         named = _named(requested, 'network_id')
         usable = networks.usable(conn, project_id, named)
         granted = named if context.is_admin else set()
@@ -147,7 +147,7 @@ class API:
                 if not chosen:
                     raise exception.NetworkRequestInvalid(reason='no network is available to the project.')
                 request = {**request, 'network_id': chosen[0]['network_id']}
-            given = ports.of_ids(conn, _named([request], 'port_id'))
+            given = ports.seen(conn, context, _named([request], 'port_id'))
             usable = networks.usable(conn, project_id, _named([request], 'network_id'))
             self._check(conn, project_id, usable, given, request, 1)
         return selection.Checked([request])

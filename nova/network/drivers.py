@@ -13,7 +13,10 @@ DRIVERS = 'nova.network.drivers'         # the group of entry points: where othe
 
 
 class NetworkDriver(Protocol):
-    """Made of the configuration alone."""
+    """Made of the configuration alone.
+
+    One that forwards no packets has ``forwards = False``: routers go to other hosts.
+    """
 
     def start(self) -> None:
         """Look at what this host can do; raises NetworkPlumbingError when something needed is missing."""
@@ -23,6 +26,11 @@ class NetworkDriver(Protocol):
 
     def teardown(self) -> None:
         """Remove all that was set up."""
+
+
+def forwards(driver: NetworkDriver) -> bool:
+    """Whether routers of this host lead anywhere."""
+    return bool(getattr(driver, 'forwards', True))
 
 
 def follow(driver: NetworkDriver, load: Callable[[], Any]) -> list[str]:

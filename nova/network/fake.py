@@ -10,6 +10,8 @@ from oslo_config.cfg import ConfigOpts
 class FakeDriver:
     """A drivers.NetworkDriver: addresses and ports are real rows, and nothing is set up."""
 
+    forwards = False
+
     def __init__(self, conf: ConfigOpts) -> None:
         self.conf = conf
 

@@ -126,7 +126,7 @@ class FloatingIps:
 
     def _shown(self, conn: Connection, rows: list[Any]) -> list[Document]:
         names = self._outside(conn) if rows else {}
-        held = ports.of_ids(conn, {row['port_id'] for row in rows if row['port_id']})
+        held = ports.seen(conn, self._context, {row['port_id'] for row in rows if row['port_id']})
         return [{'id': row['id'], 'ip': row['floating_ip_address'],
                  'pool': names.get(row['floating_network_id'], row['floating_network_id']),
                  'fixed_ip': row['fixed_ip_address'],

@@ -3,6 +3,9 @@
 Each host says every REPORT_S that it is there, and learns the revision of what hosts are plumbed by: one that missed a
 notification finds out. A router is put on the host that has the fewest, of those that may have routers and were heard
 of; when its host is not heard of for DOWN_S, another one takes it.
+
+A host whose driver forwards no packets (``[network] driver = fake``) has routers only where it is the only host: a
+cloud with simulated guests.
 """
 from __future__ import annotations
 
@@ -45,9 +48,11 @@ class Gateways:
 
     :param host: of this service
     :param address: of this host between hosts
+    :param forwards: whether its routers lead anywhere
     """
 
-    def __init__(self, conf: ConfigOpts, api_db: Database, host: str, address: str) -> None:
+    def __init__(self, conf: ConfigOpts, api_db: Database, host: str, address: str, forwards: bool = True) -> None:
+        self._forwards = forwards
         self._conf, self._api_db, self._host, self._address = conf, api_db, host, address
         self._looked = float('-inf')
         self._older: list[str] = []                      # hosts as they were last spoken of
@@ -55,7 +60,12 @@ class Gateways:
 
     def report(self) -> list[int]:
         """Say that this host is there and find routers without one a host; the revision then."""
-        return self.report_of(self._host, self._address, self._conf.network.routers, release.VERSION, 0)
+        able = self._conf.network.routers and (self._forwards or self._is_alone())
+        return self.report_of(self._host, self._address, able, release.VERSION, 0)
+
+    def _is_alone(self) -> bool:
+        with self._api_db.reader() as conn:
+            return not hosts.has_others(conn, self._host)
 
     def report_of(self, host: str, address: str, gateway: bool, version: int = release.VERSION,
                   look_s: float = LOOK_S) -> list[int]:

@@ -70,7 +70,7 @@ class NetworkManager:
         self._cell_db = cell_db
         self._others, self._agents = others, agents
         self._address = str(conf.network.tunnel_address or conf.my_ip)
-        self.gateways = gateways.Gateways(conf, api_db, host, self._address)
+        self.gateways = gateways.Gateways(conf, api_db, host, self._address, drivers.forwards(driver))
         self._plumb = Combined(self._plumb_once)
         self._look = threading.Event()                  # the next run looks at all of the host
         self._loaded: list[int] | None = None           # the revision that was last read, and
@@ -82,7 +82,7 @@ class NetworkManager:
         self._returns = joined.Joined(self._give_back, lambda order: order.instance_uuid)
         self._given: collections.deque[tuple[float, str]] = collections.deque()      # (when, server), oldest first
         self.attachments = attachments = attach.Attachments(self._network)
-        self.migrations = migrations = migrate.Migrations(self._network)
+        self.migrations = migrations = migrate.Migrations(self._network, self.gateways)
         self._leases = LeaseReports(driver, self._record_leases)
         agent_hosts = AgentHosts(conf, api_db, self.gateways)
         self.methods = Methods(INTERFACE, {
@@ -148,7 +148,8 @@ class NetworkManager:
         with self.api_db.reader() as conn:
             self._loaded = revisions.current(conn)          # before the rest, which is at least as new
             return host_load.load(conn, self.host, network_info.devname, self.conf.network.physical_networks,
-                                  self._address, key, self.gateways.distributed(conn))
+                                  self._address, key, self.gateways.distributed(conn),
+                                  move_key=self._relay_key.of_move)
 
     # ---- rows of the interface -------------------------------------------------------
 

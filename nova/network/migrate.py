@@ -8,15 +8,19 @@ from nova.db.networks import ports
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
+    from nova.network import gateways
     from nova.network.host.network import HostNetwork
     from nova.objects.instance import Instance
 
 
 class Migrations:
-    """Plumbing for servers that move."""
+    """Plumbing for servers that move.
 
-    def __init__(self, network: HostNetwork) -> None:
-        self._network = network
+    :param hosts: gateways.Gateways of the service
+    """
+
+    def __init__(self, network: HostNetwork, hosts: gateways.Gateways) -> None:
+        self._network, self._hosts = network, hosts
 
     def prepare_for_instance(self, context: RequestContext, instance: Instance, host: str) -> list[dict[str, str]]:
         """See interface.py."""
@@ -24,12 +28,17 @@ class Migrations:
             ports.expect(conn, instance.uuid, host)
             return self._network.vifs(conn, ports.of_device(conn, instance.uuid))
         vifs = self._network.api_db.run(prepare)
-        if vifs and host == self._network.host:
-            self._network.refresh()
+        if vifs:
+            self._follow(host)
         return vifs
 
     def unprepare_for_instance(self, context: RequestContext, instance_uuid: str, host: str) -> None:
-        if self._network.api_db.run(ports.forget_expected, instance_uuid, host) and host == self._network.host:
+        if self._network.api_db.run(ports.forget_expected, instance_uuid, host):
+            self._follow(host)
+
+    def _follow(self, host: str) -> None:
+        """Each host has to know of a guest that moves before it runs at its destination."""
+        if host == self._network.host or self._hosts.others:
             self._network.refresh()
 
     def network_info(self, context: RequestContext, instance_uuid: str) -> list[dict[str, str]]:

@@ -93,13 +93,14 @@ def _senders(conf: cfg.ConfigOpts) -> dict[str, Any]:
     import oslo_messaging
 
     from nova import exception
+    from nova.rpc import transport_url
 
     wanted_form, options = conf.notifications.notification_format, conf.oslo_messaging_notifications
     url = options.transport_url or conf.transport_url
     if not url and any(name.startswith('messaging') for name in options.driver):
         raise exception.InvalidInput(reason='[oslo_messaging_notifications] names a driver that needs a broker: set '
                                             'transport_url there, or in [DEFAULT].')
-    transport = oslo_messaging.get_notification_transport(conf, url or 'fake://')
+    transport = oslo_messaging.get_notification_transport(conf, transport_url.parse(conf, url or 'fake://'))
     topics = {'versioned': conf.notifications.versioned_notifications_topics, 'unversioned': options.topics}
     # where it has no connection yet, its driver for RabbitMQ takes -1 for no retry at all
     retry = options.retry if options.retry >= 0 else sys.maxsize

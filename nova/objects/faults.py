@@ -8,7 +8,8 @@ from nova import exception
 from nova import utils
 
 _READABLE = (exception.NoValidHost,)      # server errors whose sentences are made for users
-_ANYONE = 'The host could not complete the operation; the administrator of this cloud can see why.'
+MESSAGE_CHARACTERS = 255                  # of instance_action_events.details
+ANYONE = 'The host could not complete the operation; the administrator of this cloud can see why.'
 
 
 def fault(error: Any, message: str | None = None, details: str = '') -> dict[str, Any]:
@@ -20,10 +21,22 @@ def fault(error: Any, message: str | None = None, details: str = '') -> dict[str
     known = isinstance(error, exception.NovaException)
     if message is None:
         readable = known and (error.code < 500 or isinstance(error, _READABLE))
-        message = error.message if readable else _ANYONE
+        message = error.message if readable else ANYONE
     parts = (f'{type(error).__name__}: {error}', known and error.kwargs.get('details'), details)
-    return {'code': error.code if known else 500, 'message': message[:255],
+    return {'code': error.code if known else 500, 'message': message[:MESSAGE_CHARACTERS],
             'details': '\n'.join(str(part) for part in parts if part), 'created': utils.isotime(utils.utcnow())}
+
+
+def for_administrators(message: str, details: str | None) -> str:
+    """The message of a fault, with the error itself in the place of the sentence that stands for it.
+
+    :param details: the fault's, or a traceback as ``trace`` makes it
+    """
+    lines = [line for line in (details or '').splitlines() if line.strip()]
+    if ANYONE not in message or not lines:
+        return message
+    reason = lines[-1] if lines[0].startswith('  File ') else lines[0]
+    return message.replace(ANYONE, reason)[:MESSAGE_CHARACTERS]
 
 
 def trace(error: Any) -> str:

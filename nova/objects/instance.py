@@ -20,8 +20,8 @@ _maybe: dict[str, Any] = {'nullable': True}
 
 @base.register
 class Instance(base.NovaObject):
-    VERSION = '1.1'
-    ADDED = {'1.1': ('image_grant',)}
+    VERSION = '1.2'
+    ADDED = {'1.1': ('image_grant',), '1.2': ('generation',)}
 
     fields = {
         'uuid': fields.UUIDField(),
@@ -38,6 +38,7 @@ class Instance(base.NovaObject):
         'locked': fields.BooleanField(),
         'host': _text(**_maybe),
         'node': _text(**_maybe),
+        'generation': fields.IntegerField(),
         'availability_zone': _text(**_maybe),
         'display_name': _text(),
         'hostname': _text(),
@@ -83,6 +84,7 @@ class Instance(base.NovaObject):
     locked: bool
     host: str | None
     node: str | None
+    generation: int
     availability_zone: str | None
     display_name: str
     hostname: str

@@ -5,6 +5,8 @@ import dataclasses
 from collections.abc import Collection
 from typing import Any
 
+from nova import utils
+
 AVAILABLE, CLAIMED, UNAVAILABLE, REMOVED = 'available', 'claimed', 'unavailable', 'removed'
 HELD = (CLAIMED, REMOVED)            # a guest has it
 PCI, PHYSICAL, VIRTUAL, MEDIATED = 'type-PCI', 'type-PF', 'type-VF', 'type-MD'
@@ -71,7 +73,8 @@ def dump(values: list[Any] | tuple[Any, ...]) -> list[dict[str, Any]]:
 
 
 def load_devices(values: list[dict[str, str]] | tuple[Any, ...]) -> list[Device]:
-    return [Device(**value) for value in values]
+    """[Device] of records; fields of another release are ignored."""
+    return [utils.from_known(Device, value) for value in values]
 
 
 def load_pools(values: list[dict[str, Any]] | tuple[Any, ...]) -> list[Pool]:

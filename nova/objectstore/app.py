@@ -153,6 +153,7 @@ class Application:
         """:param records: gets that of a write, as soon as it is known what is requested, and by whom"""
         params = signing.pairs_of(environ)
         signed, user = self._caller(environ, params)
+        context.caller_is(user.user_id, user.project_id)
         try:
             path = environ.get('PATH_INFO', '').encode('latin-1').decode()
         except UnicodeError:

@@ -39,8 +39,9 @@ class Contents:
         :param size: bytes that are expected
         :raises InsufficientStorage: the disk has no room for them
         """
-        self._reserve.check(str(self._directory), size)
-        name, written = uuid.uuid4().hex, 0
+        if size > disk_space.STEP:
+            self._reserve.check(str(self._directory), size)
+        name, written, total = uuid.uuid4().hex, 0, 0
         path = self._path(name)
         path.parent.mkdir(exist_ok=True, mode=0o700)
         part = path.with_suffix(_PART)
@@ -48,10 +49,13 @@ class Contents:
         try:
             with open(part, 'xb', buffering=0) as file, contextlib.ExitStack() as stack:
                 stack.callback(lambda: ahead is None or futures.wait([ahead]))      # it has the descriptor
+                claim = stack.enter_context(self._reserve.claimed(
+                    str(self._directory), min(size, disk_space.STEP), str(part)))
                 for batch in _batches(pieces):
+                    added = sum(map(len, batch))
+                    claim.need(total := total + added)
                     written += _write(file.fileno(), batch)
                     if written >= STEP:
-                        self._reserve.check(str(self._directory))
                         written = 0
                         if ahead is None or ahead.done():
                             # the disk writes while the rest comes, so that the end waits for little

@@ -147,7 +147,7 @@ def _second(environ: dict[str, Any], headers: dict[str, str], params: dict[str, 
         raise errors.S3Error('InvalidSecurity', 'The signature is not one of version 2.', 403)
     if 'authorization' in headers:
         date = '' if 'x-amz-date' in headers else headers.get('date', '')
-        _check_time(formats.parse_http_date(headers.get('x-amz-date') or headers.get('date')), VALID, now)
+        _check_time(formats.parse_http_date(headers.get('x-amz-date', headers.get('date'))), VALID, now)
     else:
         date = params.get('Expires', '')
         if not re.fullmatch('[0-9]{1,11}', date) or int(date) <= now.replace(tzinfo=datetime.UTC).timestamp():
@@ -167,7 +167,7 @@ def _check_time(made: datetime.datetime | None, lasts: datetime.timedelta, now: 
     """:raises S3Error: a signature was not made recently"""
     if made is None:
         raise errors.S3Error('AccessDenied', 'The request has no date that can be read.', 403)
-    if not made - VALID <= now <= made + lasts:
+    if not -VALID <= now - made <= lasts:
         code = 'RequestTimeTooSkewed' if lasts == VALID else 'AccessDenied'
         raise errors.S3Error(code, 'The request is too old, has expired, or comes from a clock that is wrong.', 403)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import copy
 import functools
 import logging
+import os
 import socket
 import threading
 import time
@@ -37,9 +38,11 @@ from nova.rpc import reply_names
 from nova.rpc import serializer
 from nova.rpc import shutdown
 from nova.rpc import signatures
+from nova.rpc import transport_url
 from nova.rpc import versions
 from nova.runtime import concurrency
 from nova.runtime import health
+from nova.runtime import host_identity
 from nova.runtime import metrics
 from nova.runtime.hooks import oslo_messaging as messaging_hooks
 
@@ -101,20 +104,25 @@ class Bus:
         if not configured(conf) and not url:
             raise exception.InvalidInput('transport_url is not set: services in several processes need a broker.')
         try:
+            parsed = transport_url.parse(conf, url)
             self._transport = oslo_messaging.get_rpc_transport(
-                conf, url, allowed_remote_exmods=[exception.__name__])
+                conf, parsed, allowed_remote_exmods=[exception.__name__])
         except oslo_messaging.InvalidTransportURL as error:
             raise exception.InvalidInput(reason=f'transport_url: {error}') from None
         except oslo_messaging.DriverLoadFailure as error:
             raise exception.InvalidInput(reason=f'transport_url: {error}') from error
         reply_names.use(self._transport, conf.host)
         self._brokers = [(host.hostname, host.port or AMQP_PORT)
-                         for host in oslo_messaging.TransportURL.parse(conf, url).hosts if host.hostname]
+                         for host in parsed.hosts if host.hostname]
         alone = (url or conf.transport_url).startswith(inprocess.SCHEME + ':')
         self.pins = pins or versions.Pins(conf, alone)
         self._host: str | None = None
         # In one process the sender is known, and no other process can send.
-        self.signatures = keys or signatures.Signatures(signatures.OFF if alone else conf.messages.signatures)
+        mode = signatures.OFF if alone else conf.messages.signatures
+        # where the configuration names none, each daemon decides before it takes messages
+        self.signatures = keys or signatures.Signatures(
+            mode or signatures.ACCEPT, undecided=not mode,
+            directory=os.path.join(host_identity.state_path(conf), host_identity.DIRECTORY))
         if self.signatures.mode != signatures.OFF:
             self._transport = signatures.signed_transport(self._transport, self.signatures)
 
@@ -236,6 +244,9 @@ class Client:
         except Exception as error:
             if not errors.is_unsent(error):
                 raise
+            if method.fanout and server is None and isinstance(error, oslo_messaging.MessageUndeliverable):
+                LOG.debug('%s has no receiver among %s.', method.name, self._interface.topic)
+                return None              # all that there are were notified
             level = logging.WARNING
             if isinstance(error, oslo_messaging.MessageUndeliverable):
                 level = logging.DEBUG if server in self._absent else level
@@ -408,28 +419,36 @@ def _counted(topic: str, row: Method, work: Any, function: Callable[..., Any]) -
     return method
 
 
-CAST_PAUSES_S = (0.5, 1, 2, 4, 8, 16)
 # A service without its database does not answer: the caller retries. By name, for computes have no such modules.
-_AWAY = {'oslo_db.exception.DBConnectionError', 'oslo_db.exception.DBDeadlock', 'sqlalchemy.exc.OperationalError',
-         'sqlalchemy.exc.TimeoutError'}
+_AWAY = frozenset({'oslo_db.exception.DBConnectionError', 'nova.db.errors.Unwritable'})
+# A row that others hold, or all connections in use: other messages can be worked on, and a worker that sleeps works on
+# none.
+_BUSY = frozenset({'oslo_db.exception.DBDeadlock', 'sqlalchemy.exc.TimeoutError'})
+# Seconds between the attempts of a cast. While the database is away no worker has anything else to do.
+CAST_PAUSES_S = {_AWAY: (0.5, 1, 2, 4, 8, 16), _BUSY: (0.5, 1)}
 
 
 def _without_database(error: Any) -> Any:
-    return errors.is_named(error, _AWAY)
+    return errors.is_named(error, _AWAY | _BUSY)
 
 
 def _persistent(function: Callable[..., Any]) -> Any:
-    """Let a cast wait for the database for a while: it has no caller that would retry."""
+    """Let a cast wait for the database for a while: it has no caller that would retry. Any other error, that of a
+    statement among them, ends it at once.
+    """
     def method(*args: Any, **kwargs: Any) -> Any:
-        for pause in CAST_PAUSES_S:
+        attempt = 0
+        while True:
             try:
                 return function(*args, **kwargs)
             except Exception as error:
-                if not _without_database(error):
+                pauses = next((each for names, each in CAST_PAUSES_S.items() if errors.is_named(error, names)), ())
+                if attempt >= len(pauses):
                     raise
+                pause = pauses[attempt]
                 LOG.warning('The database does not serve; a message waits %s s for it: %s', pause, error)
             time.sleep(pause)
-        return function(*args, **kwargs)
+            attempt += 1
     return method
 
 

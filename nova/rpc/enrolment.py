@@ -1,7 +1,8 @@
 """The signing key of a compute host: made at its first start, and made known to a conductor.
 
 Two files in ``<state path>/services``: the host's key, and the public halves of the deployment's, which a host believes
-from then on. No other account reads the first. nova-compute and nova-network of one host share them.
+from then on. No other account reads the first. nova-compute and nova-network of one host share them. A third, empty
+file marks a host that was new to a release which requires signatures unless the configuration says otherwise.
 """
 from __future__ import annotations
 
@@ -57,6 +58,8 @@ class Enrolment:
         """
         if self._keys.mode == signatures.OFF:
             return
+        if self._keys.undecided:
+            self._keys.decide(self._requires_signatures())
         self._keys.key, self._deployment = self._own(), self._pinned()
         self._keys.trusted = self._looks_up or self._trusted
         if not self._deployment:
@@ -87,6 +90,13 @@ class Enrolment:
         return None
 
     # ---- files
+
+    def _requires_signatures(self) -> bool:
+        """Whether the host is new to this release or a later one, which leaves a mark before it makes the first key."""
+        mark = f'{self._path}.required'
+        if not os.path.exists(self._path) and not os.path.exists(mark):
+            _store(mark, '', new=True)
+        return os.path.exists(mark)
 
     def _own(self) -> Any:
         found = _read(self._path)
@@ -238,7 +248,12 @@ def _read(path: str) -> list[bytes]:
 
 
 def _write(path: str, keys: list[bytes], new: bool = False) -> bool:
-    """Put keys into a file for the owner of the directory alone; it is there whole or not at all.
+    """Put keys into a file; see ``_store``."""
+    return _store(path, ''.join(base64.b64encode(key).decode() + '\n' for key in keys), new)
+
+
+def _store(path: str, text: str, new: bool) -> bool:
+    """Put text into a file for the owner of the directory alone; it is there whole or not at all.
 
     :param new: leave a file that is there already
     :returns: False when it was there already
@@ -249,7 +264,7 @@ def _write(path: str, keys: list[bytes], new: bool = False) -> bool:
     made = f'{path}.{os.getpid()}.{time.monotonic_ns()}'
     try:
         with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), 'w') as file:
-            file.writelines(base64.b64encode(key).decode() + '\n' for key in keys)
+            file.write(text)
             file.flush()
             if os.geteuid() == 0:                    # services of this host that are not root read it, too
                 owner = os.stat(directory)

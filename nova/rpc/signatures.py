@@ -7,22 +7,23 @@ doc/source/adr/0013-signed-messages.rst for what that holds against, and what no
 from __future__ import annotations
 
 import base64
-import collections
 from collections.abc import Callable
 import dataclasses
 import functools
 import hashlib
 import logging
 import os
-import threading
+import re
 import time
 from typing import Any
+import urllib.parse
 
 import orjson
 from cryptography import exceptions as crypto_exceptions
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from nova import exception
+from nova.rpc import replays
 from nova.rpc import serializer
 from nova.runtime import concurrency
 from nova.runtime import metrics
@@ -38,9 +39,10 @@ SKEW_S = 120                 # so much may the clocks of two hosts differ
 # A cast waits in its queue for a service that is down, and is good when it comes; the caller of a call does not
 # wait longer than the call's timeout.
 CAST_S = 24 * 3600
-REMEMBERED = 200_000         # numbers used once: about 30 MB when full
 
 FOLLOW_S = 60                # between two looks whether the deployment has a new key
+
+NUMBER, KEY_ID = re.compile(r'[0-9a-f]{24}\Z'), re.compile(r'[0-9a-f]{40}\Z')
 
 _SIGNED = ('method', 'version', 'namespace', 'args')
 _TRANSPORT = frozenset({FIELD, 'client_timeout', 'msg_id', 'reply_q'})      # of a context, and not of its sender
@@ -107,46 +109,40 @@ class Trusted:
     public: bytes
 
 
-class Replays:
-    """Numbers that came once; the oldest are forgotten when there are too many, or after ``keep_s``."""
-
-    def __init__(self, most: Any = REMEMBERED, keep_s: Any = CAST_S + SKEW_S) -> None:
-        self._most, self._keep_s = most, keep_s
-        self._seen: collections.OrderedDict[Any, Any] = collections.OrderedDict()
-        self._lock = threading.Lock()
-
-    def is_new(self, number: Any, now: Any) -> bool:
-        with self._lock:
-            while self._seen and (len(self._seen) >= self._most
-                                  or next(iter(self._seen.values())) < now - self._keep_s):
-                self._seen.popitem(last=False)
-            return self._seen.setdefault(number, now) is now
-
-
 class Signatures:
     """The keys of a process, and what it does with messages that have no signature.
 
     :param mode: one of MODES
+    :param directory: where the numbers of messages that came are kept for the next process; None: nowhere
+    :param undecided: the configuration names no mode: ``decide`` does, and ``mode`` holds until then
     :ivar key: Key of this process; None: no signatures
     :ivar trusted: function(key id) -> Trusted or None
     """
 
-    def __init__(self, mode: Any) -> None:
-        self.mode = mode
+    def __init__(self, mode: Any, undecided: bool = False, directory: str | None = None) -> None:
+        self.mode, self.undecided, self._directory = mode, undecided, directory
         self.key: Any = None
         self.trusted: Callable[[str], Any] = lambda key_id: None
         self.enrolling = None            # name of the method that makes a key known
-        self._replays = Replays()
+        self._replays: dict[tuple[str, str], replays.Replays] = {}       # by topic and server
         self._noted: set[tuple[str, str, str]] = set()
         self._look: Any = None
         self._due = 0.0
 
+    def decide(self, required: bool) -> None:
+        """Choose the mode where the configuration names none.
+
+        :param required: the deployment, or the host, was made by a release that requires signatures
+        """
+        self.mode, self.undecided = REQUIRE if required else ACCEPT, False
+        self.warn()
+
     def warn(self) -> None:
         """Log, at the start of a daemon, that it takes messages of anybody; nothing where a signature is needed."""
-        if self.mode == ACCEPT:
-            LOG.warning('Messages without a signature are taken: [messages] signatures is accept, which is for the '
-                        'time of an upgrade. Approve every host that "nova-manage host keys" lists, then set require, '
-                        'on conductors last.')
+        if self.mode == ACCEPT and not self.undecided:
+            LOG.warning('Messages without a signature are taken: [messages] signatures is accept, or is not set in a '
+                        'deployment that an older release has made. Approve every host that "nova-manage host keys" '
+                        'lists, then set require, on conductors last.')
 
     # ---- the sender
 
@@ -216,11 +212,10 @@ class Signatures:
         try:
             at, number, key_id, to, made = signature
             made = base64.b64decode(made, validate=True)
-            fresh = isinstance(at, int) and isinstance(number, str) and len(number) == 24 and isinstance(key_id, str)
-            fresh = fresh and isinstance(to, str)
+            formed = isinstance(at, int) and NUMBER.match(number) and KEY_ID.match(key_id) and isinstance(to, str)
         except (TypeError, ValueError):
-            fresh = False
-        if not fresh:
+            formed = False
+        if not formed:
             raise exception.MessageRefused(reason='its signature has no such form')
         found = self.trusted(key_id)
         if found is None and message.get('method') == self.enrolling:
@@ -237,9 +232,16 @@ class Signatures:
         row = interface.methods.get(message.get('method'))
         if at > now + SKEW_S or at < now - SKEW_S - (row.timeout if row is not None and row.call else CAST_S):
             raise exception.MessageRefused(reason='its time has passed, or is not yet')
-        if not self._replays.is_new((key_id, number), now):
-            raise exception.MessageRepeated()
+        self._replays_of(topic, server).check(key_id, number, at)
         ctxt[SIGNED_BY] = key_id
+        return found
+
+    def _replays_of(self, topic: str, server: str) -> replays.Replays:
+        found = self._replays.get((topic, server))
+        if found is None:
+            name = urllib.parse.quote(f'message-numbers.{topic}.{server}', safe='')
+            path = None if self._directory is None else os.path.join(self._directory, name)
+            found = self._replays.setdefault((topic, server), replays.Replays(path, CAST_S + SKEW_S))
         return found
 
     def _note(self, method: str, host: str, reason: str) -> None:

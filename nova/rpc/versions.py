@@ -43,9 +43,9 @@ class Release:
 RELEASES = {
     1: Release({'compute': '1.0', 'conductor': '1.0', 'scheduler': '1.0', 'network': '1.0'},
                {'Instance': '1.0', 'Migration': '1.0', 'RequestSpec': '1.0', 'Selection': '1.0'}),
-    2: Release({'compute': '1.2', 'conductor': '1.2', 'scheduler': '1.0', 'network': '1.4', 'network_agent': '1.0',
+    2: Release({'compute': '1.2', 'conductor': '1.3', 'scheduler': '1.0', 'network': '1.4', 'network_agent': '1.0',
                 'cert': '1.1'},
-               {'Instance': '1.1', 'Migration': '1.0', 'RequestSpec': '1.1', 'Selection': '1.0'}),
+               {'Instance': '1.2', 'Migration': '1.0', 'RequestSpec': '1.1', 'Selection': '1.0'}),
 }
 VERSION, OLDEST = release.VERSION, min(RELEASES)      # of this code, and the oldest with which it works
 TOPICS = tuple(RELEASES[VERSION].interfaces)

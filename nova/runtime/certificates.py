@@ -1,8 +1,9 @@
 """Certificates that a deployment makes for itself: one authority, and the certificates that it issues.
 
 A directory holds them. ``ca.pem`` is what clients trust, ``ca.key`` the authority's key, and ``NAME.pem`` and
-``NAME.key`` are a server's. Private keys are readable by their owner only. ``ca.pem`` may have several authorities,
-the newest first: the ones before stay until they end, so that what they signed is trusted until it is renewed.
+``NAME.key`` are a server's or a client's. None is valid as both, so that a listener's key is no client's. Private keys
+are readable by their owner only. ``ca.pem`` may have several authorities, the newest first: the ones before stay until
+they end, so that what they signed is trusted until it is renewed.
 
     authority = Authority(directory)
     pair = authority.pair('api', ['cloud.example.org', '192.0.2.10'])       # made, or renewed when it is time
@@ -39,6 +40,7 @@ AUTHORITY_DAYS = 3650
 AUTHORITY_LEFT_DAYS = 400     # an authority issues nothing that would outlive it
 DAYS = 90                     # a stolen key is of use for so long at most
 LEFT_DAYS = 30                # renewed when so little is left: a month in which a failure is noticed
+SERVER, CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH      # what a certificate is for
 BACKDATED = datetime.timedelta(hours=1)         # a client's clock may be behind
 
 _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,63}')
@@ -59,6 +61,8 @@ class Status:
     """One certificate of the directory, for operators.
 
     hosts       names and addresses that it is for; none of an authority
+    subject     common name
+    uses        SERVER or CLIENT; both of one that an earlier release made
     ends_at     naive UTC
     """
 
@@ -66,6 +70,8 @@ class Status:
     hosts: tuple[str, ...]
     ends_at: datetime.datetime
     fingerprint: str
+    uses: tuple[x509.ObjectIdentifier, ...] = ()
+    subject: str = ''
 
 
 class Authority:
@@ -85,26 +91,31 @@ class Authority:
         """The file with the authorities that clients trust."""
         return self.directory / 'ca.pem'
 
-    def pair(self, name: str, hosts: Iterable[str], days: int = DAYS) -> Pair:
-        """The certificate of a server for these host names and addresses, for so many days when it is made.
+    def pair(self, name: str, hosts: Iterable[str], days: int = DAYS, use: x509.ObjectIdentifier = SERVER) -> Pair:
+        """The certificate of a server or client with these host names and addresses, for so many days when it is made.
 
-        It is replaced when it ends within LEFT_DAYS, when other hosts are wanted, or when another authority signed it.
+        It is replaced when it ends within LEFT_DAYS, when other hosts or another use are wanted, or when another
+        authority signed it.
 
         :raises InvalidInput: a name is none, or the directory cannot be used
         """
         hosts = _checked_hosts(hosts)
         pair = self._files(name)
-        if not self._is_good(pair, hosts):
+        if not self._is_good(pair, hosts, use):
             with self._changing():
-                if not self._is_good(pair, hosts):       # another process may have made it meanwhile
-                    self._issue(pair, name, hosts, days)
+                if not self._is_good(pair, hosts, use):       # another process may have made it meanwhile
+                    self._issue(pair, name, hosts, use, days)
         return pair
 
-    def renew(self, name: str, hosts: Iterable[str]) -> Pair:
-        """As ``pair``, with a new key and certificate whatever is there."""
+    def renew(self, name: str, hosts: Iterable[str], use: x509.ObjectIdentifier = SERVER,
+              subject: str | None = None) -> Pair:
+        """As ``pair``, with a new key and certificate whatever is there.
+
+        :param subject: common name, by which servers know their clients; that of the files unless given
+        """
         hosts, pair = _checked_hosts(hosts), self._files(name)
         with self._changing():
-            self._issue(pair, name, hosts)
+            self._issue(pair, subject or name, hosts, use)
         return pair
 
     def renew_authority(self) -> None:
@@ -121,7 +132,7 @@ class Authority:
             if path != self.trusted:
                 certificate = _load(path)[0]
                 found.append(Status(path.stem, tuple(_hosts(certificate)), ends_at(certificate),
-                                    _fingerprint(certificate)))
+                                    _fingerprint(certificate), _uses(certificate), _subject(certificate)))
         return found
 
     # ---- steps
@@ -134,24 +145,24 @@ class Authority:
     def _authorities(self) -> list[x509.Certificate]:
         return _load(self.trusted) if self.trusted.exists() else []
 
-    def _is_good(self, pair: Pair, hosts: list[str]) -> bool:
+    def _is_good(self, pair: Pair, hosts: list[str], use: x509.ObjectIdentifier) -> bool:
         authorities = self._authorities()
         if not authorities or not pair.certificate.exists() or not pair.key.exists():
             return False
         certificate = _load(pair.certificate)[0]
-        return (set(_hosts(certificate)) == set(hosts) and _is_signed_by(certificate, authorities[0])
+        return (set(_hosts(certificate)) == set(hosts) and _uses(certificate) == (use,)
+                and _is_signed_by(certificate, authorities[0])
                 and ends_at(certificate) - self._now() > datetime.timedelta(days=LEFT_DAYS)
                 and _belong_together(certificate, pair.key))
 
-    def _issue(self, pair: Pair, name: str, hosts: list[str], days: int = DAYS) -> None:
+    def _issue(self, pair: Pair, name: str, hosts: list[str], use: x509.ObjectIdentifier, days: int = DAYS) -> None:
         authority, signing_key = self._authority()
         key = ec.generate_private_key(ec.SECP256R1())
         now = self._now()
         made = (_builder(name, authority.subject, key.public_key(), now, days)
                 .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
                 .add_extension(x509.SubjectAlternativeName([_alternative(host) for host in hosts]), critical=False)
-                .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH,
-                                                      ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+                .add_extension(x509.ExtendedKeyUsage([use]), critical=False)
                 # not critical: else libvirt and QEMU want key encipherment, which keys of this kind do not do
                 .add_extension(usage(digital_signature=True), critical=False)
                 .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key()),
@@ -258,6 +269,17 @@ def _hosts(certificate: x509.Certificate) -> list[str]:
     except x509.ExtensionNotFound:
         return []
     return [str(name.value) for name in names if isinstance(name, (x509.DNSName, x509.IPAddress))]
+
+
+def _subject(certificate: x509.Certificate) -> str:
+    return ''.join(str(part.value) for part in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME))
+
+
+def _uses(certificate: x509.Certificate) -> tuple[x509.ObjectIdentifier, ...]:
+    try:
+        return tuple(certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
+    except x509.ExtensionNotFound:
+        return ()
 
 
 def _builder(name: str | None, issuer: Any, public_key: Any, now: Any, days: int,

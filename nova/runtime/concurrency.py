@@ -9,15 +9,17 @@ from __future__ import annotations
 import collections
 from collections.abc import Callable
 from concurrent import futures
+import functools
 import os
 import threading
 import time
-from typing import Any
+from typing import Any, TypeVar
 
 MODELS = ('native', 'eventlet')
 DEFAULT_MODEL = 'native'     # measured: doc/source/adr/0002-thread-model.rst
 
 _model = None
+_Result = TypeVar('_Result')
 
 
 def setup(model: Any = None) -> Any:
@@ -54,6 +56,24 @@ def blocking(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         from eventlet import tpool
         return tpool.execute(function, *args, **kwargs)
     return function(*args, **kwargs)
+
+
+def carried(function: Callable[..., _Result]) -> Callable[..., _Result]:
+    """The function, which runs with the context that this thread has now: its log lines carry that request id, in
+    whichever thread it runs.
+    """
+    from nova.runtime.hooks import oslo_context      # not before ``setup``: it makes a threading.local
+    ctx = oslo_context.current()
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> _Result:
+        before = oslo_context.current()
+        oslo_context.become(ctx)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            oslo_context.become(before)
+    return run
 
 
 def spawn(name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -109,7 +129,7 @@ class Pool:
         self._lock = threading.Lock()
 
     def submit(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        future = self._executor.submit(function, *args, **kwargs)
+        future = self._executor.submit(carried(function), *args, **kwargs)
         with self._lock:
             self._running.add(future)
         future.add_done_callback(self._done)

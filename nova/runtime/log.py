@@ -7,6 +7,8 @@ import warnings
 from oslo_config.cfg import ConfigOpts
 from oslo_log import log
 
+from nova.runtime import log_limits
+
 # Libraries that talk too much, or repeat what must not be in a log, below these levels.
 LEVELS = ('amqp=WARN', 'alembic=WARN', 'cheroot=WARN', 'eventlet.wsgi=WARN', 'iso8601=WARN', 'keystoneauth=WARN',
           'keystonemiddleware=WARN', 'oslo.messaging=INFO', 'oslo_messaging=INFO', 'oslo_policy=INFO', 'requests=WARN',
@@ -23,5 +25,6 @@ def setup(conf: ConfigOpts, binary: str) -> None:
     if not (conf.log_file or conf.log_dir or conf.use_syslog or conf.use_journal):
         conf.set_default('use_stderr', True)
     log.setup(conf, 'nova')
+    log_limits.install()
     warnings.filterwarnings('ignore')
     logging.getLogger('nova').info('%s starts', binary)

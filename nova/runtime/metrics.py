@@ -285,6 +285,9 @@ AUDIT_LOST = _counter(
     'nova_audit_lost_total', 'Requests without a record of their own in the audit log. `why`: flood (refused ones, '
     'which are counted in one record) or error (the log of the service has it)', 'why')
 AUDIT_SEALED = _counter('nova_audit_sealed_total', 'Records of the audit log that were sealed', 'database')
+AUDIT_UNSEALED = Watched(
+    'nova_audit_unsealed_seconds', 'Age of the oldest record of the audit log that waits for its seal', 'database',
+    combine=max)
 AUDIT_BROKEN = _counter(
     'nova_audit_broken_total', "Looks at an audit log whose end lay before one that was seen: it was truncated",
     'database')
@@ -295,6 +298,13 @@ CONSOLE_SESSIONS = Watched('nova_console_sessions', 'Sessions of consoles that t
 WEAKNESSES = Watched(
     'nova_compute_weaknesses', 'Reasons why the guests of this host are not kept apart; 0 when they are', combine=max)
 
+GUESTS_FAILED = _counter(
+    'nova_compute_guests_failed_total', 'Guests of this host that ended without a request or an order from inside. '
+    '`how`: crashed, their hypervisor process has ended; failed, it could not go on; paused, it stopped them because a '
+    'disk did not take a write', 'how')
+EXPORTS_CLOSED = _counter(
+    'nova_volume_exports_closed_total', 'Exports of volumes that a host had and no attachment named: they were closed, '
+    'and a guest that used one has lost its disk')
 STRAYS_REMOVED = _counter(
     'nova_compute_strays_removed_total', 'What this host had of servers that are deleted, or live elsewhere, and has '
     'removed. `what`: guest; files of a step that did not come to its end; shared_files, the same where another host '
@@ -304,6 +314,10 @@ STRAYS_LEFT = Watched(
     'nova_compute_strays', 'The same of servers that no conductor knows, and what could not be removed: it is left '
     'alone and should be looked at', 'what')
 
+STATE_BACKUP_AGE = Watched(
+    'nova_state_backup_age_seconds', 'Time since the newest nightly backup of the control plane, infinite before the '
+    'first one', combine=max)
+
 # ---- the process
 
 INFO = _metric(prometheus_client.Gauge, 'nova_build_info', '1; its labels say what runs here',
@@ -312,6 +326,12 @@ HEALTHY = Watched(
     'nova_healthy', '1 while everything of this process is alive, as /healthz answers; else 0', combine=min)
 prometheus_client.ProcessCollector(registry=REGISTRY)
 prometheus_client.PlatformCollector(registry=REGISTRY)
+
+
+for _how in ('crashed', 'failed', 'paused'):         # a rule sees no increase of a series that begins at 1
+    GUESTS_FAILED.labels(_how)
+for _what in ('guest', 'files', 'shared_files', 'kept', 'coming'):
+    STRAYS_REMOVED.labels(_what)
 
 
 def describe_process(binary: str, thread_model: Any) -> None:

@@ -98,18 +98,18 @@ class Helper:
             request = _packed({'operation': operation, 'arguments': arguments})
         except ValueError as error:
             raise self._failure(reason=str(error)) from None
-        link = self._links.get()
+        link, answer = self._links.get(), None
         try:
             if link is None:
                 raise self._failure(reason=ENDED)
-            try:
-                link.sendall(request)
-                answer = _receive(link)
-            except (OSError, EOFError):
+            link.sendall(request)
+            answer = _receive(link)
+        except (OSError, EOFError):
+            raise self._failure(reason=ENDED) from None
+        finally:
+            if answer is None and link is not None:      # the next caller would get the answer of this operation
                 link.close()
                 link, self._cut = None, True
-                raise self._failure(reason=ENDED) from None
-        finally:
             self._links.put(link)
         if 'error' in answer:
             raise self._failure(**answer['error'])

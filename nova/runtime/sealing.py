@@ -116,8 +116,6 @@ def make(path: str) -> None:
         directories.sync(os.path.dirname(path))
     except OSError as error:
         raise Unusable(f'{CALLED}: {error.strerror}') from None
-    LOG.warning('%s was made. Encrypted disks of servers and encrypted volumes cannot be opened without it: keep a '
-                "copy, away from the copies of the database, and give it to this deployment's other conductors.", path)
 
 
 def path_of(conf: ConfigOpts) -> str:
@@ -145,6 +143,9 @@ def read_sealer(path: str, used: set[str] | None = None) -> Sealer:
     keys = read(path)
     if keys is None and used is not None and not used:
         make(path)
+        LOG.warning('%s was made. Encrypted disks of servers and encrypted volumes cannot be opened without it: keep a '
+                    "copy, away from the copies of the database, and give it to this deployment's other conductors.",
+                    path)
         keys = read(path)
     if keys is None:
         raise Unusable(f'this host does not have {CALLED}')

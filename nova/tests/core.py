@@ -261,6 +261,10 @@ class Cloud:
         self.computes, self.killed, self.image_sources = {}, [], {}
         for host in hosts:
             self.start_compute(host)
+        self.new_request()
+
+    def new_request(self):
+        """Another request of the same user."""
         self.ctx = context.RequestContext(user_id='u', project_id='p', overwrite=False)
 
     def new_conductor(self, **services):
@@ -366,6 +370,7 @@ class Cloud:
 
     def insert(self, count=1, flavor=None, **spec):
         """Rows of new servers, as POST /servers leaves them; their uuids."""
+        self.new_request()
         flavor = {**FLAVOR, **(flavor or {})}
         uuids = [str(uuidlib.uuid4()) for _ in range(count)]
         now = utils.utcnow()
@@ -404,6 +409,7 @@ class Cloud:
 
     def act(self, uuid, name, values=None, admin=False, **arguments):
         """An action as the API does it: begin, then cast to the host."""
+        self.new_request()
         action = actions.ACTIONS[name]
         stored = {key: value for key, value in arguments.items() if key != 'spec'}
         row = self.db.run(tasks.begin, self.ctx, uuid, action, arguments=stored, values=values, admin=admin)

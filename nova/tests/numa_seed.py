@@ -23,8 +23,8 @@ _CELL = """
           <cpus num='{count}'>{cpus}
           </cpus>
         </cell>"""
-_CPU = "\n            <cpu id='{cpu}' socket_id='{cpu}' die_id='0' core_id='0' siblings='{cpu}'/>"
-CAPABILITIES = """<capabilities>
+_CPU = "\n            <cpu id='{cpu}' socket_id='{cpu}' die_id='0' {cluster}core_id='0' siblings='{cpu}'/>"
+_CAPABILITIES = """<capabilities>
   <host>
     <uuid>85ec40aa-dc9d-4ef2-a9b9-5ddfed75a95a</uuid>
     <cpu>
@@ -40,10 +40,16 @@ CAPABILITIES = """<capabilities>
       </cells>
     </topology>
   </host>
-</capabilities>""".format(cells=''.join(
-    _CELL.format(number=number, memory_kb=total * 4, total=total, count=len(cpus),
-                 cpus=''.join(_CPU.format(cpu=cpu) for cpu in cpus))
-    for number, cpus, _, total in PAGES))
+</capabilities>"""
+
+
+def capabilities(clusters=True):
+    """The host's capabilities as libvirt writes them since 10.1; ``clusters=False``: as it did before."""
+    cluster = "cluster_id='0' " if clusters else ''
+    return _CAPABILITIES.format(cells=''.join(
+        _CELL.format(number=number, memory_kb=total * 4, total=total, count=len(cpus),
+                     cpus=''.join(_CPU.format(cpu=cpu, cluster=cluster) for cpu in cpus))
+        for number, cpus, _, total in PAGES))
 
 
 def host():

@@ -14,6 +14,7 @@ from typing import Any, TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
 
+from nova import exception
 from nova.runtime import progress
 from nova.virt import monitors
 
@@ -105,6 +106,24 @@ class SpawnRequest:
     report: progress.Report = progress.ignore
 
 
+@dataclasses.dataclass(frozen=True)
+class FormerHost:
+    """A dead host from which a server is taken over, for ComputeDriver.fence.
+
+    host                  its name
+    off                   the server was switched off there, and nothing was starting it
+    block_devices         the server's, with the connections that it had there
+    clients               what watch_disk_clients has recorded there; None: nothing
+    accepts_two_writers   an operator accepts the risk that two guests write to the same disks
+    """
+
+    host: str
+    off: bool
+    block_devices: list[dict[str, Any]]
+    clients: dict[str, list[str] | None] | None = None
+    accepts_two_writers: bool = False
+
+
 class ComputeDriver:
     """Required of every driver. ``instance`` is an objects.Instance (``uuid``, ``name``, ``flavor``, …).
 
@@ -166,6 +185,11 @@ class ComputeDriver:
         """{instance uuid: power state} of every guest of ours on this host."""
         raise NotImplementedError
 
+    def guest_state(self, uuid: str) -> int | None:
+        """The power state of one of ``guests()``; None: it is not among them."""
+        found: int | None = self.guests().get(uuid)
+        return found
+
     def power_state(self, instance: Any) -> Any:
         """One of states' power states; raises GuestNotFound."""
         raise NotImplementedError
@@ -199,11 +223,36 @@ class ComputeDriver:
         """Whether this host reaches the disks of a server on storage shared with ``source``, its host before."""
         return False
 
-    def fence(self, instance: Any, block_devices: Any) -> None:
-        """Keep all others from writing to the disks and volumes of a server that this host takes over from a dead one.
+    def why_unstartable(self, instance: Any) -> str | None:
+        """Why a server of this host cannot be started: a disk, or the record of its guest, is missing. None: it can."""
+        try:
+            self.power_state(instance)
+        except exception.GuestNotFound:
+            return f'Host {self.host} has no disks of server {instance.uuid}.'
+        return None
 
-        :param block_devices: as of a SpawnRequest
+    def fence(self, instance: Any, former: FormerHost) -> bool:
+        """Keep the guest of a dead host from writing to the disks and volumes of a server that this host takes over.
+
+        :returns: whether nothing of it writes any more; False: an operator has accepted that it may
+        :raises NotFenced: it may, and no operator has accepted that
         """
+        return True
+
+    def watch_disk_clients(self, record: Callable[[str, dict[str, list[str] | None], bool], None]) -> None:
+        """Call ``record(uuid, {image: addresses of clients or None}, started)`` with the clients of a storage that a
+        guest's disks are opened with, before the guest writes.
+
+        ``started`` is False where images were added to those of a guest that runs.
+        """
+
+    def guests_with_clients(self) -> list[str]:
+        """Uuids of the guests whose disks are in such a storage."""
+        return []
+
+    def open_clients(self, uuid: str) -> dict[str, list[str] | None]:
+        """The same of a guest that runs, as far as they can be found out now; {}: it has none."""
+        return {}
 
     def power_on(self, context: RequestContext, instance: Any, network_info: Any) -> Any:
         """Start the guest, defining it again when it is gone."""
@@ -314,6 +363,10 @@ class Volumes:
 
     def volume_connector(self) -> Any:
         """What a block storage must know of this host: {'host', 'ip', 'initiator', …}."""
+        raise NotImplementedError
+
+    def attached_volumes(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """{uuid: {volume id: {'attachment_id', 'device_name'}}} of the guests that have volumes."""
         raise NotImplementedError
 
     def attach_volume(self, context: RequestContext, instance: Any, device: Any) -> Any:

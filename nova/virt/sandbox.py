@@ -23,6 +23,7 @@ import typing
 from collections.abc import Iterator, Sequence
 
 from nova import exception
+from nova.runtime import disk_space
 
 USER = 'nova-image'                      # etc/systemd/nova.sysusers makes it
 OTHER_USER = 'nobody'
@@ -36,6 +37,7 @@ LARGEST_FILE = 1 << 62                   # prlimit takes no more than 64 bits
 # of it is ever root; it needs a kernel that lets users do so, and directories that they may pass through, as QEMU's
 # user must, too. 'root': by root, who leaves afterwards.
 WAYS = ('user', 'root')
+UNTRIED = 'untried'                      # the file system is full, and a try needs a file
 
 # What qemu-img calls, what the C library and setpriv call around it, and nothing that reaches another process,
 # the network, mounts, keys, namespaces or parts of the kernel that few programs use.
@@ -108,8 +110,8 @@ class Sandbox:
         :raises TimeoutExpired: of subprocess; the program is gone
         :raises VirtError: there is no sandbox on this host
         """
-        if self._enabled and self._way is None:
-            self.choose(os.path.dirname((*writes, *reads)[0]))
+        if self._enabled and self._way is None and self.choose(os.path.dirname((*writes, *reads)[0])) == UNTRIED:
+            raise exception.InsufficientStorage()
         with contextlib.ExitStack() as stack:
             for path in reads:
                 self._lend(path)
@@ -126,7 +128,7 @@ class Sandbox:
     def choose(self, directory: str) -> str:
         """Find out how programs are kept apart on this host, by a try with a file in ``directory``.
 
-        :returns: one of WAYS, or 'none' when the configuration says so
+        :returns: one of WAYS, or 'none' when the configuration says so, or UNTRIED
         :raises VirtError: not at all, with the reason
         """
         if not self._enabled:
@@ -142,7 +144,12 @@ class Sandbox:
             raise _refusal(f'it needs the Debian package libseccomp2 ({error})') from error
         reasons = []
         for way in WAYS if self.user else WAYS[:1]:
-            reason = self._tried(way, directory)
+            try:
+                reason = self._tried(way, directory)
+            except OSError as error:
+                if error.errno not in disk_space.FULL:
+                    raise
+                return UNTRIED                   # the first run of a program tries it again
             if not reason:
                 self._way = way
                 return way
@@ -153,9 +160,10 @@ class Sandbox:
         """What is wrong with a way; an empty string when nothing is."""
         with tempfile.NamedTemporaryFile(prefix='.sandbox-', dir=directory) as file:
             with self._handed_over(file.name):
-                done = self._run(way, ['sh', '-c', f'echo tried >"{file.name}"'],
+                # opened for writing, and nothing written: the file system may be full
+                done = self._run(way, ['sh', '-c', f': >"{file.name}" && echo tried'],
                                  Limits(memory=1 << 30, cpu_s=10, time_s=30, file_bytes=0), writes=[file.name])
-            if done.status == 0 and file.read() == b'tried\n':
+            if done.status == 0 and done.output == b'tried\n':
                 return ''
             return done.errors.decode(errors='replace').strip()[-200:] or f'bwrap ended with {done.status}'
 

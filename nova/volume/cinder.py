@@ -25,6 +25,7 @@ SERVICE_TYPE = 'block-storage'                           # in the catalog, unles
 PAGE = 1000
 ATTACHING = 'attaching'                                  # a host has a connection, and has not completed it
 REFUSALS = {400: exception.InvalidVolume, 409: exception.InvalidVolume}
+PREFIX = 'Invalid volume: '         # of a service's sentence; the error of this side has it as well
 ERRORS = {413: exception.Forbidden}
 
 
@@ -220,7 +221,7 @@ class CinderVolumes(api.BlockStorage):
         if code == 404:
             raise missing
         if code in REFUSALS:
-            raise REFUSALS[code](reason=_message(response))
+            raise REFUSALS[code](reason=_message(response).removeprefix(PREFIX))
         raise self._service.refusal(ctx, code)
 
     def _address(self, ctx: RequestContext) -> Any:

@@ -75,7 +75,7 @@ class EmbeddedVolumes(api.BlockStorage):
         self.conf, self.db, self.images, self._guests = conf, database, images, guests
         self.files = volume_files.VolumeFiles(
             os.path.join(os.path.realpath(host_identity.state_path(conf)), 'volumes'),
-            disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB),
+            disk_space.reserve_of(conf),
             qemu_img.QemuImg(conf.libvirt.qemu_img_timeout, conf.libvirt.sandbox_images), conf.volume.backup_directory)
         self.keys = volume_keys.Keys(conf, database)
         self.contents = contents.Contents(database, self.files, images, self.keys)
@@ -92,7 +92,11 @@ class EmbeddedVolumes(api.BlockStorage):
         self.services = volume_services.Services(conf, cells)
 
     def recover(self) -> None:
-        """Call once at start, of the process that keeps the files: see Contents.recover."""
+        """Call once at start, of the process that keeps the files: see Contents.recover.
+
+        :raises InvalidInput: a file that the configuration names cannot be used
+        """
+        self.ways.check_credentials()
         self.contents.recover()
         self.uploads.recover()
         self.keys.forget_unused()

@@ -11,6 +11,8 @@ import typing
 import orjson
 
 from nova import exception
+from nova.db import spare_room
+from nova.runtime import memory
 from nova.web import bodies
 from nova.web import mapper as mappers
 from nova.web.request import Headers
@@ -36,9 +38,11 @@ class Api(typing.Generic[R]):
     :param routes: Route rows
     :cvar content_type: of its documents
     :cvar max_body: bytes of a request's document
+    :cvar adds: whether requests that are no deletions add something: without them nothing can be deleted, where not
     """
 
     content_type = JSON
+    adds = True
     max_body = 256 * 1024
 
     def __init__(self, routes: collections.abc.Iterable[Route]) -> None:
@@ -143,13 +147,14 @@ class Application:
         req = api.request(environ)
         try:
             req.path = api.path(environ)
-            try:
-                response = self._serve(req)
-            except exception.NotFound:
-                if not api.serves_again(req):
-                    raise
-                response = self._serve(req)
-            body = _encoded(response.body)
+            with spare_room.for_request(api.adds and environ['REQUEST_METHOD'] in _BODIES):
+                try:
+                    response = self._serve(req)
+                except exception.NotFound:
+                    if not api.serves_again(req):
+                        raise
+                    response = self._serve(req)
+                body = _encoded(response.body)
         except Exception as error:
             refused, response = error, api.fault(req, error)
             body = _encoded(response.body)
@@ -196,7 +201,9 @@ class Application:
 def _encoded(body: typing.Any) -> bytes | Stream:
     if isinstance(body, (bytes, Stream)):
         return body
-    return b'' if body is None else orjson.dumps(body)
+    text = b'' if body is None else orjson.dumps(body)
+    memory.answered(len(text))
+    return text
 
 
 def _content_headers(api: Api[typing.Any], code: int, body: bytes | Stream, headers: Headers) -> Headers:

@@ -41,7 +41,8 @@ def explain(error: Exception, request_id: str | None, unexpected: str = exceptio
             LOG.warning('Request %s answered with %s: %s', request_id, error.code, error.message)
         return error.code, error.message_in(translate), str(error.message)
     if isinstance(error, UNAVAILABLE):
-        LOG.error('Request %s: a service that it needs does not answer.', request_id, exc_info=error)
+        why = 'the disk of the database is full' if errors.is_full(error) else 'a service that it needs does not answer'
+        LOG.error('Request %s: %s: %s', request_id, why, errors.reason(error), exc_info=error)
         return exception.Unavailable.code, translate(exception.Unavailable.template), exception.Unavailable.template
     LOG.error('Request %s failed unexpectedly.', request_id, exc_info=error)
     return 500, translate(unexpected) % {'id': request_id}, unexpected % {'id': request_id}

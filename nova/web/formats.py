@@ -177,9 +177,9 @@ def parse_http_date(text: str | None) -> datetime.datetime | None:
     """A naive UTC datetime of a date as HTTP and mail have it; None when it is none."""
     try:
         found = email.utils.parsedate_to_datetime(text or '')
-    except (ValueError, TypeError):
+        return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
+    except (ValueError, TypeError, OverflowError):          # OverflowError: in UTC it is before the year 1
         return None
-    return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
 
 
 def _parses(parser: Callable[[str], object], value: str) -> bool:

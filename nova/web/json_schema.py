@@ -1,6 +1,8 @@
 """JSON Schema as every API here checks it: in time that grows with the document, not with its square."""
 import collections.abc
+import functools
 import json
+import re
 import typing
 
 import jsonschema
@@ -27,4 +29,33 @@ def _unique_items(_validator: typing.Any, unique: bool, instance: typing.Any, sc
         yield jsonschema.ValidationError('has items that are equal')
 
 
-Validator = validators.extend(_BASE, {'items': _items, 'uniqueItems': _unique_items})
+@functools.lru_cache(1000)
+def anchored(pattern: str) -> str:
+    """A pattern of a schema for Python: there ``$`` is the end of the text (ECMA-262), and here also the place before
+    a line feed that ends it.
+    """
+    return re.sub(r'(?<!\\)\$$', r'\\Z', pattern)
+
+
+def _pattern(_validator: typing.Any, pattern: str, instance: typing.Any, _schema: dict[str, typing.Any]) -> _Errors:
+    if isinstance(instance, str) and not re.search(anchored(pattern), instance):
+        yield jsonschema.ValidationError(f'{instance!r} does not match {pattern!r}')
+
+
+def _pattern_properties(validator: typing.Any, patterns: dict[str, typing.Any], instance: typing.Any,
+                        schema: dict[str, typing.Any]) -> _Errors:
+    yield from _BASE.VALIDATORS['patternProperties'](
+        validator, {anchored(pattern): each for pattern, each in patterns.items()}, instance, schema)
+
+
+def _additional_properties(validator: typing.Any, allowed: typing.Any, instance: typing.Any,
+                           schema: dict[str, typing.Any]) -> _Errors:
+    patterns = schema.get('patternProperties')
+    if patterns:
+        schema = {**schema, 'patternProperties': {anchored(pattern): each for pattern, each in patterns.items()}}
+    yield from _BASE.VALIDATORS['additionalProperties'](validator, allowed, instance, schema)
+
+
+Validator = validators.extend(_BASE, {
+    'items': _items, 'uniqueItems': _unique_items, 'pattern': _pattern, 'patternProperties': _pattern_properties,
+    'additionalProperties': _additional_properties})

@@ -1,12 +1,17 @@
 """Limits, markers and links of lists."""
 import datetime
+import operator
 import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from nova import exception
+from nova.web import sizes
 
 Row = TypeVar('Row', bound=Mapping[str, Any])
+
+
+OF_ID = operator.itemgetter('id')
 
 
 def limit(req: Any, name: str = 'limit') -> int:
@@ -48,8 +53,15 @@ def next_links(req: Any, collection: str, last_id: object) -> list[dict[str, str
     return [{'rel': 'next', 'href': f'{req.url(collection)}?{query}'}]
 
 
-def add_links(body: dict[str, Any], req: Any, collection: str, key: str, last_id: object, more: bool) -> dict[str, Any]:
-    """Put ``<key>_links`` into a list's body when there is another page."""
+def add_links(body: dict[str, Any], req: Any, collection: str, key: str, last_id: object, more: bool,
+              marker_of: Callable[[Any], object] | None = None) -> dict[str, Any]:
+    """Put ``<key>_links`` into a list's body when there is another page.
+
+    :param marker_of: the marker of an item, in a list whose items callers can extend: its pages end at sizes.PAGE
+    """
+    if marker_of is not None and (kept := sizes.fitting(body[key])) < len(body[key]):
+        body[key] = body[key][:kept]
+        last_id, more = marker_of(body[key][-1]), True
     if more and last_id is not None:
         body[f'{key}_links'] = next_links(req, collection, last_id)
     return body

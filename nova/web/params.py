@@ -166,7 +166,8 @@ class Object:
         if not isinstance(value, dict):
             return value
         known = {p.name: p.type for p in self.at(version) if p.pattern is None}
-        patterns = [(re.compile(p.pattern), p.type) for p in self.at(version) if p.pattern is not None]
+        patterns = [(re.compile(json_schema.anchored(p.pattern)), p.type)
+                    for p in self.at(version) if p.pattern is not None]
         kept = {}
         for key, item in value.items():
             type_ = known.get(key) or next((t for pattern, t in patterns if pattern.search(key)), None)
@@ -238,7 +239,7 @@ class Query:
                          p.type.converter(version))) for p in params]
             found = self._by_version[version] = (
                 {p.name: row for p, row in rows if p.pattern is None},
-                [(re.compile(p.pattern), row) for p, row in rows if p.pattern is not None])
+                [(re.compile(json_schema.anchored(p.pattern)), row) for p, row in rows if p.pattern is not None])
         return found
 
     def validate(self, query_string: str, version: int, relaxed: bool = False) -> QueryValues:
@@ -375,7 +376,7 @@ def _extra(error: schema_errors.ValidationError) -> list[str]:
     known = error.schema.get('properties', {})
     patterns = error.schema.get('patternProperties', {})
     return [key for key in error.instance if key not in known
-            and not any(re.search(pattern, key) for pattern in patterns)]
+            and not any(re.search(json_schema.anchored(pattern), key) for pattern in patterns)]
 
 
 def _names(names: Sequence[str]) -> str:

@@ -31,6 +31,8 @@ SHARED = '''
 transport_url = {url}
 compute_driver = fake
 graceful_shutdown_timeout = 5
+[messages]
+signatures = accept
 [network]
 driver = fake
 '''

@@ -5,6 +5,7 @@ import sys
 import time
 
 from cluster import ceph
+from cluster import hosts
 from cluster import neutron
 from cluster import parts
 from cluster import prepare
@@ -61,6 +62,7 @@ def up(options):
     rows = list(parts.nova(fleet))
     if fleet.ceph:                           # a compute looks for the keys when it starts
         _start([part for part in rows if part.name.startswith('libvirt-')])
+        step('Rights of hosts in Ceph', ceph.give_rights)
         step('Keys of Ceph for libvirt', ceph.give_keys, fleet)
     _start(rows)
     if fleet.ceph:
@@ -155,6 +157,7 @@ def down(options):
         for part in reversed(parts.all_of(fleet)):
             if part.pid() is not None:
                 step(f'{part.name} stops', part.stop)
+    hosts.end_dhcp_servers()
     prepare.remove_network()
     if options.purge:
         for path in settings.DIRECTORY.glob('*'):

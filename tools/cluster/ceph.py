@@ -1,7 +1,8 @@
 """A Ceph of one node and Cinder as its project publishes it, whose volumes are images of that Ceph.
 
 A pool and a user of Ceph for each service: who has the key of one has nothing in the pools of the others, but that
-Cinder reads images, and hosts may look at volumes. The hosts' libvirt has the keys of disks and volumes as secrets.
+Cinder reads images, and hosts look at volumes and images, which a fence needs. The hosts' libvirt has the keys of disks
+and volumes as secrets.
 """
 import configparser
 import contextlib
@@ -48,12 +49,19 @@ def create():
         for pool in (VOLUMES, IMAGES):
             run('ceph', '-c', CONF, 'osd', 'pool', 'create', pool, timeout=60)
             run('rbd', '-c', CONF, 'pool', 'init', pool, timeout=60)
-        # an evacuation looks who has the volumes of a server open
-        run('ceph', '-c', CONF, 'auth', 'caps', 'client.nova', 'mon', 'profile rbd', 'mgr', f'profile rbd pool={DISKS}',
-            'osd', f'profile rbd pool={DISKS}, profile rbd-read-only pool={VOLUMES}', timeout=60)
     finally:
         run(TOOL, 'stop', DIRECTORY)
     (DIRECTORY / 'pools').touch()
+
+
+def give_rights():
+    """Let hosts shut out the clients of a dead host. They look at disks, at volumes and at the images below these.
+
+    Done at each start, because an older tree has made the Ceph of a fleet with fewer rights.
+    """
+    run('ceph', '-c', CONF, 'auth', 'caps', 'client.nova', 'mon', 'profile rbd', 'mgr', f'profile rbd pool={DISKS}',
+        'osd', f'profile rbd pool={DISKS}, profile rbd-read-only pool={VOLUMES}, profile rbd-read-only pool={IMAGES}',
+        timeout=60)
 
 
 def _keyring(user):

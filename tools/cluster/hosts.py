@@ -6,6 +6,7 @@ is outside reaches libvirt by the path of its socket.
 """
 import contextlib
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -125,15 +126,39 @@ def guests(name):
 
 def switch_off(namespace):
     """End every process in the network namespace of a compute: guests and DHCP servers outlive who started them."""
+    _end(lambda: _processes(namespace))
+
+
+def _end(find):
+    """
+    :param find: function() -> pids that are left
+    """
     for number, wait_s in ((signal.SIGTERM, ENDS_S), (signal.SIGKILL, ENDS_S)):
-        left = _processes(namespace)
+        left = find()
         for pid in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
         deadline = time.monotonic() + wait_s
         while left and time.monotonic() < deadline:
             time.sleep(0.1)
-            left = _processes(namespace)
+            left = find()
+
+
+def end_dhcp_servers():
+    """End the DHCP servers of the fleet in other namespaces: those of networks and routers, and this one."""
+    place = f'{settings.DIRECTORY}/'.encode()
+
+    def left():
+        found = []
+        for entry in pathlib.Path('/proc').glob('[0-9]*/cmdline'):
+            try:
+                program, *arguments = entry.read_bytes().split(b'\0')
+            except OSError:                      # it has ended
+                continue
+            if program.rpartition(b'/')[2] == b'dnsmasq' and any(place in argument for argument in arguments):
+                found.append(int(entry.parent.name))
+        return found
+    _end(left)
 
 
 def _processes(namespace):

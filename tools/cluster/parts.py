@@ -137,6 +137,9 @@ def nova(fleet):
                    address=f'{settings.ADDRESS}:{settings.PORTS[name]}')
     yield Part('haproxy', [program('haproxy'), '-db', '-f', settings.DIRECTORY / 'haproxy.cfg'], answers('haproxy'),
                address=f'{settings.ADDRESS}:{settings.PORTS["haproxy"]}')
+    for name in settings.CONSOLES if fleet.libvirt else ():
+        yield Part(name, [BIN / f'nova-{name}', '--config-file', directory / f'{name}.conf'], listens(name),
+                   address=f'{settings.ADDRESS}:{settings.PORTS[name]}')
     for number in range(1, fleet.computes + 1):
         name = f'compute{number}'
         command = [BIN / 'nova-compute', '--config-file', directory / f'{name}.conf']

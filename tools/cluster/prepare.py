@@ -4,6 +4,7 @@ What is there already is left as it is.
 """
 import base64
 import concurrent.futures
+import hashlib
 import os
 import pathlib
 import pwd
@@ -95,7 +96,7 @@ def _databases(fleet, place, port, names):
     if fleet.database == 'mariadb':
         lines = [f"CREATE USER IF NOT EXISTS nova@'{settings.NETWORK}.%' IDENTIFIED BY '{password}';"]
         for name in names:
-            lines += [f'CREATE DATABASE IF NOT EXISTS {name} CHARACTER SET utf8mb4;',
+            lines += [f'CREATE DATABASE IF NOT EXISTS {name} CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci;',
                       f"GRANT ALL ON {name}.* TO nova@'{settings.NETWORK}.%';"]
         run('mariadb', '--no-defaults', f'--socket={place}/socket', '--user=root', input='\n'.join(lines))
         return
@@ -234,6 +235,28 @@ driver = linux
 '''
 
 
+# Where users reach the proxies of consoles, which take these names as theirs; and where the proxies listen.
+CONSOLES = f'''[vnc]
+novncproxy_base_url = {settings.url('novncproxy', '/vnc_auto.html')}
+novncproxy_host = {settings.ADDRESS}
+novncproxy_port = {settings.PORTS['novncproxy']}
+[serial_console]
+base_url = ws://{settings.ADDRESS}:{settings.PORTS['serialproxy']}/
+serialproxy_host = {settings.ADDRESS}
+serialproxy_port = {settings.PORTS['serialproxy']}
+'''
+# Simulated guests have no consoles that something could reach.
+NO_CONSOLES = '''[vnc]
+novncproxy_base_url =
+'''
+CONSOLES_OF_HOST = '''[vnc]
+server_listen = {address}
+[serial_console]
+enabled = true
+server_listen = {address}
+'''
+
+
 # Of a host whose nova-compute and nova-network know no database, and of the network services that these ask.
 AGENT = '''[network]
 agent = true
@@ -314,6 +337,9 @@ identity_url = {settings.url('keystone', '/v3')}
 connect_to = {', '.join(settings.url(name) for name in chosen)}
 {_authtoken(fleet, 'nova')}'''
 
+    # each service has a state directory of its own here, and these need the same key
+    password_key = base64.b64encode(hashlib.sha256(fleet.passwords['nova'].encode()).digest()).decode()
+
     def file(name, *texts, host='controller', address=settings.ADDRESS, http='', state=None):
         place = directory / (state or name)
         place.mkdir(parents=True, exist_ok=True)
@@ -321,6 +347,9 @@ connect_to = {', '.join(settings.url(name) for name in chosen)}
         if address == settings.ADDRESS:          # a compute in a namespace of its own has all ports
             own += f'[monitoring]\nlisten = {address}\nport = {settings.monitoring_port(name)}\n'
         _write(directory / f'{name}.conf', '\n'.join([*texts, own]))
+        if name.startswith('api') or 'conductor' in name:
+            _write(place / 'password-keys', password_key)
+    consoles = CONSOLES if fleet.libvirt else NO_CONSOLES
     services = FOR_AGENTS if fleet.network == 'agents' else ''
     for kind in parts.SEVERAL:
         for number in (1, 2):
@@ -328,7 +357,7 @@ connect_to = {', '.join(settings.url(name) for name in chosen)}
             if kind == 'api':
                 http = (f'[http]\nlisten = {settings.ADDRESS}\nport = {settings.PORTS[name]}\n'
                         f'drain_time = {DRAIN_S}\n')
-            file(name, *top, *([identity] if kind == 'api' else []),
+            file(name, *top, *([identity, consoles] if kind == 'api' else []),
                  *([account] if kind in ('api', 'scheduler') else []), volumes, host=f'controller{number}',
                  http=http)
     if not fleet.cell_names:
@@ -337,6 +366,8 @@ connect_to = {', '.join(settings.url(name) for name in chosen)}
         for kind in ('conductor', 'network', 'manage'):
             file(f'{cell}-{kind}', shared, messages(cell), databases(cell), volumes,
                  services if kind == 'network' else '', _joins(f'{cell}-{kind}'), host=f'{cell}-controller')
+    for name in settings.CONSOLES if fleet.libvirt else ():
+        file(name, *top, consoles)
     file('manage', *top)
     if fleet.network == 'neutron':
         file('metadata', *top, http=f'[metadata]\nport = {settings.PORTS["metadata"]}\n'
@@ -349,7 +380,8 @@ connect_to = {', '.join(settings.url(name) for name in chosen)}
         where = {'host': name, 'address': settings.compute_address(number)}
         if name in fleet.libvirt_names:
             own = (f'{LIBVIRT}[libvirt]\nconnection_uri = {hosts.uri(name)}\n'
-                   f'live_migration_uri = {hosts.migration_uri(name)}\n')
+                   f'live_migration_uri = {hosts.migration_uri(name)}\n'
+                   + CONSOLES_OF_HOST.format(address=where['address']))
             if fleet.network == 'neutron':
                 own += f'[os_vif_ovs]\novsdb_connection = {neutron.connection(name)}\n'
             if fleet.ceph:

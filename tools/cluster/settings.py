@@ -20,13 +20,15 @@ MOST_CELLS = 4
 ADDRESS = f'{NETWORK}.1'                 # of everything but the computes
 PORTS = {'rabbitmq': 5672, 'mariadb': 3306, 'postgresql': 5432, 'memcached': 11211, 'keystone': 5000, 'glance': 9292,
          'haproxy': 8774, 'cinder': 8776, 'neutron': 9696, 'placement': 8778, 'metadata': 8775,
-         'api1': 8781, 'api2': 8782,
+         'api1': 8781, 'api2': 8782, 'novncproxy': 6080, 'serialproxy': 6083,
          **{f'{kind}-cell{cell}': first + cell for cell in range(1, MOST_CELLS + 1)
             for kind, first in (('rabbitmq', 5680), ('mariadb', 3310), ('postgresql', 5440))}}
 MONITORING = 9780                        # the first port of /metrics
+CONSOLES = ('novncproxy', 'serialproxy')          # of fleets with guests of QEMU
 DAEMONS = [*(f'{kind}{number}' for kind in ('api', 'conductor', 'scheduler') for number in (1, 2)), 'network',
            'metadata',
-           *(f'cell{cell}-{kind}' for cell in range(1, MOST_CELLS + 1) for kind in ('conductor', 'network'))]
+           *(f'cell{cell}-{kind}' for cell in range(1, MOST_CELLS + 1) for kind in ('conductor', 'network')),
+           *CONSOLES]
 SERVICES = ('keystone', 'glance', 'nova_api', 'nova_cell1', 'nova_cell0')          # a database each
 
 

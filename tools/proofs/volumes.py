@@ -294,7 +294,7 @@ class Proof:
 
     def _certificate(self, name):
         authority = certificates.Authority(self.directory / 'tls')
-        made, directory = authority.pair(name, [name]), self.directory / f'client-{name}'
+        made, directory = authority.pair(name, [name], use=certificates.CLIENT), self.directory / f'client-{name}'
         directory.mkdir()
         for source, target in ((authority.trusted, 'ca-cert.pem'), (made.certificate, 'client-cert.pem'),
                                (made.key, 'client-key.pem')):

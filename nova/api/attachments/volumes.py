@@ -16,6 +16,7 @@ from nova.api import request as api_request
 from nova.api import shapes
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import device_sources
+from nova.api.servers import category as server_category
 from nova.api.servers import devices as server_devices
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
@@ -150,7 +151,7 @@ def create(req: api_request.Request, server_id: str) -> api_request.Document | R
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:
         row = _find(req, conn, server_id, ATTACH)
-    volume = req.services.volumes.get(req.context, given['volumeId'])
+    volume = server_category.find_volume(req, given['volumeId'])
     device_sources.check_multiattach(req, volume)
     if volume['multiattach'] and row['vm_state'] == states.SHELVED_OFFLOADED:
         raise exception.BadRequest('Attaching multiattach volumes is not supported for shelved-offloaded instances.')
@@ -310,7 +311,7 @@ def _swap(req: api_request.Request, server_id: str, old_id: str, new_id: str) ->
 def _replacement(req: api_request.Request, old: api_request.Document, new_id: str) -> api_request.Document:
     """:raises BadRequest: the volume is not there, or cannot take the place of the other"""
     try:
-        new = req.services.volumes.get(req.context, new_id)
+        new = server_category.find_volume(req, new_id)
     except exception.VolumeNotFound as error:
         raise exception.BadRequest(error.message) from None
     if new['id'] == old['id']:

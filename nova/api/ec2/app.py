@@ -87,6 +87,7 @@ class Application:
         signed = signing.signed_of(environ, raw, pairs)
         address = environ.get('REMOTE_ADDR') or ''
         user = self._services.user_of(signed, address)
+        context.caller_is(user.user_id, user.project_id)
         action = signed['params'].get('Action', '')
         if action == signing.WHO:
             return protocol.who(user.user_id, user.project_id, request_id)

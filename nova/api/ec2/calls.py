@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Generator, Iterator
 import contextlib
 import dataclasses
 import io
+import re
 from typing import Any, Protocol
 import urllib.parse
 
@@ -24,6 +25,7 @@ SERVICES = {
     'object': ('/objectstore', ('s3',), ''),
 }
 PIECE = 1 << 16                       # bytes
+_NAMED = re.compile('/[^/?]+/[^/?]+')  # a collection and a thing of it
 AUTH_FAILURE = ('AuthFailure', 'The signature, its time or the access key is not valid.', 401)
 
 
@@ -129,6 +131,8 @@ class Caller:
         :raises ServiceRefused: it is an error
         """
         if method != 'GET':
+            if self.dry:
+                self._look_up(service, path)
             self.writes(service, method, path, body)
         sent = self._headers(service, headers)
         data: bytes | Body | None = None
@@ -144,6 +148,15 @@ class Caller:
         if status >= 400:
             raise errors.ServiceRefused(status, _message(document))
         return document
+
+    def _look_up(self, service: str, path: str) -> None:
+        """Read the thing that a write names in its path, which the service looks up before it writes.
+
+        :raises ServiceRefused: the caller has no such thing
+        """
+        named = _NAMED.match(path)
+        if named:
+            self.call(service, 'GET', named[0])
 
     def read(self, service: str, path: str, most: int) -> Iterator[bytes]:
         """The pieces of what a service sends.

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+import datetime
 import hashlib
 import hmac
 
@@ -17,11 +18,12 @@ TOKENS = attempts.CLIENT_TOKENS
 LONGEST = 64                     # characters
 
 
-def once(req: operations.Request, operation: str, given: operations.Given, find: Callable[[], str | None],
-         make: Callable[[], str]) -> str:
+def once(req: operations.Request, operation: str, given: operations.Given,
+         find: Callable[[datetime.datetime | None], str | None], make: Callable[[], str]) -> str:
     """The uuid of what a request with a ClientToken makes, or one with the same token has made.
 
-    :param find: the uuid of what an attempt made that did not come to its end; None where there is none
+    :param find: gives the uuid of what an attempt made that began at a moment (naive UTC; None: it is not known of) and
+        did not come to its end; None where there is none
     :param make: makes the thing, gives its uuid
     :raises Ec2Error: the token came with other parameters, its first request is still being served, or the project has
         too many tokens
@@ -49,7 +51,7 @@ def once(req: operations.Request, operation: str, given: operations.Given, find:
             raise errors.Ec2Error('Unavailable', 'The first request with this ClientToken is still being served: '
                                   'send it again.', 503)
     try:
-        uuid = find() or make()
+        uuid = find(None if row is None else row['created_at']) or make()
     except (errors.Ec2Error, errors.ServiceRefused) as error:
         if error.status < 500:                  # else it may be done: the row stays until the thing can be found
             req.api_db.run(TOKENS.forget, req.project_id, key, now)

@@ -1,7 +1,8 @@
 """DryRun: an operation is carried out up to its first write, and the compute API's rules for that write are checked.
 
-What it reads, it reads as the user: ids, images, flavors and the rules for reading are proven. Not known before the
-write are quotas, the state of things, and what services other than compute allow.
+What it reads, it reads as the user: ids, images, flavors and the rules for reading are proven. So is the thing that the
+write itself names (``calls.Caller``). Not known before the write are quotas, the state of things, and what services
+other than compute allow.
 """
 from __future__ import annotations
 

@@ -17,8 +17,9 @@ def pairs_of(req: operations.Request) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     query: dict[str, Any] = {'limit': operations.PAGE}
     while True:
-        rows = [row['keypair'] for row in req.call('compute', 'GET', '/os-keypairs', query=query)['keypairs']]
+        document = req.call('compute', 'GET', '/os-keypairs', query=query)
+        rows = [row['keypair'] for row in document['keypairs']]
         found += rows
-        if len(rows) < operations.PAGE:
+        if not rows or 'keypairs_links' not in document:
             return found
         query = {'limit': operations.PAGE, 'marker': rows[-1]['name']}

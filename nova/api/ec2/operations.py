@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Sequence
 import dataclasses
 import functools
 import time
@@ -17,6 +18,7 @@ from nova.web import request as web_request
 
 
 PAGE = 1000                       # items of one page of a list of a service
+FEW = 8                           # things that are requested one by one, and not as a list of all
 MOST_WAITS = 8                    # requests of a process that wait for a server; half of them of one project
 
 
@@ -95,19 +97,33 @@ class Request:
                 raise errors.not_found(prefix, shown) from None
             raise
 
-    def pages(self, service: str, path: str, key: str, query: dict[str, Any] | None = None, **more: Any,
-              ) -> list[dict[str, Any]]:
+    def chosen(self, prefix: str, wanted: Sequence[str] | None, service: str, noun: str) -> list[dict[str, Any]]:
+        """Items in detail: at least those of the ids that a request names, all where it names none.
+
+        :param noun: of the path, the key of the list and, without its s, that of one item
+        :raises Ec2Error: one of a few is not there
+        """
+        if wanted and len(wanted) <= FEW:
+            return [self.find(prefix, shown, service, f'/{noun}/{{}}')[noun.removesuffix('s')]
+                    for shown in dict.fromkeys(wanted)]
+        return self.pages(service, f'/{noun}/detail', noun)
+
+    def pages(self, service: str, path: str, key: str, query: dict[str, Any] | None = None,
+              enough: Callable[[dict[str, Any]], bool] = lambda _last: False, **more: Any) -> list[dict[str, Any]]:
         """All items of a list that its service cuts into pages.
 
         :param key: of the list in the answer
         :param query: what all of them are like
+        :param enough: function(the last item of a page) -> whether the pages after it are not needed
         """
         found: list[dict[str, Any]] = []
         place: dict[str, Any] = {'limit': PAGE}
         while True:
-            rows = self.call(service, 'GET', path, query={**(query or {}), **place}, **more)[key]
+            document = self.call(service, 'GET', path, query={**(query or {}), **place}, **more)
+            rows = document[key]
             found += rows
-            if len(rows) < PAGE:
+            whole = not rows or len(rows) < PAGE and 'next' not in document and not document.get(f'{key}_links')
+            if whole or enough(rows[-1]):
                 return found
             place = {'limit': PAGE, 'marker': rows[-1]['id']}
 

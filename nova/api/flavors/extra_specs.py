@@ -15,6 +15,7 @@ from nova.web.params import Object
 from nova.web.params import Param
 from nova.web.params import Query
 from nova.web.params import Type
+from nova.web import sizes
 from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-flavor-extra-specs:'
@@ -68,7 +69,12 @@ def delete(req: api_request.Request, flavor_id: str, id: str) -> None:
 
 
 def _change(req: api_request.Request, flavor_id: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    req.services.api_db.run(flavors.change_extra_specs, flavor_id, change)
+    def bounded(specs: dict[str, Any]) -> dict[str, Any]:
+        before = dict(specs)
+        changed = change(specs)
+        sizes.check(changed, sizes.SPECS, 'Extra specs of a flavor', before)
+        return changed
+    req.services.api_db.run(flavors.change_extra_specs, flavor_id, bounded)
     notifications.send(req, 'flavor.update', notifications.read(req, req.services.api_db, flavors.get, flavor_id,
                                                     nova_context.ALL_PROJECTS))
 

@@ -123,8 +123,9 @@ def _list(req: api_request.Request, view: Fields, path: str) -> api_request.Docu
             descending=query.one('sort_dir') == 'desc', marker=paging.marker(req), limit=limit + 1)
     build = view.builder(req)
     body = {'flavors': [build(row) for row in rows[:limit]]}
-    return paging.add_links(body, req, path, 'flavors', rows[limit - 1]['flavor_id'] if limit else None,
-                            len(rows) > limit) if len(rows) > limit else body
+    more = len(rows) > limit
+    return paging.add_links(body, req, path, 'flavors', rows[limit - 1]['flavor_id'] if more and limit else None, more,
+                            paging.OF_ID)
 
 
 def _visibility(req: api_request.Request) -> api_request.Document:

@@ -13,6 +13,7 @@ from nova.api.servers import spec as server_spec
 from nova.db import engine
 from nova.db.placement import server_groups as db
 from nova.db.projects import quotas
+from nova.web import sizes
 from nova.web.routes import Route
 
 SHOW = 'nova:os-server-groups:metadata:show'
@@ -67,6 +68,7 @@ def check(req: api_request.Request, conn: engine.Connection, row: api_request.Ro
     """:raises LimitExceeded: more items than a group of the project may have, and more than there were"""
     if len(metadata) > len(row['metadata']):
         server_spec.check_metadata(metadata, quotas.limits_of(conn, req.services.conf, row['project_id']))
+    sizes.check(metadata, sizes.METADATA, 'Metadata', row['metadata'])
 
 
 _PATH = '/os-server-groups/{id}/metadata'

@@ -15,6 +15,7 @@ from nova.db.cells import rows as cell_rows
 from nova.db.moves import maintenance
 from nova.db.placement import aggregates
 from nova.db.placement import hosts
+from nova.db.services import message_keys
 from nova.db.services import services
 from nova.web import params
 from nova.web.fields import Field
@@ -97,19 +98,36 @@ def index(req: api_request.Request) -> api_request.Document:
 
 
 def delete(req: api_request.Request, id: str) -> None:
+    """Remove a stopped service. With its compute, or its last service, a host loses its key: it is not a host of the
+    deployment any more until an operator approves it again.
+    """
     cell, row = _find(req, id)
+    is_compute, down_time = row['topic'] == 'compute', req.services.conf.service_down_time
+    with cell.db.reader() as conn:
+        _refuse(conn, row, down_time)
+        revokes = is_compute or not services.others_of_host(conn, row)
+    if revokes:            # first: a request that breaks off leaves a row that can be deleted, not a host with a key
+        req.services.api_db.run(message_keys.revoke, row['host'])
 
     def run(conn: engine.Connection) -> None:
-        if row['binary'] == 'nova-compute' and hosts.server_count(conn, row['host']):
-            raise exception.Conflict('Unable to delete compute service that is hosting instances. '
-                                     'Migrate or delete the instances first.')
+        _refuse(conn, row, down_time)
         services.delete(conn, row['id'])
-        if row['topic'] == 'compute':
+        if is_compute:
             maintenance.forget(conn, row['host'])
     cell.db.run(run)
-    if row['topic'] == 'compute':
+    if is_compute:
         req.services.api_db.run(_forget_host, row['host'])
     notifications.send(req, 'service.delete', row, **_publisher(row))
+
+
+def _refuse(conn: engine.Connection, row: api_request.Row, down_time: int) -> None:
+    """
+    :raises Conflict: the service runs, or its host has servers
+    """
+    services.refuse_running(conn, row['uuid'], down_time)
+    if row['binary'] == 'nova-compute' and hosts.server_count(conn, row['host']):
+        raise exception.Conflict('Unable to delete compute service that is hosting instances. '
+                                 'Migrate or delete the instances first.')
 
 
 def _publisher(row: api_request.Row) -> api_request.Document:

@@ -16,6 +16,7 @@ import typing
 
 from oslo_config import cfg
 
+from nova import context
 from nova import exception
 from nova import objects
 from nova import utils
@@ -84,6 +85,7 @@ class MetadataApi(application.Api['MetadataRequest']):
     # ---- the application -------------------------------------------------------
 
     def request(self, environ: dict[str, typing.Any]) -> MetadataRequest:
+        context.RequestContext(remote_address=environ.get('REMOTE_ADDR'), overwrite=True)
         return MetadataRequest(environ)
 
     def find(self, req: MetadataRequest) -> tuple[Methods | None, list[str]]:

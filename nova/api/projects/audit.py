@@ -9,6 +9,7 @@ from nova.api import shapes
 from nova.db import engine
 from nova.db.audit import records
 from nova.db.cells import cells as db_cells
+from nova.db.placement import hidden
 from nova.web import fields
 from nova.web import paging
 from nova.web import params
@@ -23,6 +24,7 @@ _FILTERS = {'user_id': 'user_id', 'project_id': 'project_id', 'action': 'action'
             'target_id': 'target_id', 'outcome': 'outcome', 'request_id': 'request_id',
             'remote_address': 'remote_address'}
 Field = fields.Field
+ROUNDS = 10               # pages that are read for one of records that the caller sees
 
 RECORD = fields.Fields(
     Field('id', 'uuid', type='string format=uuid required'),
@@ -53,12 +55,33 @@ def index(req: api_request.Request) -> api_request.Document:
         raise exception.BadRequest('The value of since must be less than or equal to until.')
     marker = paging.marker(req)
     after = _place(req, filters, marker) if marker is not None else None
-    rows, down = _everywhere(req, lambda conn: records.page(conn, filters, since, until, after, limit + 1))
-    rows.sort(key=lambda row: (row['created_at'], row['uuid']), reverse=True)
-    build, shown = RECORD.builder(req), rows[:limit]
-    body = {'audit_records': [build(row) for row in shown], 'partial': bool(down)}
-    return paging.add_links(body, req, 'os-audit', 'audit_records', shown[-1]['uuid'] if shown else None,
-                            len(rows) > limit)
+    build, shown, partial, last, more = RECORD.builder(req), list[api_request.Row](), False, None, True
+    for _round in range(ROUNDS):
+        rows, down = _everywhere(req, lambda conn: records.page(conn, filters, since, until, after, limit + 1))
+        rows.sort(key=lambda row: (row['created_at'], row['uuid']), reverse=True)
+        shown += _seen(req, rows[:limit])[:limit - len(shown)]
+        partial, more = partial or bool(down), len(rows) > limit
+        if len(shown) == limit or not rows:
+            last, more = shown[-1] if shown else None, more or bool(shown and rows and shown[-1] is not rows[-1])
+            break
+        last = rows[:limit][-1]
+        if not more:
+            break
+        after = last['created_at'], last['uuid']
+    body = {'audit_records': [build(row) for row in shown], 'partial': partial}
+    return paging.add_links(body, req, 'os-audit', 'audit_records', last['uuid'] if last else None, more)
+
+
+def _seen(req: api_request.Request, rows: list[api_request.Row]) -> list[api_request.Row]:
+    """Those of records that name nothing which the caller does not see. What he named himself he knows."""
+    others = [row for row in rows if row['user_id'] != req.context.user_id] if not req.context.is_admin else []
+    idents = {row[name] for row in others for name in ('target_id', 'target_part')} - {None}
+    if not idents:
+        return rows
+    with req.services.api_db.reader() as conn:
+        unseen = hidden.among(conn, idents)
+    return [row for row in rows if row['user_id'] == req.context.user_id
+            or not unseen & {row['target_id'], row['target_part']}]
 
 
 def _filters(req: api_request.Request) -> dict[str, Any]:

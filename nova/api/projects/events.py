@@ -6,15 +6,18 @@ Last-Event-ID gets everything since then, from the rows of the servers and from 
 get an event twice, and never misses a server's last state. ``event: reset`` says that the history does not reach
 back so far: what was deleted meanwhile is only to be found out by listing.
 
-The format is the one of the HTML standard (text/event-stream). A stream ends by itself after ``STREAM_S``, so that
-tokens do not outlive their time; clients come back by themselves.
+The format is the one of the HTML standard (text/event-stream). Every ``CHECK_S`` the caller is looked up again: a
+stream ends when the token, the role, the user or the project is gone. It ends by itself after ``STREAM_S``; clients
+come back by themselves.
 """
 from __future__ import annotations
 
 import datetime
+import functools
+import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
@@ -27,12 +30,15 @@ from nova.api import request as api_request
 from nova.api.servers import category as server_category
 from nova.db.cells import cells as db_cells
 from nova.db.servers import changes
+from nova.identity import auth
 from nova.web import params
 from nova.web.params import Param
 from nova.web.params import Query
 from nova.web.request import Response
 from nova.web.request import Stream
 from nova.web.routes import Route
+
+LOG = logging.getLogger(__name__)
 
 RULE, ALL = 'nova:events', 'nova:events:all_projects'
 
@@ -41,6 +47,7 @@ OVERLAP_S = 5             # a change is stamped before it is committed: rows of 
 BEAT_S = 15               # a comment after so long a silence shows that the client is still there
 STREAM_S = 300
 RETRY_MS = 1000           # what a client that loses its stream waits
+CHECK_S = 10              # between two looks whether the caller may go on
 BUSY_S = 10               # and one that found no free stream
 
 PAGE = 1000               # rows that a stream takes from a cell at once
@@ -54,13 +61,20 @@ def follow(req: api_request.Request) -> Response:
     everything = req.query.one('all_tenants')
     if everything:
         req.authorize(ALL)
-    feed = _Feed(req.services, nova_context.ALL_PROJECTS if everything else req.project_id, _start(req),
-                 server_category.seen(req))
+    target, category = req.own(), server_category.seen(req)
+
+    def may_go_on() -> bool:
+        caller = req.environ[auth.AGAIN]()
+        allows = functools.partial(req.services.policy.allows, caller, target=target)
+        return (allows(RULE) and (not everything or allows(ALL))
+                and (category is not None or caller.is_admin))            # else it gets administrative servers
+    feed = _Feed(req.services, nova_context.ALL_PROJECTS if everything else req.project_id, _start(req), category)
     stopping = req.environ.get('nova.stopping') or threading.Event()
     streams, owner = req.services.streams, req.project_id
     if not streams.acquire(owner):
         raise exception.TooManyRequests(retry_after=BUSY_S)
-    return Response(Stream(_events(feed, stopping), 'text/event-stream', lambda: streams.release(owner)))
+    check = may_go_on if auth.AGAIN in req.environ else lambda: True
+    return Response(Stream(_events(feed, stopping, check), 'text/event-stream', lambda: streams.release(owner)))
 
 
 def _start(req: api_request.Request) -> datetime.datetime | None:
@@ -123,14 +137,21 @@ class _Feed:
         return rows, None if horizon == datetime.datetime.max else horizon + _MOMENT
 
 
-def _events(feed: _Feed, stopping: threading.Event) -> Iterator[bytes]:
-    """The chunks of the stream."""
+def _events(feed: _Feed, stopping: threading.Event, may_go_on: Callable[[], bool]) -> Iterator[bytes]:
+    """The chunks of the stream.
+
+    :param may_go_on: whether the caller may still follow; raises Unauthorized or Unavailable
+    """
     yield f'retry: {RETRY_MS}\n\n'.encode()
     if feed.reset:
         yield b'event: reset\ndata: {}\n\n'
     end = time.monotonic() + STREAM_S
-    spoken = time.monotonic()
+    spoken = checked = time.monotonic()
     while time.monotonic() < end:
+        if time.monotonic() - checked >= CHECK_S:
+            checked = time.monotonic()
+            if not _still(may_go_on):
+                return
         chunk = b''.join(map(_event, feed.new()))
         now = time.monotonic()
         if chunk or now - spoken > BEAT_S:
@@ -138,6 +159,16 @@ def _events(feed: _Feed, stopping: threading.Event) -> Iterator[bytes]:
             yield chunk or b': still here\n\n'
         if stopping.wait(POLL_S):
             return
+
+
+def _still(may_go_on: Callable[[], bool]) -> bool:
+    try:
+        return may_go_on()
+    except exception.Unauthorized:
+        return False
+    except exception.Unavailable:            # nothing is known: the stream goes on, and is checked again
+        LOG.warning('Whether the caller of an event stream may go on is not known now.')
+        return True
 
 
 def _event(row: api_request.Row) -> bytes:

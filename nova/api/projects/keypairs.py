@@ -74,7 +74,7 @@ def index(req: api_request.Request) -> api_request.Document:
     body = {'keypairs': [{'keypair': build(row)} for row in rows[:limit]]}
     more = limit is not None and len(rows) > limit
     return paging.add_links(body, req, 'os-keypairs', 'keypairs', rows[limit - 1]['name'] if more and limit else None,
-                            more)
+                            more, None if limit is None else lambda item: item['keypair']['name'])
 
 
 def show(req: api_request.Request, id: str) -> api_request.Document:

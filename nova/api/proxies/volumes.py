@@ -8,6 +8,7 @@ from nova import utils
 from nova.api import request as api_request
 from nova.api.servers import category as server_category
 from nova.web import params
+from nova.web import sizes
 from nova.web.fields import Field
 from nova.web.fields import Fields
 from nova.web.fields import Shape
@@ -87,15 +88,8 @@ def list_volumes_in_detail(req: api_request.Request) -> api_request.Document:
     return list_volumes(req)
 
 
-def _volume(req: api_request.Request, volume_id: str) -> api_request.Document:
-    """:raises VolumeNotFound: there is none for the caller"""
-    found = req.services.volumes.get(req.context, volume_id)
-    server_category.check_volume(req, found)
-    return found
-
-
 def show_volume(req: api_request.Request, id: str) -> api_request.Document:
-    return {'volume': VOLUME.builder(req)(_volume(req, id))}
+    return {'volume': VOLUME.builder(req)(server_category.find_volume(req, id))}
 
 
 def create_volume(req: api_request.Request) -> api_request.Document:
@@ -106,6 +100,9 @@ def create_volume(req: api_request.Request) -> api_request.Document:
     if len(metadata) > 128 or not all(isinstance(value, str) and len(value) <= 255 and 0 < len(key) <= 255
                                       for key, value in metadata.items()):
         raise exception.BadRequest('Metadata are at most 128 texts of 255 characters under names of as many.')
+    sizes.check(metadata, sizes.METADATA, 'metadata')
+    if given.get('snapshot_id'):
+        server_category.find_snapshot(req, given['snapshot_id'])
     made = req.services.volumes.create(
         req.context, given['size'], name=given.get('display_name') or '',
         description=given.get('display_description'), snapshot_id=given.get('snapshot_id') or None,
@@ -119,7 +116,7 @@ def _check_text(given: api_request.Document, name: str) -> None:
 
 
 def delete_volume(req: api_request.Request, id: str) -> Response:
-    _volume(req, id)
+    server_category.find_volume(req, id)
     req.services.volumes.delete(req.context, id)
     return Response(status=202)
 
@@ -128,26 +125,16 @@ def delete_volume(req: api_request.Request, id: str) -> Response:
 
 def list_snapshots(req: api_request.Request) -> api_request.Document:
     build = SNAPSHOT.builder(req)
-    return {'snapshots': [build(row) for row in _page(req, req.services.volumes.list_snapshots)]}
+    return {'snapshots': [build(row) for row in server_category.seen_snapshots(
+        req, _page(req, req.services.volumes.list_snapshots))]}
 
 
 def list_snapshots_in_detail(req: api_request.Request) -> api_request.Document:
     return list_snapshots(req)
 
 
-def _snapshot(req: api_request.Request, snapshot_id: str) -> api_request.Document:
-    """:raises VolumeSnapshotNotFound: there is none for the caller"""
-    found = req.services.volumes.get_snapshot(req.context, snapshot_id)
-    if not req.context.is_admin:
-        try:
-            _volume(req, found['volume_id'])
-        except exception.VolumeNotFound:
-            raise exception.VolumeSnapshotNotFound(snapshot_id=found['id']) from None
-    return found
-
-
 def show_snapshot(req: api_request.Request, id: str) -> api_request.Document:
-    return {'snapshot': SNAPSHOT.builder(req)(_snapshot(req, id))}
+    return {'snapshot': SNAPSHOT.builder(req)(server_category.find_snapshot(req, id))}
 
 
 def create_snapshot(req: api_request.Request) -> api_request.Document:
@@ -155,7 +142,7 @@ def create_snapshot(req: api_request.Request) -> api_request.Document:
     for name in ('display_name', 'display_description'):
         _check_text(given, name)
     try:
-        volume = _volume(req, given['volume_id'])
+        volume = server_category.find_volume(req, given['volume_id'])
     except exception.NotFound as error:                # what a body names is not what the path leads to
         raise exception.BadRequest(error.message) from None
     if volume['status'] != 'available' and not given.get('force', False):
@@ -166,7 +153,7 @@ def create_snapshot(req: api_request.Request) -> api_request.Document:
 
 
 def delete_snapshot(req: api_request.Request, id: str) -> Response:
-    _snapshot(req, id)
+    server_category.find_snapshot(req, id)
     req.services.volumes.delete_snapshot(req.context, id)
     return Response(status=202)
 

@@ -115,8 +115,8 @@ def ask_host(req: api_request.Request, server_id: str, rule: str, feature: str |
 def begin(req: api_request.Request, cell: db_cells.Cell, server_id: str, action: actions.Action,
           arguments: dict[str, Any] | None = None, values: dict[str, Any] | None = None) -> InstancesRow:
     """tasks.begin in a transaction of its own; the row as it is then."""
-    return cell.db.run(tasks.begin, req.context, server_id, action, arguments, values,
-                       req.context.is_admin)
+    kept = req.services.passwords.sealed(arguments, server_id)[0] if arguments else None
+    return cell.db.run(tasks.begin, req.context, server_id, action, kept, values, req.context.is_admin)
 
 
 def cast(req: api_request.Request, cell: db_cells.Cell, row: InstancesRow, action: actions.Action,

@@ -18,6 +18,7 @@ from nova.db.servers import instances
 from nova.db.servers import tasks
 from nova.db.services import services
 from nova.db.tables.rows import InstancesRow
+from nova.objects import disk_clients
 from nova.web import params
 from nova.web.params import Object
 from nova.web.params import Param
@@ -29,7 +30,9 @@ EVACUATE = Object(
     Param('host', params.HOST),
     Param('onSharedStorage', params.BOOLEAN, until=13, required=True),
     Param('adminPass', server_schemas.PASSWORD),
-    Param('force', params.BOOLEAN, since=29, until=67))
+    Param('force', params.BOOLEAN, since=29, until=67),
+    # an addition: the former host may still write to the server's disks, and the caller says so
+    Param('accepted_risk', {'type': 'string', 'enum': [disk_clients.TWO_WRITERS]}))
 
 
 def evacuate(req: api_request.Request, id: str) -> api_request.Document | None:
@@ -42,8 +45,9 @@ def evacuate(req: api_request.Request, id: str) -> api_request.Document | None:
         row = server_actions.find_for(req, conn, id, ACTION)
         host, force = _destination(req, conn, row, body)
     arguments = {'host': host, 'force': force, 'on_shared_storage': shared,
-                 'leave_stopped': req.has('evacuate_stopped')}
-    cell.db.run(_begin, req.context, id, arguments, password, req.services.conf.service_down_time)
+                 'leave_stopped': req.has('evacuate_stopped'), 'accepted_risk': body.get('accepted_risk')}
+    kept, = req.services.passwords.sealed({'evacuation': True, 'admin_password': password}, id)
+    cell.db.run(_begin, req.context, id, arguments, kept, req.services.conf.service_down_time)
     casts.send(cell, cell.rpc.conductor.continue_evacuation, req.context, instance_uuid=id)
     if req.has('evacuate_shared_storage_detected'):
         return None
@@ -70,8 +74,12 @@ def _destination(req: api_request.Request, conn: engine.Connection, row: Instanc
 
 
 def _begin(conn: engine.Connection, context: nova_context.RequestContext, server_id: str, arguments: dict[str, Any],
-           password: str | None, down_time: int) -> None:
-    """The host is down in the same transaction in which it loses the right to the server's next step.
+           kept: dict[str, Any], down_time: int) -> None:
+    """
+    :param arguments: of the migration
+    :param kept: arguments of the action
+
+    The host is down in the same transaction in which it loses the right to the server's next step.
 
     :raises ComputeServiceInUse:
     """
@@ -84,10 +92,10 @@ def _begin(conn: engine.Connection, context: nova_context.RequestContext, server
     if interrupted and interrupted['dest_compute']:
         arguments = {**arguments, 'interrupted': {'host': interrupted['dest_compute'],
                                                   'facts': interrupted['arguments'].get('facts')}}
+    arguments = {**arguments, 'interrupted_task': row['task_state']}
     instance_actions.finish(conn, server_id, 'evacuate', error='The host went down; the server is evacuated.',
                             background=False)
-    begun = tasks.begin(conn, context, server_id, ACTION, {'evacuation': True, 'admin_password': password},
-                        values={'progress': 0}, admin=context.is_admin)
+    begun = tasks.begin(conn, context, server_id, ACTION, kept, values={'progress': 0}, admin=context.is_admin)
     if begun['host'] != row['host']:
         raise exception.InstanceChanged(instance_id=server_id)
     server_migrations.create(conn, context, begun, server_migrations.EVACUATION, 'accepted', arguments=arguments)

@@ -13,6 +13,7 @@ from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.db.servers import console_tokens
+from nova.identity import tokens
 from nova.web.params import Object
 from nova.web.params import Param
 from nova.web.params import Query
@@ -54,11 +55,12 @@ def give_out(req: api_request.Request, server_id: str, protocol: str, console_ty
     token, password = str(uuid.uuid4()), place.pop('password', None)     # hosts of before say nothing of a password
     if password and console_type == 'spice-direct':                      # its proxy could not give it
         raise exception.ConsoleTypeUnavailable(console_type=console_type)
-    bound = req.services.conf.consoleauth.end_with_user_token
+    bound, claims = req.services.conf.consoleauth.end_with_user_token, req.context.token_claims
+    claims = tokens.text_of(claims, req.context.roles) if bound and claims else None
     cell.db.run(console_tokens.insert, token, req.services.conf.consoleauth.token_ttl, {
         'instance_uuid': server_id, 'console_type': console_type, 'instance_host': row['host'],
         'project_id': req.context.project_id, 'user_id': req.context.user_id,
-        'user_token_id': req.context.token_id if bound else None,
+        'user_token_id': req.context.token_id if bound else None, 'user_claims': claims,
         'user_token_ends_at': req.context.token_expires_at if bound else None, **place}, password)
     return url_of(base_url, console_type, token)
 

@@ -70,6 +70,37 @@ def check_volume(req: api_request.Request, volume: Row) -> None:
                 raise exception.VolumeNotFound(volume_id=volume['id'])
 
 
+def find_volume(req: api_request.Request, volume_id: str) -> api_request.Document:
+    """A volume that is there for the caller; raises VolumeNotFound."""
+    volume: api_request.Document = req.services.volumes.get(req.context, volume_id)
+    check_volume(req, volume)
+    return volume
+
+
+def find_snapshot(req: api_request.Request, snapshot_id: str) -> api_request.Document:
+    """A snapshot whose volume no administrative server has; raises VolumeSnapshotNotFound."""
+    snapshot: api_request.Document = req.services.volumes.get_snapshot(req.context, snapshot_id)
+    if not req.context.is_admin:
+        try:
+            find_volume(req, snapshot['volume_id'])
+        except exception.VolumeNotFound:
+            raise exception.VolumeSnapshotNotFound(snapshot_id=snapshot['id']) from None
+    return snapshot
+
+
+def seen_snapshots(req: api_request.Request, snapshots: list[Row]) -> list[Row]:
+    """Those of snapshots whose volumes no administrative server has; all for an administrator."""
+    if req.context.is_admin:
+        return snapshots
+    found: list[Row] = []
+    for snapshot in snapshots:
+        try:
+            found.append(find_snapshot(req, snapshot['id']))
+        except exception.NotFound:
+            continue
+    return found
+
+
 def seen_volumes(req: api_request.Request, volumes: list[Row]) -> list[Row]:
     """Those of volumes that no administrative server has; all for an administrator."""
     holders = {attachment['instance_uuid'] for volume in volumes for attachment in volume['attachments']}

@@ -79,7 +79,8 @@ def create(req: api_request.Request) -> Document | Response:
     try:
         volumes = device_sources.reserve(req, spec['block_devices'], uuids[0])
         rows = plan.rows(uuids, reservation_id, now)
-        cell.db.run(_insert, req.context, rows, volumes, password)
+        kept = req.services.passwords.sealed({'admin_password': password}, *uuids)
+        cell.db.run(_insert, req.context, rows, volumes, kept)
     except engine.CommitUnanswered:
         raise            # where the rows are there a conductor builds them, where they are not it removes the mappings
     except Exception:
@@ -111,7 +112,8 @@ def _begun_before(req: api_request.Request, names: list[str], server: Document) 
         return None
     if server.get('return_reservation_id'):
         return {'reservation_id': row['reservation_id']}
-    return _accepted(req, names[0], row, (arguments.get(names[0]) or {}).get('admin_password') or '',
+    kept = req.services.passwords.opened(arguments.get(names[0]), names[0])
+    return _accepted(req, names[0], row, kept.get('admin_password') or '',
                      server_spec.security_groups(server.get('security_groups')))
 
 
@@ -178,10 +180,13 @@ def _use_category(conn: engine.Connection, name: str) -> None:
 
 
 def _insert(conn: engine.Connection, context: nova_context.RequestContext, rows: list[Document],
-            devices: list[Document], password: str) -> None:
+            devices: list[Document], arguments: list[Document]) -> None:
+    """
+    :param arguments: of the action of each row
+    """
     instances.insert(conn, rows)
     uuids = [row['uuid'] for row in rows]
-    instance_actions.insert(conn, context, uuids, actions.BUILD.name, arguments={'admin_password': password})
+    instance_actions.insert(conn, context, uuids, actions.BUILD.name, arguments_of_each=arguments)
     # What is made of the flavor and the image follows from the request spec; rows are for volumes, which change.
     block_devices.insert_many(conn, uuids, devices)
 

@@ -32,10 +32,10 @@ def read(req: api_request.Request, devices: list[Device]) -> list[Source]:
 def _read(req: api_request.Request, device: Device) -> Source:
     volumes, source, found = req.services.volumes, device['source_type'], None
     if source == 'volume':
-        found = volumes.get(req.context, device['volume_id'])
+        found = server_category.find_volume(req, device['volume_id'])
         check_multiattach(req, found)
     elif source == 'snapshot':
-        found = volumes.get_snapshot(req.context, device['snapshot_id'])
+        found = server_category.find_snapshot(req, device['snapshot_id'])
         if device['boot_index'] == 0 and 'bootable' not in found:            # of Cinder: its volume knows
             found = {**found, 'bootable': volumes.get(req.context, found['volume_id'])['bootable']}
     elif source == 'image':
@@ -81,12 +81,9 @@ def _size_of_volume(device: Device, volume: dict[str, typing.Any], root: bool) -
 def check_multiattach(req: api_request.Request, volume: dict[str, typing.Any]) -> None:
     """
     :raises BadRequest: this version does not know volumes of several servers
-    :raises VolumeNotFound: an administrative server has it, and the caller is no administrator
     """
     if volume['multiattach'] and not req.has('multiattach'):
         raise exception.BadRequest('Multiattach volumes are only supported starting with compute API version 2.60.')
-    if volume['multiattach']:
-        server_category.check_volume(req, volume)
 
 
 def _size_of_snapshot(device: Device, snapshot: dict[str, typing.Any], root: bool) -> int:

@@ -16,6 +16,7 @@ from nova.db import engine
 from nova.db.placement.categories import REGULAR
 from nova.db.servers import listing
 from nova.db.services import services as services_db
+from nova.objects import faults
 from nova.web import fields
 
 Row = api_request.Row
@@ -130,7 +131,10 @@ def _fault(row: Row, view: View) -> Any:
     fault = row['fault']
     if not fault or row['vm_state'] not in (states.ERROR, states.DELETED):
         return ABSENT
-    shown = {'code': fault['code'], 'created': fault['created'], 'message': fault['message']}
+    message = fault['message']
+    if view.is_admin:
+        message = faults.for_administrators(message, fault.get('details'))
+    shown = {'code': fault['code'], 'created': fault['created'], 'message': message}
     if fault.get('details') and (fault['code'] < 500 or view.is_admin):
         shown['details'] = fault['details'] if view.is_admin else fault['details'].partition('\n')[0]
     return shown

@@ -2,13 +2,18 @@
 from collections.abc import Callable
 from typing import Any
 
+from nova import states
 from nova import utils
 from nova.api import request as api_request
 from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.db import engine
 from nova.db.servers import instance_actions
+from nova.db.servers import listing
+from nova.db.tables.rows import InstanceActionEventsRow
+from nova.db.tables.rows import InstanceActionsRow
 from nova.db.tables.rows import InstancesRow
+from nova.objects import faults
 from nova.web import fields
 from nova.web import paging
 from nova.web.routes import Route
@@ -49,17 +54,36 @@ def _server(req: api_request.Request, conn: engine.Connection, server_id: str, r
     return server_lookup.find(req, conn, server_id, rule, deleted=req.has('actions_of_deleted'))
 
 
+def _why_open(req: api_request.Request, conn: engine.Connection, server: InstancesRow) -> str | None:
+    """Why the deletion of a server that is under way takes long; None when its host reports."""
+    if server['task_state'] != states.DELETING or server['host'] is None:
+        return None
+    conf, now = req.services.conf, utils.utcnow()
+    seen = [row['last_seen_at'] for row in listing.computes(conn, {server['host']}) if row['last_seen_at'] is not None]
+    silent_s = int((now - max(seen)).total_seconds()) if seen else None
+    if silent_s is None or silent_s <= 2 * conf.report_interval:
+        return None
+    at_most_s = (max(conf.service_down_time + conf.report_interval - silent_s, 0)
+                 + conf.conductor.reconcile_interval)
+    return (f'The host of the server last reported {silent_s} s ago. The server is deleted when the host answers, or '
+            f'without the host when it counts as down, in about {at_most_s} s.')
+
+
+def _explained(action: InstanceActionsRow, why: str | None) -> api_request.Row:
+    return {**action, 'message': action['message'] or why} if action['finished_at'] is None else {**action}
+
+
 def index(req: api_request.Request, server_id: str) -> api_request.Document:
     limit = paging.limit(req)
     since, before = req.query.one('changes-since'), req.query.one('changes-before')
     paging.check_period(since, before)
     with server_lookup.cell_of(req, server_id).db.reader() as conn:
-        _server(req, conn, server_id, _RULE + 'list')
+        why = _why_open(req, conn, _server(req, conn, server_id, _RULE + 'list'))
         rows = instance_actions.by_instance(
             conn, server_id, limit=limit + 1, marker=paging.marker(req),
             changes_since=since, changes_before=before)
     build = ACTION.builder(req)
-    body = {'instanceActions': [build(row) for row in rows[:limit]]}
+    body = {'instanceActions': [build(_explained(row, why)) for row in rows[:limit]]}
     if req.has('action_paging') and len(rows) > limit > 0:
         body['links'] = paging.next_links(req, f'servers/{server_id}/os-instance-actions',
                                           rows[limit - 1]['request_id'])
@@ -70,13 +94,20 @@ def show(req: api_request.Request, server_id: str, id: str) -> api_request.Docum
     with server_lookup.cell_of(req, server_id).db.reader() as conn:
         server = _server(req, conn, server_id, _RULE + 'show')
         action = instance_actions.get(conn, server_id, id)
-        shows_events = req.has('action_events_for_owners') or req.allows(EVENTS, server_lookup.target(server))
+        why = _why_open(req, conn, server)
+        reads_errors = req.allows(EVENTS, server_lookup.target(server))
+        shows_events = req.has('action_events_for_owners') or reads_errors
         events = instance_actions.events(conn, action['id']) if shows_events else []
-    body = ACTION.builder(req)(action)
+    body = ACTION.builder(req)(_explained(action, why))
     if shows_events:
         build = EVENT.builder(req, view=server['project_id'])
-        body['events'] = [build(event) for event in events]
+        body['events'] = [build(_with_reason(event) if reads_errors else event) for event in events]
     return {'instanceAction': body}
+
+
+def _with_reason(event: InstanceActionEventsRow) -> api_request.Row:
+    """An event for those who may read its traceback."""
+    return {**event, 'details': event['details'] and faults.for_administrators(event['details'], event['traceback'])}
 
 
 _PATH = '/servers/{server_id}/os-instance-actions'

@@ -77,9 +77,8 @@ def _list(req: api_request.Request, table: Fields, all_tenants_rule: str,
     if down:
         servers = [*down_cells.listed(req, table, down, query, view, query.limit - 1 - len(rows)), *servers]
     body = {'servers': servers}
-    if more:
-        body['servers_links'] = paging.next_links(req, '/'.join(path), rows[-1]['uuid'])
-    return body
+    return paging.add_links(body, req, '/'.join(path), 'servers', rows[-1]['uuid'] if rows else None, more,
+                            paging.OF_ID)
 
 
 def _gather(req: api_request.Request, query: listing.Query, columns: set[str],

@@ -11,6 +11,7 @@ from nova.api.servers import spec as server_spec
 from nova.db import engine
 from nova.db.projects import quotas
 from nova.db.servers import instances
+from nova.web import sizes
 from nova.web.routes import Route
 
 _RULE = 'os_compute_api:server-metadata:'
@@ -66,6 +67,7 @@ def _apply(conn: engine.Connection, req: api_request.Request, server_id: str, ru
     metadata = change(row['metadata'])
     if len(metadata) > len(row['metadata']):
         server_spec.check_metadata(metadata, limits)
+    sizes.check(metadata, sizes.METADATA, 'Metadata', row['metadata'])
     instances.update(conn, server_id, {'metadata': metadata})
     return metadata
 

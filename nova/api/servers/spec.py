@@ -17,6 +17,7 @@ from nova.hardware import guest_request
 from nova.hardware import pci_spec
 from nova.objects import numa
 from nova.objects import pci
+from nova.web import sizes
 
 Document = dict[str, typing.Any]
 
@@ -220,8 +221,9 @@ def _within(limits: dict[str, int], name: str, used: int) -> None:
 
 
 def check_metadata(metadata: Document, limits: dict[str, int]) -> None:
-    """:raises LimitExceeded: more items than a server may have"""
+    """:raises LimitExceeded, TooLarge: more items, or bytes, than a server may have"""
     _within(limits, 'metadata_items', len(metadata))
+    sizes.check(metadata, sizes.METADATA, 'Metadata')
 
 
 # ---- image and flavor --------------------------------------------------------

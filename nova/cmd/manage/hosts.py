@@ -48,15 +48,19 @@ def keys(conf: cfg.ConfigOpts) -> None:
 
 
 def approve(conf: cfg.ConfigOpts, name: str, fingerprint: str) -> None:
-    """Take messages of a host that are signed with this key. Compare it with what the log of the host says."""
+    """Take messages of a host that are signed with this key. Compare it with what the log of the host says.
+
+    A host whose service was deleted, or whose key was revoked, starts again after it. If somebody else may have the
+    key, remove message-key.HOST of the host before, so that it makes another one.
+    """
     from nova.db.services import message_keys
 
     def write(conn: engine.Connection) -> None:
         row = message_keys.get(conn, fingerprint)
         if row is None or row['host'] != name:
             raise Refused(f'Host {name} has no key {fingerprint}.', 1)
-        if row['state'] in (message_keys.REVOKED, message_keys.RETIRED):
-            raise Refused(f'Key {fingerprint} is {row["state"]}: the host needs a new one.', 1)
+        if row['state'] == message_keys.RETIRED:
+            raise Refused(f'Key {fingerprint} is retired: approve the one that replaced it.', 1)
         message_keys.set_state(conn, fingerprint, message_keys.APPROVED)
         message_keys.replace_others(conn, name, fingerprint)
     _api_db(conf).run(write)
@@ -65,12 +69,8 @@ def approve(conf: cfg.ConfigOpts, name: str, fingerprint: str) -> None:
 
 def revoke(conf: cfg.ConfigOpts, name: str) -> None:
     """Take no message of a host any more: services notice within 10 seconds."""
-    from nova.db.networks import hosts as network_hosts
     from nova.db.services import message_keys
-    api_db = _api_db(conf)
-    found = api_db.run(message_keys.revoke, name)
-    api_db.run(network_hosts.distrust, name)
-    if not found:
+    if not _api_db(conf).run(message_keys.revoke, name):
         raise Refused(f'Host {name} has no key.', 1)
     print(f'Host {name} is revoked.')
 

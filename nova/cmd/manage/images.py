@@ -23,45 +23,45 @@ def image_register(conf: cfg.ConfigOpts, path: str, owner: str | None, disk_form
     """Register a disk image; its format is looked up in the file unless given."""
     kinds = {'kernel_id': kernel_id, 'ramdisk_id': ramdisk_id}
     properties = {name: value for name, value in kinds.items() if value}
-    _register(_images(conf), path, _project(conf, owner), disk_format or ('ami' if properties else _format_of(path)),
-              container_format, name, properties, private)
+    register(store(conf), path, project(conf, owner), disk_format or ('ami' if properties else _format_of(path)),
+             container_format, name, properties, private)
 
 
 def kernel_register(conf: cfg.ConfigOpts, path: str, owner: str | None, name: str | None, private: bool) -> None:
     """Register a kernel (aki)."""
-    _register(_images(conf), path, _project(conf, owner), 'aki', None, name, {}, private)
+    register(store(conf), path, project(conf, owner), 'aki', None, name, {}, private)
 
 
 def ramdisk_register(conf: cfg.ConfigOpts, path: str, owner: str | None, name: str | None, private: bool) -> None:
     """Register a ramdisk (ari)."""
-    _register(_images(conf), path, _project(conf, owner), 'ari', None, name, {}, private)
+    register(store(conf), path, project(conf, owner), 'ari', None, name, {}, private)
 
 
 def all_register(conf: cfg.ConfigOpts, image: str, kernel: str, ramdisk: str, owner: str | None, private: bool) -> None:
     """Register a kernel, a ramdisk, and the image (ami) that boots with them."""
-    images, owner = _images(conf), _project(conf, owner)
-    properties = {'kernel_id': _register(images, kernel, owner, 'aki', None, None, {}, private),
-                  'ramdisk_id': _register(images, ramdisk, owner, 'ari', None, None, {}, private)}
-    _register(images, image, owner, 'ami', None, None, properties, private)
+    images, owner = store(conf), project(conf, owner)
+    properties = {'kernel_id': register(images, kernel, owner, 'aki', None, None, {}, private),
+                  'ramdisk_id': register(images, ramdisk, owner, 'ari', None, None, {}, private)}
+    register(images, image, owner, 'ami', None, None, properties, private)
 
 
 def convert(conf: cfg.ConfigOpts, directory: str) -> None:
     """Register the images of a directory of the Bexar format: */info.json next to a file named image."""
     from nova import exception
-    images = _images(conf)
+    images = store(conf)
     ids: dict[str, str] = {}
     found = [_bexar(path) for path in sorted(pathlib.Path(directory).glob('*/info.json'))]
     if not found:
         raise exception.InvalidInput(reason=f'{directory} has no */info.json.')
-    owners = {owner: _project(conf, owner) for owner in {info['owner'] for info in found}}
+    owners = {owner: project(conf, owner) for owner in {info['owner'] for info in found}}
     # Kernels and ramdisks come first: machine images name them by their old ids.
     for info in sorted(found, key=lambda info: info['kind'] == 'ami'):
         kinds = {'kernel_id': info['kernel'], 'ramdisk_id': info['ramdisk']}
         properties = {name: ids.get(old, old) for name, old in kinds.items() if old and old != 'true'}
         if info['architecture']:
             properties['architecture'] = info['architecture']
-        ids[info['old']] = _register(images, info['path'], owners[info['owner']], info['kind'], None, info['name'],
-                                     properties, not info['public'])
+        ids[info['old']] = register(images, info['path'], owners[info['owner']], info['kind'], None, info['name'],
+                                    properties, not info['public'])
 
 
 def _bexar(path: pathlib.Path) -> dict[str, Any]:
@@ -81,12 +81,13 @@ def _bexar(path: pathlib.Path) -> dict[str, Any]:
         raise exception.InvalidInput(reason=f'{path} is no description of an image: {error!r}') from None
 
 
-def _project(conf: cfg.ConfigOpts, owner: str | None) -> str | None:
+def project(conf: cfg.ConfigOpts, owner: str | None) -> str | None:
     """The id of the owner's project: an image of another one would have no owner."""
     return known_projects.look_up(conf, owner) if owner else None
 
 
-def _images(conf: cfg.ConfigOpts) -> Any:
+def store(conf: cfg.ConfigOpts) -> Any:
+    """The Images of this deployment."""
     from nova.cloud import assembly
     if conf.image.backend != 'embedded':
         return assembly.remote_images(conf)
@@ -100,9 +101,12 @@ def _format_of(path: str) -> str:
     return found if found in inspector.ACCEPTS else 'raw'
 
 
-def _register(images: Any, path: str, owner: str | None, disk_format: str | None, container_format: str | None,
-              name: str | None, properties: dict[str, str], private: bool) -> str:
-    """Its id, which is printed; of an upload that fails nothing stays."""
+def register(images: Any, path: str, owner: str | None, disk_format: str | None, container_format: str | None,
+             name: str | None, properties: dict[str, str], private: bool, **columns: Any) -> str:
+    """Its id, which is printed; of an upload that fails nothing stays.
+
+    :param columns: more of the image: min_disk (GiB), min_ram (MiB)
+    """
     from nova import context
     ctx = context.admin_context()
     os.stat(path)
@@ -110,7 +114,7 @@ def _register(images: Any, path: str, owner: str | None, disk_format: str | None
         'name': name or os.path.basename(path), 'visibility': 'private' if private else 'public',
         'disk_format': disk_format, 'container_format': container_format or (
             disk_format if disk_format in _KINDS.values() else 'bare'),
-        **({'owner': owner} if owner else {}), 'properties': properties})
+        **({'owner': owner} if owner else {}), **columns, 'properties': properties})
     try:
         images.upload(ctx, image['id'], path, disk_format, container_format)
     except BaseException:

@@ -17,16 +17,19 @@ from nova.cmd.manage import boot_images as manage_boot_images
 from nova.cmd.manage.cells import commands as manage_cells
 from nova.cmd.manage import certificates as manage_certificates
 from nova.cmd.manage import consoles as manage_consoles
+from nova.cmd.manage import differences as manage_differences
 from nova.cmd.manage import hosts as manage_host
 from nova.cmd.manage import identity as manage_identity
 from nova.cmd.manage import images as manage_image
 from nova.cmd.manage import logs as manage_logs
 from nova.cmd.manage import placement as manage_placement
 from nova.cmd.manage import networks as manage_networks
+from nova.cmd.manage import prepare as manage_prepare
 from nova.cmd.manage import projects as manage_projects
 from nova.cmd.manage import quotas as manage_quotas
 from nova.cmd.manage import servers as manage_servers
 from nova.cmd.manage import shell as manage_shell
+from nova.cmd.manage import state as manage_state
 from nova.cmd.manage import tls as manage_tls
 from nova.cmd.manage import upgrade as manage_upgrade
 from nova.cmd.manage import vpns as manage_vpns
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 UNEXPECTED = 255             # exit code of the commands whose EXIT_CODES have it, for what else fails
 
 
+@tables.escaping()
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command; returns what it says, 1 (or its own code) with a sentence on stderr, or 2 for a wrong command
     line.
@@ -214,9 +218,8 @@ def _network_grants(conf: cfg.ConfigOpts, account: str) -> None:
     from nova.cloud import assembly
     from nova.db import grants
     for db, kind in zip(assembly.open_databases(conf), (grants.API, grants.CELL)):
-        print(f'-- in the database {db.url.database}')
         with db.reader() as conn:
-            print('\n'.join(grants.statements(conn, kind, account)))
+            print('\n'.join(grants.script(conn, kind, account)))
 
 
 def _teardown_network(conf: cfg.ConfigOpts) -> None:
@@ -271,16 +274,17 @@ COMMANDS: dict[str, Any] = {
     'policy': {'sample': _policy_sample},
     'api': {'openapi': _openapi},
     'placement': {'explain': manage_placement.explain},
-    'vm': {'list': manage_servers.list_servers, **manage_consoles.COMMANDS, **manage_boot_images.COMMANDS,
-           **manage_adoption.COMMANDS},
+    'vm': {'list': manage_servers.list_servers, 'evacuate': manage_servers.evacuate, **manage_consoles.COMMANDS,
+           **manage_boot_images.COMMANDS, **manage_adoption.COMMANDS},
     'live-migration': manage_servers.live_migrate,
     'identity': manage_identity.COMMANDS,
-    'image': manage_image.COMMANDS,
+    'image': {**manage_image.COMMANDS, **manage_prepare.COMMANDS},
     'audit': manage_audit.COMMANDS,
     'logs': manage_logs.COMMANDS,
     'quota': manage_quotas.COMMANDS,
     'project': manage_projects.COMMANDS,
     'shell': manage_shell.COMMANDS,
+    'state': {**manage_state.COMMANDS, **manage_differences.COMMANDS},
     'tls': manage_tls.COMMANDS,
     'cert': manage_certificates.COMMANDS,
     'vpn': manage_vpns.COMMANDS,
@@ -292,11 +296,14 @@ OPTIONS: dict[Any, Any] = {
     manage_placement.explain: manage_placement.OPTIONS,
     _completion: {'category': {'metavar': 'CATEGORY', 'nargs': '?', 'help': 'the one whose actions are wanted'}},
     **manage_adoption.OPTIONS,
+    **manage_differences.OPTIONS,
     **manage_archive.OPTIONS, **manage_audit.OPTIONS, **manage_boot_images.OPTIONS, **manage_consoles.OPTIONS,
     **manage_host.OPTIONS, **manage_identity.OPTIONS,
-    **manage_image.OPTIONS, **manage_logs.OPTIONS, **manage_networks.OPTIONS, **manage_projects.OPTIONS,
+    **manage_image.OPTIONS, **manage_logs.OPTIONS, **manage_networks.OPTIONS, **manage_prepare.OPTIONS,
+    **manage_projects.OPTIONS,
     **manage_quotas.OPTIONS,
-    **manage_servers.OPTIONS, **manage_shell.OPTIONS, **manage_tls.OPTIONS, **manage_vpns.OPTIONS,
+    **manage_servers.OPTIONS, **manage_shell.OPTIONS, **manage_state.OPTIONS, **manage_tls.OPTIONS,
+    **manage_vpns.OPTIONS,
     **manage_cells.OPTIONS, **manage_certificates.OPTIONS,
     _create_network: manage_networks.CREATE,
     _network_grants: {'account': {'metavar': 'ACCOUNT', 'help': "as the server writes it: nova_network@'10.0.0.%%'"}},
@@ -304,12 +311,14 @@ OPTIONS: dict[Any, Any] = {
     manage_upgrade.online_data_migrations: manage_upgrade.OPTIONS,
 }
 # functions that write no database: they are recorded when they are done
-CHANGE_FILES = frozenset((*manage_certificates.CHANGE_FILES, *manage_identity.CHANGE_FILES))
+CHANGE_FILES = frozenset((*manage_certificates.CHANGE_FILES, *manage_identity.CHANGE_FILES,
+                          *manage_state.CHANGE_FILES))
 # function: {exit code: when}, also for the man page
 EXIT_CODES: dict[Any, Any]
 EXIT_CODES = {**manage_adoption.EXIT_CODES,
               **manage_archive.EXIT_CODES, **manage_audit.EXIT_CODES, **manage_boot_images.EXIT_CODES,
-              **manage_cells.EXIT_CODES, **manage_certificates.EXIT_CODES, **manage_projects.EXIT_CODES,
+              **manage_cells.EXIT_CODES, **manage_certificates.EXIT_CODES, **manage_differences.EXIT_CODES,
+              **manage_projects.EXIT_CODES,
               **manage_tls.EXIT_CODES, **manage_upgrade.EXIT_CODES, **manage_vpns.EXIT_CODES}
 
 

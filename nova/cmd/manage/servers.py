@@ -39,6 +39,19 @@ def list_servers(conf: cfg.ConfigOpts, host: str | None) -> int:
 
 def live_migrate(conf: cfg.ConfigOpts, server: str, host: str) -> None:
     """Move a running server to another host, as the API's os-migrateLive does and with all its checks."""
+    uuid = _act(conf, server, {'os-migrateLive': {'host': host, 'block_migration': 'auto'}})
+    print(f'Migration of {uuid} initiated. Check its progress with: openstack server migration list --server {uuid}')
+
+
+def evacuate(conf: cfg.ConfigOpts, server: str, host: str | None, accept_risk: str | None) -> None:
+    """Build a server of a host that is down on another one, as the API's evacuate does and with all its checks."""
+    values = {'host': host, 'accepted_risk': accept_risk}
+    uuid = _act(conf, server, {'evacuate': {name: value for name, value in values.items() if value is not None}})
+    print(f'Evacuation of {uuid} initiated. What became of it: openstack server event list {uuid}')
+
+
+def _act(conf: cfg.ConfigOpts, server: str, wanted: dict[str, Any]) -> str:
+    """Have the API do an action of a server; the server's uuid."""
     from nova import policy
     from nova.api import app
     from nova.cloud import apis
@@ -46,13 +59,11 @@ def live_migrate(conf: cfg.ConfigOpts, server: str, host: str) -> None:
     from nova.cmd.manage import api_calls as inner
     from nova.rpc import bus as rpc_bus
 
-    wanted = {'os-migrateLive': {'host': host, 'block_migration': 'auto'}}
     if not rpc_bus.configured(conf):             # next to a nova-all
         api_db, cells = assembly.checked_databases(conf)
-        uuid = find(api_db, cells, server).uuid
+        uuid: str = find(api_db, cells, server).uuid
         inner.ask_all_in_one(conf, f'/servers/{uuid}/action', wanted, 'latest')
-        _initiated(uuid)
-        return
+        return uuid
     bus = rpc_bus.Bus(conf)
     api_db, cells = assembly.checked_databases(conf, bus)
     row = find(api_db, cells, server)
@@ -61,11 +72,7 @@ def live_migrate(conf: cfg.ConfigOpts, server: str, host: str) -> None:
         inner.ask(app.Application(services), row.project_id, 'POST', f'/servers/{row.uuid}/action', wanted)
     finally:
         bus.close()
-    _initiated(row.uuid)
-
-
-def _initiated(uuid: str) -> None:
-    print(f'Migration of {uuid} initiated. Check its progress with: openstack server migration list --server {uuid}')
+    return str(row.uuid)
 
 
 def find(api_db: engine.Database, cells: db_cells.Cells, name: str) -> Any:
@@ -144,6 +151,10 @@ OPTIONS = {
     list_servers: {'host': {'metavar': 'HOST', 'nargs': '?', 'help': 'only those of this host'}},
     live_migrate: {'server': {'metavar': 'SERVER', 'help': 'its uuid, or its EC2 id (i- and 17 or 8 digits)'},
                    'host': {'metavar': 'HOST', 'help': 'where to, as service list shows it'}},
+    evacuate: {'server': {'metavar': 'SERVER', 'help': 'its uuid, or its EC2 id (i- and 17 or 8 digits)'},
+               'host': {'metavar': 'HOST', 'nargs': '?', 'help': 'where to; the scheduler chooses unless given'},
+               '--accept-risk': {'choices': ('two-writers',), 'help': 'start it although the former host may still '
+                                 'write to its disks: if it does, its file systems are lost'}},
     enable: {'host': _HOST, 'binary': _BINARY},
     disable: {'host': _HOST, 'binary': _BINARY},
     describe_resource: {'host': _HOST},

@@ -31,12 +31,15 @@ def status(conf: cfg.ConfigOpts, directory: str | None = None) -> int:
         print(f'{authority.directory} has no certificates. nova-all makes them when it listens with TLS; '
               'nova-manage tls issue makes one for another server.')
         return 0
-    tables.print_table(('Name', 'Hosts', 'Ends (UTC)', 'SHA-256 fingerprint'), [
-        (row.name, ', '.join(row.hosts) or None, utils.isotime(row.ends_at), row.fingerprint) for row in rows])
+    uses = {certificates.SERVER: 'server', certificates.CLIENT: 'client'}
+    tables.print_table(('Name', 'Use', 'Hosts', 'Ends (UTC)', 'SHA-256 fingerprint'), [
+        (row.name, ', '.join(uses[use] for use in row.uses if use in uses) or None,
+         ', '.join(row.hosts) or None, utils.isotime(row.ends_at), row.fingerprint) for row in rows])
     soon = utils.utcnow() + datetime.timedelta(days=certificates.LEFT_DAYS)
     return int(any(row.ends_at < soon for row in rows if row.hosts))
 
 
+OF_CLIENT = '-client'              # behind the name of a host, whose certificates are two
 # What a certificate is for: the lines of the server, and those of its clients; both have {name}.
 # memcached and PostgreSQL read their files as a user of their own.
 LINES: dict[str, tuple[str, ...]] = {
@@ -74,7 +77,7 @@ tls = on
 cert_file = /etc/nova/{name}.pem
 key_file = /etc/nova/{name}.key''', '''haproxy.cfg, in the line of that server
 ssl verify required ca-file /etc/nova/ca.pem verifyhost {name}'''),
-    'hypervisor': ('''each compute host; {name}.pem and {name}.key stand for server and client
+    'hypervisor': ('''each compute host; server files are {name}.pem and {name}.key, client files those of {name}-client
 /etc/pki/libvirt/servercert.pem, clientcert.pem and private/serverkey.pem, clientkey.pem; /etc/pki/CA/cacert.pem
 /etc/pki/qemu/server-cert.pem, client-cert.pem, server-key.pem, client-key.pem (for the group of QEMU) and ca-cert.pem
 /etc/libvirt/qemu.conf
@@ -92,6 +95,14 @@ nova.conf of nova-volume, or of nova-all
 export_tls_dir = /etc/nova/volumes-tls''', '''each compute host: a certificate with its name, see --use hypervisor
 /etc/libvirt/qemu.conf
 default_tls_x509_cert_dir = "/etc/pki/qemu"'''),
+    'client': ('''a client that a server knows by its certificate, such as a host at a broker or a console proxy at QEMU
+nova.conf
+[oslo_messaging_rabbit]
+ssl_cert_file = /etc/nova/tls/{name}.pem
+ssl_key_file = /etc/nova/tls/{name}.key
+[console]
+hypervisor_cert_file = /etc/nova/tls/{name}.pem
+hypervisor_key_file = /etc/nova/tls/{name}.key''', '''the server: ca.pem, and that it verifies its clients'''),
     'metadata': ('''nova.conf of nova-api-metadata
 [metadata]
 cert_file = /etc/nova/{name}.pem
@@ -110,10 +121,10 @@ metadata_ca_file = /etc/nova/ca.pem'''),
 PKI = 'etc/pki'
 HYPERVISOR = (
     ('CA/cacert.pem', 'ca', 0o644), ('qemu/ca-cert.pem', 'ca', 0o644),
-    ('libvirt/servercert.pem', 'certificate', 0o644), ('libvirt/clientcert.pem', 'certificate', 0o644),
-    ('qemu/server-cert.pem', 'certificate', 0o644), ('qemu/client-cert.pem', 'certificate', 0o644),
-    ('libvirt/private/serverkey.pem', 'key', 0o600), ('libvirt/private/clientkey.pem', 'key', 0o600),
-    ('qemu/server-key.pem', 'key', 0o640), ('qemu/client-key.pem', 'key', 0o640),
+    ('libvirt/servercert.pem', 'certificate', 0o644), ('libvirt/clientcert.pem', 'client certificate', 0o644),
+    ('qemu/server-cert.pem', 'certificate', 0o644), ('qemu/client-cert.pem', 'client certificate', 0o644),
+    ('libvirt/private/serverkey.pem', 'key', 0o600), ('libvirt/private/clientkey.pem', 'client key', 0o600),
+    ('qemu/server-key.pem', 'key', 0o640), ('qemu/client-key.pem', 'client key', 0o640),
 )
 DIRECTORIES = {'': 0o755, 'CA': 0o755, 'libvirt': 0o755, 'libvirt/private': 0o750, 'qemu': 0o755}
 QEMU_GROUP = 'libvirt-qemu'
@@ -146,12 +157,15 @@ def issue(conf: cfg.ConfigOpts, name: str, host: list[str], use: str | None = No
     databases, proxies, nova-api and hypervisors of a fleet.
     """
     from nova import exception
+    from nova.runtime import certificates
     if archive and use != 'hypervisor':
         raise exception.InvalidInput('--archive is for --use hypervisor: other servers keep their files elsewhere.')
     authority = _authority(conf, directory)
-    pair = authority.renew(name, host)
+    pair = authority.renew(name, host, certificates.CLIENT if use == 'client' else certificates.SERVER)
+    client = authority.renew(name + OF_CLIENT, host, certificates.CLIENT, name) if use == 'hypervisor' else pair
     if archive:
-        _pack(archive, {'ca': authority.trusted, 'certificate': pair.certificate, 'key': pair.key})
+        _pack(archive, {'ca': authority.trusted, 'certificate': pair.certificate, 'key': pair.key,
+                        'client certificate': client.certificate, 'client key': client.key})
         print(f'{archive} has the files of host {name}, its private key among them. As root on that host:\n'
               f'  tar -C / -xpf {archive}\n'
               '  systemctl stop libvirtd; systemctl enable --now libvirtd-tls.socket; systemctl start libvirtd\n'
@@ -160,20 +174,25 @@ def issue(conf: cfg.ConfigOpts, name: str, host: list[str], use: str | None = No
     print(f'Certificate  {pair.certificate}\nPrivate key  {pair.key}\nAuthority    {authority.trusted}\n'
           f'Copy the first two to the server, the third one to its clients; none of them needs {authority.directory}/'
           'ca.key.')
-    for who, lines in zip(('server', 'clients'), LINES.get(use or '', ())):
+    for who, lines in zip(('client', 'server') if use == 'client' else ('server', 'clients'), LINES.get(use or '', ())):
         print(f'\n# {who}: {lines.format(name=name)}')
 
 
 def renew(conf: cfg.ConfigOpts, authority: bool = False, directory: str | None = None) -> None:
     """Renew the certificates that are there, with new keys. SIGHUP lets running daemons use them."""
+    from nova.runtime import certificates
     there = _authority(conf, directory)
     if authority:
         there.renew_authority()
         print(f'A new authority issues certificates from now on. Give {there.trusted} to the clients; the old one '
               'stays in it until it ends.')
     for row in there.status():
-        if row.hosts:
+        if row.hosts and row.uses == (certificates.CLIENT,):
+            print(there.renew(row.name, row.hosts, certificates.CLIENT, row.subject).certificate)
+        elif row.hosts:
             print(there.renew(row.name, row.hosts).certificate)
+            if certificates.CLIENT in row.uses:          # of an earlier release, which was for both
+                print(there.renew(row.name + OF_CLIENT, row.hosts, certificates.CLIENT, row.name).certificate)
 
 
 _DIRECTORY = {'--directory': {'metavar': 'DIRECTORY', 'help': 'of the certificates; tls below the state directory '

@@ -13,6 +13,8 @@ from nova import objects
 from nova import states
 from nova.compute import notifications
 from nova.compute import queue
+from nova.compute import records
+from nova.compute import strays
 from nova.compute import tasks
 from nova.compute import volumes
 from nova.compute.host import Host
@@ -31,8 +33,9 @@ class LiveMigration:
     """
 
     def __init__(self, host: Host, volumes: volumes.Volumes, notifier: notifications.Notifier,
-                 turns: queue.Turns) -> None:
+                 strays: strays.Strays, turns: queue.Turns) -> None:
         self._host, self._volumes, self._notifier, self._turns = host, volumes, notifier, turns
+        self._strays = strays
 
     # ---- at the destination ----
 
@@ -93,7 +96,8 @@ class LiveMigration:
                                  facts: dict[str, typing.Any]) -> None:
         """Remove what was made ready, and a guest that has come all the same, unless the server belongs here by now."""
         host = self._host
-        if instance.uuid not in host.conductor.stray_guests(ctx, host=host.name, uuids=[instance.uuid]):
+        what = records.GUEST if host.records.get(instance.uuid) else records.COMING
+        if not self._strays.may_remove(ctx, instance.uuid, what):
             LOG.info('Server %s has come to this host in another way; nothing is rolled back.', instance.uuid)
             return
         with self._notifier.event(ctx, instance, 'live_migration_rollback_dest'):
@@ -144,6 +148,7 @@ class LiveMigration:
                 # deleted, or given up: what the frame does for a loser is not enough, the destination has to know
                 self._live_migration_failed(ctx, migration, error)
                 raise
+            task.leaves = True
             task.ends_with(lambda: self._left(ctx, server, migration, facts))
 
     def _report(self, ctx: context.RequestContext, migration: objects.Migration, values: dict[str, typing.Any],
@@ -209,7 +214,7 @@ class LiveMigration:
         if isinstance(host.driver, virt.LiveMigration):
             host.driver.await_live_migration(instance, _Throttle(lambda values: self._still_leaves(ctx, instance)))
         # after the end of this host's machine its libvirt still has the definition of a guest that had gone
-        here = host.driver.guests().get(instance.uuid) not in (None, states.SHUTDOWN)
+        here = host.driver.guest_state(instance.uuid) not in (None, states.SHUTDOWN)
         left = host.moves.resume_live_migration(ctx, instance_uuid=instance.uuid, host=host.name, here=here)
         if left:
             host.driver_with(virt.LiveMigration).post_live_migration_at_source(

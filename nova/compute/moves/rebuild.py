@@ -9,11 +9,14 @@ from nova import objects
 from nova import states
 from nova import utils
 from nova.compute import build
+from nova.compute import disk_clients
 from nova.compute import tasks
 from nova.compute import volumes
 from nova.compute.host import Host
+from nova.objects import disk_clients as clients
 from nova.objects import faults
 from nova.objects.instance import REIMAGE
+from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
 
@@ -56,11 +59,20 @@ class Rebuild:
                       **({'system_metadata': {REIMAGE: None}} if image_id else {}))
 
 
+def _was_off(server: objects.Instance, request: dict[str, typing.Any]) -> bool:
+    """Whether the former host had switched the server off, and was not about to start it.
+
+    :param request: arguments of the evacuation; one of a release before does not say what the server was doing
+    """
+    return (server.vm_state == states.STOPPED and server.power_state == states.SHUTDOWN
+            and request.get('interrupted_task', '') is None)
+
+
 class Evacuation:
     """Takes in servers of a dead host, and cleans up when this host was the dead one."""
 
-    def __init__(self, host: Host, volumes: volumes.Volumes) -> None:
-        self._host, self._volumes = host, volumes
+    def __init__(self, host: Host, volumes: volumes.Volumes, clients: disk_clients.DiskClients) -> None:
+        self._host, self._volumes, self._clients = host, volumes, clients
 
     def evacuate_instance(self, ctx: context.RequestContext, instance: objects.Instance, spec: objects.RequestSpec,
                           migration: objects.Migration) -> None:
@@ -72,13 +84,14 @@ class Evacuation:
         host, volumes = self._host, self._volumes
 
         def give_up(task: tasks.Task, error: Exception) -> None:
-            trace = faults.trace(error)
+            fault = faults.fault(error, details=faults.trace(error))
             host.moves.evacuation_failed(
-                ctx, migration_id=migration.id, host=host.name, fault=faults.fault(error, details=trace),
-                traceback=trace)
+                ctx, migration_id=migration.id, host=host.name, fault=fault, traceback=fault['details'])
 
-        with tasks.task(host, ctx, instance, actions.ACTIONS['evacuate'], give_up=give_up) as task:
+        with self._clients.evacuation(instance.uuid), tasks.task(
+                host, ctx, instance, actions.ACTIONS['evacuate'], give_up=give_up) as task:
             server, request = task.instance, migration.arguments
+            self._fence(ctx, server, migration)
             if migration.source_compute is not None:
                 task.undo(host.network.setup_for_instance, ctx, instance=server, host=migration.source_compute)
             vifs = host.set_up_networks(ctx, server)
@@ -88,7 +101,6 @@ class Evacuation:
             shared = self._disks_are_here(server, migration.source_compute, request['on_shared_storage'])
             host.driver.destroy(ctx, server, vifs, keep_disks=shared)
             task.undo(host.driver.destroy, ctx, server, vifs, keep_disks=shared)
-            host.driver.fence(server, devices)
             if shared:
                 host.driver.power_on_here(ctx, server, vifs, devices)
             else:
@@ -100,6 +112,25 @@ class Evacuation:
             task.ends(power_state=host.driver.power_state(server), network_info=vifs)
             task.ends_with(lambda: host.moves.evacuation_finished(
                 ctx, migration_id=migration.id, host=host.name, values=task.values))
+
+    def _fence(self, ctx: context.RequestContext, server: objects.Instance, migration: objects.Migration) -> None:
+        """Shut the former host out of the server's disks and volumes, before anything of it is changed.
+
+        :raises NotFenced: it may still write there, and no operator has accepted that
+        """
+        source, request = migration.source_compute, migration.arguments
+        if source is None:
+            return
+        record = clients.read(server.system_metadata)
+        if record is None or record.fenced != source:            # else an attempt that was cut off has done it
+            done = self._host.driver.fence(server, virt.FormerHost(
+                source, _was_off(server, request),
+                self._host.volumes.get_block_devices(ctx, instance_uuid=server.uuid),
+                None if record is None else record.clients_of(source),
+                request.get('accepted_risk') == clients.TWO_WRITERS))
+            if not done:
+                return
+        self._clients.evacuating(server.uuid, source)
 
     def _disks_are_here(self, server: objects.Instance, source: str | None, requested: bool | None) -> bool:
         """Whether the disks stand on storage that this host shares with the dead one.
@@ -128,12 +159,20 @@ class Evacuation:
     def _clean_up(self, ctx: context.RequestContext, entry: dict[str, typing.Any]) -> None:
         host = self._host
         guest = objects.Instance(uuid=entry['instance_uuid'], network_info=[])
+        record = host.records.get(guest.uuid)
+        # absent from an answer: of a conductor of the release before; None: the server is deleted
+        generation = entry.get('generation')
+        if record is not None and (record.disputed or generation is not None and generation < record.generation):
+            LOG.error('Server %s was evacuated from this host by a row that is older than its guest here; the guest '
+                      'is left as it is.', guest.uuid)
+            return
         if not entry['over']:
-            if host.driver.guests().get(guest.uuid) not in (None, states.SHUTDOWN):
+            if host.driver.guest_state(guest.uuid) not in (None, states.SHUTDOWN):
                 LOG.warning('Server %s is being evacuated from this host; its guest here is stopped.', guest.uuid)
                 host.driver.power_off(guest)
             return
         if not entry['home']:
             LOG.info('Server %s was evacuated from this host; its guest here is removed.', guest.uuid)
             host.driver.destroy(ctx, guest, [], keep_disks=entry['shared'])
+            host.records.forget(guest.uuid)
         host.moves.evacuated_guest_removed(ctx, migration_id=entry['id'], host=host.name)

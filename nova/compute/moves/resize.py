@@ -5,6 +5,7 @@ Each step is one message of a conductor and ends with one of its calls, which de
 server has gone on meanwhile, ends at its beginning.
 """
 import contextlib
+import logging
 import typing
 
 from nova import actions
@@ -14,18 +15,22 @@ from nova import hooks
 from nova import objects
 from nova import states
 from nova.compute import build
+from nova.compute import records
+from nova.compute import strays
 from nova.compute import tasks
 from nova.compute import volumes
 from nova.compute.host import Host
 from nova.objects import faults
 from nova.virt import driver as virt
 
+LOG = logging.getLogger(__name__)
+
 
 class Resize:
     """Moves servers."""
 
-    def __init__(self, host: Host, volumes: volumes.Volumes) -> None:
-        self._host, self._volumes = host, volumes
+    def __init__(self, host: Host, volumes: volumes.Volumes, strays: strays.Strays) -> None:
+        self._host, self._volumes, self._strays = host, volumes, strays
 
     def prep_resize(self, ctx: context.RequestContext, instance: objects.Instance,
                     migration: objects.Migration) -> None:
@@ -63,8 +68,13 @@ class Resize:
         timeout = host.conf.shutdown_timeout if migration.arguments.get('clean_shutdown', True) else 0
         guest = host.driver_with(virt.Resize).send_guest(
             ctx, server, migration.dest_compute, server.network_info, timeout)
-        task.ends_with(lambda: host.moves.move_sent(
-            ctx, migration_id=migration.id, host=host.name, guest=guest))
+        task.keeps_for_return = True
+
+        def sent() -> None:
+            host.moves.move_sent(ctx, migration_id=migration.id, host=host.name, guest=guest)
+            if server.obj_attr_is_set('generation'):     # the conductor's write has raised it
+                host.records.note_left(server.uuid, server.generation + 1)
+        task.ends_with(sent)
 
     def finish_resize(self, ctx: context.RequestContext, instance: objects.Instance,
                       migration: objects.Migration, spec: objects.RequestSpec) -> None:
@@ -111,6 +121,7 @@ class Resize:
         with self._step(ctx, instance, migration, actions.REVERT) as task:
             host.driver_with(virt.Resize).drop_migrated(ctx, task.instance, task.instance.network_info)
             self._volumes.disconnect(ctx, task.instance)
+            task.leaves = True
             task.ends_with(lambda: host.moves.move_dropped(ctx, migration_id=migration.id, host=host.name))
 
     def finish_revert_resize(self, ctx: context.RequestContext, instance: objects.Instance,
@@ -147,8 +158,15 @@ class Resize:
 
     def drop_moved(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         """The server is deleted, or lives elsewhere: nothing of it stays on this host."""
+        self._host.submit(instance, self._drop, ctx, instance)
+
+    def _drop(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         host = self._host
-        host.submit(instance, host.driver.destroy, ctx, instance, [])
+        if host.records.get(instance.uuid) and not self._strays.may_remove(ctx, instance.uuid, records.GUEST):
+            LOG.warning('Server %s has a guest here that is newer than its row; it stays.', instance.uuid)
+            return
+        host.driver.destroy(ctx, instance, [])
+        host.records.forget(instance.uuid)
 
     # ---- parts of steps ----
 
@@ -174,13 +192,14 @@ class Resize:
         return networks
 
     def recover(self) -> None:
-        """At the start: go on with the moves of this host, and bring back or remove guests put aside for no move."""
+        """At the start: go on with the moves of this host, and bring back guests put aside for no move."""
         host = self._host
         ctx = context.admin_context()
         kept = host.driver.kept_guests() if isinstance(host.driver, virt.Resize) else []
         for entry in host.moves.continue_moves(ctx, host=host.name, kept=kept):
             server = entry['instance']
-            if entry['returns']:
+            if records.refusal(host.records.get(server.uuid), server, None, ''):
+                LOG.error('What was put aside of server %s stays: the database is older than its record.', server.uuid)
+                host.records.dispute(server.uuid)
+            elif entry['returns']:
                 host.submit(server, self._take_back, ctx, server, server.vm_state == states.ACTIVE)
-            else:
-                host.submit(server, host.driver_with(virt.Resize).confirm_migration, ctx, server, [])

@@ -67,11 +67,13 @@ class LostPorts:
     """The comparison at the start of the service, in the background: it waits for a network service that is away.
 
     :param settled: function(ctx, server, trusted) that reads the ports of a server again, in the server's own queue
+    :param differs: function: whether guests are newer than the database, which may not know ports either
     """
 
     def __init__(self, host: Host,
-                 settled: typing.Callable[[context.RequestContext, objects.Instance, bool], None]) -> None:
-        self._host, self._settled = host, settled
+                 settled: typing.Callable[[context.RequestContext, objects.Instance, bool], None],
+                 differs: typing.Callable[[], bool] = lambda: False) -> None:
+        self._host, self._settled, self._differs = host, settled, differs
 
     def start(self) -> None:
         concurrency.spawn(f'lost-ports-{self._host.name}', self._look)
@@ -98,5 +100,9 @@ class LostPorts:
             trusted = trusted or bool(listed)
             if lost(server.network_info, listed):
                 differ.append(server)
+        if differ and self._differs():
+            LOG.warning('Ports of %d servers are not listed, and stay in their guests: the database is older than the '
+                        'guests.', len(differ))
+            return
         for server in differ:
             host.submit(server, self._settled, ctx, server, trusted)

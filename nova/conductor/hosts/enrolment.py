@@ -50,8 +50,12 @@ class Enrolment:
         if known is not None and known['state'] == message_keys.RETIRED and message_keys.is_good(known):
             # the host was stopped before it had kept its new key: it makes another one
             return _answer(conn, message_keys.RENEWING)
-        if known is not None and known['state'] in (message_keys.REVOKED, message_keys.RETIRED):
-            raise exception.HostKeyRefused(host=host, reason=f'it is {known["state"]}')
+        if known is not None and known['state'] == message_keys.REVOKED:
+            raise exception.HostKeyRefused(host=host, reason=(
+                'it was revoked, or the service of the host was deleted. To let the host join again: '
+                f'nova-manage host approve {host} --fingerprint {ident}'))
+        if known is not None and known['state'] == message_keys.RETIRED:
+            raise exception.HostKeyRefused(host=host, reason='it is retired')
         proved = secret is not None and join_tokens.is_proved(proof, secret, 'host', host, public, str(number))
         # a token takes no name from a host that has a key: an operator decides that
         if proved and signed_by == ident and (known is not None or not message_keys.has_good(conn, host)):

@@ -19,6 +19,9 @@ from nova.db.servers import block_devices
 from nova.db.servers import history
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
+from nova.runtime import sealed_passwords
+
+_NO_ACTION = dict.fromkeys(('arguments', 'request_id', 'project_id', 'user_id'))
 
 
 class Inventory:
@@ -26,6 +29,7 @@ class Inventory:
 
     def __init__(self, services: CellServices, power_states: PowerStates) -> None:
         self._cell_db, self._notifier, self._power_states = services.cell_db, services.notifier, power_states
+        self._passwords = sealed_passwords.Passwords(services.conf)
 
     def report_nodes(self, ctx: Context, host: str, nodes: list[dict[str, typing.Any]]) -> None:
         notifier = self._notifier
@@ -56,21 +60,28 @@ class Inventory:
         with self._cell_db.reader() as conn:
             rows = [row for row in instances.by_host(conn, host) if row['cell_move'] is None]
             actions = instance_actions.open_of_many(conn, [row['uuid'] for row in rows if row['task_state']])
-        return [{'instance': objects.Instance.from_row(row), **{
-            name: actions[row['uuid']][name] if row['uuid'] in actions else None
-            for name in ('arguments', 'request_id', 'project_id', 'user_id')}} for row in rows]
+        found = []
+        for row in rows:
+            uuid, action = row['uuid'], dict(actions.get(row['uuid']) or _NO_ACTION)
+            action['arguments'] = action['arguments'] and self._passwords.opened(action['arguments'], uuid)
+            found.append({'instance': objects.Instance.from_row(row), **{name: action[name] for name in _NO_ACTION}})
+        return found
 
     def stray_guests(self, ctx: Context | None, host: str, uuids: list[str]) -> list[str]:
         return [uuid for uuid, fate in self.became_of(ctx, host, uuids).items() if fate in states.GONE]
 
     def became_of(self, ctx: Context | None, host: str, uuids: list[str]) -> dict[str, str]:
+        return {uuid: row['fate'] for uuid, row in self.server_rows(ctx, host, uuids).items()}
+
+    def server_rows(self, ctx: Context | None, host: str, uuids: list[str]) -> dict[str, dict[str, typing.Any]]:
+        """See interface.py."""
         with self._cell_db.reader() as conn:
             # Before the rows: a move that ends meanwhile has written there where the server is, and one that has just
             # come is not taken for one that is elsewhere.
             moves = server_migrations.open_of_many(conn, uuids)
             evacuated = live_migrations.evacuated_from(conn, host)
             rows = instances.get_many(conn, uuids)
-            gone = history.deleted(conn, [uuid for uuid in uuids if uuid not in rows])
+            gone = history.generations(conn, [uuid for uuid in uuids if uuid not in rows])
         # a guest that comes or goes: the move decides about it
         moving = {uuid for uuid, move in moves.items()
                   if uuid in rows and host in (move['source_compute'], move['dest_compute'])}
@@ -81,4 +92,5 @@ class Inventory:
             if uuid in moving or uuid in rows and rows[uuid]['host'] == host:
                 return states.NEEDED
             return states.ELSEWHERE if uuid in rows else states.DELETED_FOR_GOOD if uuid in gone else states.UNKNOWN
-        return {uuid: fate(uuid) for uuid in uuids}
+        return {uuid: {'fate': fate(uuid), 'generation': rows[uuid]['generation'] if uuid in rows else gone.get(uuid)}
+                for uuid in uuids}

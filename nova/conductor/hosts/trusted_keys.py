@@ -51,13 +51,18 @@ class TrustedKeys:
 
         :raises DBError: the account may not read the private half
         """
+        if keys.undecided:
+            keys.decide(bool(self._signing_row()['signatures_required']))
         # elsewhere it may be approved at any moment, and costs its sender a call
         self._unknown_s = UNKNOWN_S if keys.mode == signatures.ACCEPT else 0
         keys.trusted = self.of
         keys.follow(self._own)
 
     def _own(self) -> signatures.Key:
-        return signatures.Key(base64.b64decode(self._api_db.run(message_keys.signing_key, signatures.Key)['private']))
+        return signatures.Key(base64.b64decode(self._signing_row()['private']))
+
+    def _signing_row(self) -> dict[str, Any]:
+        return dict(self._api_db.run(message_keys.signing_key, signatures.Key))
 
     def of(self, key_id: str) -> signatures.Trusted | None:
         """Return what is known of a key, None when its messages are not accepted."""

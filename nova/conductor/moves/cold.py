@@ -48,6 +48,7 @@ from nova.objects import faults
 
 LOG = logging.getLogger(__name__)
 
+_UNPLACED = 'conductor_migrate_server'       # the event of a move without a destination
 _FAULT = ('code', 'message', 'details', 'created')
 _SENT = ('finished', 'confirming', 'confirmed', 'reverting', 'reverted')      # statuses after the destination's part
 
@@ -134,7 +135,7 @@ class ColdMoves:
             return
         except exception.NovaException as error:
             LOG.info('Server %s finds no other host: %s', uuid, error.message)
-            self.move_failed(ctx, migration['id'], None, 'conductor_migrate_server',
+            self.move_failed(ctx, migration['id'], None, _UNPLACED,
                              arguments.get('refusal') or faults.fault(error))
             return
         if selections:
@@ -164,7 +165,7 @@ class ColdMoves:
             return
         migration, attempts = found
         if migration['arguments'].get('host') or attempts >= self._conf.scheduler.max_attempts:
-            self.move_failed(ctx, migration_id, host, 'conductor_migrate_server', fault)
+            self.move_failed(ctx, migration_id, host, _UNPLACED, fault)
         else:
             self.continue_move(ctx, migration['instance_uuid'])
 
@@ -335,13 +336,15 @@ class ColdMoves:
     def _return_move(self, ctx: Context, moved: Row, migration_id: int, host: str | None, event: str,
                      fault: Fault) -> None:
         """The destination could not make the guest: the source brings it back."""
+        spec = self._events.spec(moved['uuid']) if event == _UNPLACED else None
+
         def write(conn: Connection) -> tuple[Row, Row]:
             change = self._events.of(conn, ctx, moved['uuid'])
             row, migration = self._swap_back(conn, migration_id, fault)
             instance_actions.add_event(conn, row['uuid'], event, host=host, error=fault['message'],
                                        traceback=fault['details'])
             if change:
-                _record_failure(change, row, event, host, fault)
+                _record_failure(change, row, event, host, fault, spec)
             return row, migration
         row, migration = self._cell_db.run(write)
         self._send_step(ctx, row, migration, *_step_of(actions.TAKE_BACK, migration))
@@ -361,13 +364,14 @@ class ColdMoves:
             over = None
         if over:
             self._settle_quota(row['uuid'], migration['old_flavor'])
+        spec = self._events.spec(row['uuid']) if event == _UNPLACED else None
 
         def write(conn: Connection) -> None:
             change = self._events.of(conn, ctx, row['uuid'], migration)
             ended = _end(conn, change, migration, event, host, fault, values,
                          {'task_state': task_state, 'host': row['host']})
             if change:
-                _record_failure(change, ended, event, host, fault)
+                _record_failure(change, ended, event, host, fault, spec)
             if over:
                 server_migrations.release(conn, migration['id'], status=over)
             else:
@@ -452,9 +456,10 @@ def _plain(fault: Fault) -> Fault:
     return {name: fault[name] for name in _FAULT}
 
 
-def _record_failure(change: Change, row: Row, event: str, host: str | None, fault: Fault) -> None:
-    if event == 'conductor_migrate_server':
-        change.no_host('migrate_server', row, fault)
+def _record_failure(change: Change, row: Row, event: str, host: str | None, fault: Fault,
+                    spec: dict[str, typing.Any] | None) -> None:
+    if event == _UNPLACED:
+        change.no_host('migrate_server', row, fault, spec)
     else:
         change.failure('resize', row, host, fault)
 

@@ -63,13 +63,13 @@ class Evacuations:
                 return
             except exception.NovaException as error:
                 LOG.info('Server %s is not evacuated: %s', instance_uuid, error)
-                fault = faults.fault(error)
+                fault, spec = faults.fault(error), self._events.spec(instance_uuid)
 
                 def write(conn: Connection) -> None:
                     change = self._events.of(conn, ctx, instance_uuid, migration)
                     ended = _end(conn, change, migration, 'conductor_evacuate_instance', None, fault)
                     if change and ended:
-                        change.no_host('rebuild_server', ended, fault)
+                        change.no_host('rebuild_server', ended, fault, spec)
                 self._cell_db.run(write)
                 return
         self._send_evacuation(ctx, row, migration)

@@ -327,6 +327,8 @@ class LiveMigrations:
         """End it at the source, and let the destination remove what it has prepared."""
         fault = fault or faults.fault(error)
         uuid, source = migration['instance_uuid'], migration['source_compute']
+        unplaced = event == 'conductor_live_migrate_instance'
+        spec = self._events.spec(uuid) if unplaced else None
 
         def write(conn: Connection) -> bool:
             change = self._events.of(conn, ctx, uuid, migration)
@@ -337,8 +339,8 @@ class LiveMigrations:
             row = event_facts.row(conn, uuid) if before else None
             if change is None or before is None or row is None:
                 return True
-            if event == 'conductor_live_migrate_instance':       # no destination was found
-                change.no_host('migrate_server', row, fault)
+            if unplaced:
+                change.no_host('migrate_server', row, fault, spec)
             else:
                 change.record('live_migration_rollback', START, before, source)
                 change.record('live_migration_rollback', END, row, source, fault=fault)

@@ -23,6 +23,7 @@ from nova.db.placement import compute_nodes
 from nova.db.servers import instances
 from nova.db.tables.rows import HostMaintenanceServersRow
 from nova.db.tables.rows import HostMaintenancesRow
+from nova.objects import faults
 from nova.objects import pci
 
 LOG = logging.getLogger(__name__)
@@ -230,5 +231,5 @@ def _reason(row: Row, move: Row | None) -> str:
     """Return why a move has not come to its destination, for administrators."""
     fault = row['fault']
     if fault and move is not None and str(fault.get('created', '')) >= move['created_at'].isoformat()[:19]:
-        return fault['message']
+        return faults.for_administrators(fault['message'], fault.get('details'))
     return f'Its move ended as {move["status"] if move else "lost"}.'

@@ -162,6 +162,7 @@ class Builds:
         :param waiting: only while it waits for a host: a repeated request finds no room, because it is taken
         """
         fault = {name: fault[name] for name in ('code', 'message', 'details', 'created')}
+        spec = self._events.spec(uuid)
 
         def write(conn: Connection) -> None:
             change = self._events.of(conn, None, uuid)
@@ -176,7 +177,7 @@ class Builds:
             instance_actions.finish(conn, uuid, 'conductor_build_instance', error=fault['message'],
                                     traceback=fault['details'])
             if change:
-                change.no_host('build_instances', row, fault)
+                change.no_host('build_instances', row, fault, spec)
         try:
             self._cell_db.run(write)
         except (exception.InstanceChanged, exception.InstanceNotFound):

@@ -26,6 +26,16 @@ class AuditLog:
         self._services, self._conf, self._notifier = services, services.conf, services.notifier
         self._seals: dict[str, records.Seal] = {}         # {name of a database: its newest seal}
         self._exported_at: dict[str, float] = {}          # {name of a database: when its seal was published}
+        self._waits_since: dict[str, datetime.datetime | None] = {}       # {name: time of its oldest record without}
+        self._cut_off: set[str] = set()                   # names of those that are not sealed any more
+        for name, _db in self._databases():
+            metrics.AUDIT_BROKEN.labels(name)             # a rule sees no increase of a series that begins at 1
+        metrics.AUDIT_UNSEALED.watch(self, AuditLog._unsealed)
+
+    def _unsealed(self) -> dict[tuple[str], float]:
+        now = utils.utcnow()
+        return {(name,): 0.0 if since is None else max(0.0, (now - since).total_seconds())
+                for name, since in self._waits_since.items()}
 
     def _databases(self) -> list[tuple[str, engine.Database]]:
         return [('api', self._services.api_db), (f'cell {self._services.cell.name}', self._services.cell_db)]
@@ -36,14 +46,18 @@ class AuditLog:
 
     def _seal(self, name: str, db: engine.Database) -> int:
         with db.reader() as conn:
-            if not records.waits(conn):
-                return 0
+            self._waits_since[name] = records.waits_since(conn)
+        if self._waits_since[name] is None:
+            return 0
         key, count, seen = self._conf.audit.key.encode(), 0, self._seals.get(name)
         while True:
             try:
                 sealed, seal = db.run(records.seal, key, None if seen is None else seen.seq)
             except ValueError:
                 metrics.AUDIT_BROKEN.labels(name).inc()
+                if name in self._cut_off:
+                    return count
+                self._cut_off.add(name)
                 LOG.critical('The audit log of database %s ends before record %s, up to which it was sealed: its end '
                              'was removed. It is not sealed any further until nova-conductor is started again.',
                              name, seen)
@@ -53,6 +67,7 @@ class AuditLog:
             self._seals[name], seen, count = seal, seal, count + sealed
             metrics.AUDIT_SEALED.labels(name).inc(sealed)
             if sealed < records.PAGE:
+                self._waits_since[name] = None
                 break
         if count and seen is not None:
             self._export(name, seen)

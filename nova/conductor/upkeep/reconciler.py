@@ -34,6 +34,7 @@ from nova.objects import faults
 from nova.objects import pci
 from nova.runtime import concurrency
 from nova.runtime import metrics
+from nova.runtime import sealed_passwords
 
 LOG = logging.getLogger(__name__)
 
@@ -100,6 +101,7 @@ class Reconciler:
                  evacuations: Evacuations) -> None:
         self._services, self._conf = services, services.conf
         self._cell_db, self._api_db = services.cell_db, services.api_db
+        self._passwords = sealed_passwords.Passwords(services.conf)
         self._sizes, self._specs, self._tasks, self._builds = sizes, specs, tasks, builds
         self._deletion, self._volumes, self._moves = deletion, volumes, moves
         # what decide() and its variants return -> function(action, row)
@@ -130,9 +132,20 @@ class Reconciler:
         self._cell_db.run(instance_actions.expedite, when, untaken=untaken)
         self._cell_db.run(live_migrations.expedite, when)
 
+    def _expedite_deletions(self, now: datetime.datetime) -> None:
+        """Take up the deletions that were sent to hosts which are down by now: their deadlines are those of hosts that
+        work, up to ``task_deadline``.
+        """
+        with self._cell_db.reader() as conn:
+            down = [host for host in instance_actions.hosts_that_delete(conn, now)
+                    if not self._services.host_is_up(host, conn)]
+        if down:
+            self._cell_db.run(instance_actions.expedite_deletions, down, now)
+
     def reconcile(self) -> int:
         """Take up every overdue task; return the number of those taken up."""
         now = utils.utcnow()
+        self._expedite_deletions(now)
         with self._cell_db.reader() as conn:
             overdue = instance_actions.overdue(conn, now)
             rows = instances.get_many(conn, list({action['instance_uuid'] for action in overdue}))
@@ -263,7 +276,7 @@ class Reconciler:
             self._go_on[action_row.conductor](context.on_behalf_of(action), row['uuid'])
             return
         method = compute_interface.INTERFACE.methods[action_row.method]
-        arguments = {name: value for name, value in (action['arguments'] or {}).items()
+        arguments = {name: value for name, value in self._passwords.opened(action['arguments'], row['uuid']).items()
                      if name in method.arguments}
         ctx = context.on_behalf_of(action)
         if 'spec' in method.arguments:

@@ -8,7 +8,7 @@ GROUP = 'ec2'
 OPTIONS = [
     cfg.BoolOpt('enabled', default=True,
                 help='Whether the all-in-one serves the EC2 API, below /services/Cloud. nova-api-ec2 always does.'),
-    cfg.StrOpt('region', default='RegionOne', regex=r'[\w-]{1,64}\Z',
+    cfg.StrOpt('region', default='RegionOne', regex=r'^[\w-]{1,64}\Z',
                help='Name of the region as EC2 clients see it, and of the endpoints that nova-api-ec2 calls.'),
     cfg.StrOpt('listen', default='127.0.0.1',
                help='Address on which nova-api-ec2 listens. Other than loopback needs [http] cert_file, or a proxy '

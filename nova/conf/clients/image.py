@@ -21,10 +21,12 @@ OPTIONS = [
     cfg.IntOpt('max_size', default=256, min=1, max=65536,
                help='GiB of one uploaded image, at most: one upload must not fill the disk.'),
     cfg.IntOpt('free_disk_reserve', default=1024, min=0, max=16777216,
-               help='MiB that uploads and snapshots leave free: of the file system of the embedded store, which may be '
-                    'that of the databases, and of that on which a compute host copies a disk for a snapshot. Below it '
-                    'they are refused with 507 (Insufficient Storage), a compute host takes no guest of another '
-                    'one by resize or migration, and everything else goes on. 0: no reserve.'),
+               help='MiB that writers leave free: uploads to the embedded image and object stores, volumes that are '
+                    'made of images, snapshots and volumes, backups, and on a compute host images, snapshots '
+                    'and guests of other hosts. Their file system may be that of the databases. Writers on one '
+                    'machine claim their room before they write, all of them together, in <state_path>/disk-space. '
+                    'What finds no room is refused with 507 (Insufficient Storage), or a volume ends in error; '
+                    'everything else goes on. 0: no reserve, and no claims.'),
     cfg.IntOpt('max_virtual_size', default=2048, min=1, max=1048576,
                help='Largest virtual size of a disk image, in GiB: a file of some KiB can claim exabytes.'),
 ]

@@ -48,7 +48,7 @@ OPTIONS = [
                 help='Whether nova-network on this host is an agent: it has no database and asks the network services '
                      '([network] driver = fake, next to the conductors) for what concerns this host. nova-compute and '
                      'nova-network of a host need the same value. false: it opens the databases itself.'),
-    cfg.StrOpt('bridge', default='br-nova', regex=r'^[A-Za-z][A-Za-z0-9_-]{0,14}$',
+    cfg.StrOpt('bridge', default='br-nova', regex=r'^[A-Za-z][A-Za-z0-9_-]{0,14}\Z',
                help='Bridge of the default network. Other names on the host derive from it: two clouds on '
                     'one machine need two names.'),
     cfg.StrOpt('default_network_name', default='private', max_length=255,
@@ -76,8 +76,9 @@ OPTIONS = [
                      'from each other, with any addresses, and administrators alone make others.'),
     cfg.HostAddressOpt('tunnel_address', version=4,
                        help='Address of this host, to which other hosts send the frames of networks of projects '
-                            '(VXLAN, UDP port 4789). Who reaches it there can send into these networks: it '
-                            'belongs into a network of the hosts alone. Empty: my_ip.'),
+                            '(VXLAN, UDP port 4789), and the connections of guests that move to this host (UDP '
+                            'port 4788). Who reaches it there can send into these networks: it belongs into a '
+                            'network of the hosts alone. Empty: my_ip.'),
     cfg.BoolOpt('routers', default=True,
                 help='Whether routers of projects may be put on this host, for hosts that reach the physical '
                      'networks.'),

@@ -13,7 +13,7 @@ OPTIONS = [
                     'another one. They ask for no password, so that everybody who reaches this address could type: '
                     'set tls, or take a network that only the proxies reach. Empty: each is a socket in the directory '
                     'of its guest, which a proxy on this host reaches.'),
-    cfg.StrOpt('port_range', default='10000:20000', regex=r'^[1-9][0-9]{3,4}:[1-9][0-9]{3,4}$',
+    cfg.StrOpt('port_range', default='10000:20000', regex=r'^[1-9][0-9]{3,4}:[1-9][0-9]{3,4}\Z',
                help='First and last TCP port for serial ports, with server_listen; each guest takes one a port.'),
     cfg.BoolOpt('tls', default=False,
                 help='Whether the serial ports take TLS alone, with server_listen. It needs chardev_tls = 1 in '

@@ -3,8 +3,8 @@ from oslo_config import cfg
 from oslo_config import types
 
 GROUP = 'libvirt'
-ID_RANGE = r'[0-9]{1,10}:[0-9]{1,10}:[1-9][0-9]{0,9}$'
-CPU_NAME = r'[0-9A-Za-z][0-9A-Za-z_.-]*$'
+ID_RANGE = r'[0-9]{1,10}:[0-9]{1,10}:[1-9][0-9]{0,9}\Z'
+CPU_NAME = r'[0-9A-Za-z][0-9A-Za-z_.-]*\Z'
 
 OPTIONS = [
     cfg.IntOpt('inject_partition', default=-2, min=-2, max=255,
@@ -24,23 +24,23 @@ OPTIONS = [
                     'lxc: containers instead of machines, which share the kernel of the host.'),
     cfg.StrOpt('lxc_connection_uri', default='lxc:///system', max_length=255,
                help="libvirt's address with virt_type = lxc, of this host."),
-    cfg.ListOpt('uid_maps', default=['0:1000000000:65536'], item_type=types.String(max_length=40, regex=ID_RANGE),
+    cfg.ListOpt('uid_maps', default=['0:1000000000:65536'], item_type=types.String(max_length=40, regex='^' + ID_RANGE),
                 help='Which users of the host the users of containers are: first id in the container, first id on the '
                      'host, how many. No user of the host, and nothing in /etc/subuid, may have the ids outside: a '
                      'container is root of them. All containers of the host have the same.'),
-    cfg.ListOpt('gid_maps', default=['0:1000000000:65536'], item_type=types.String(max_length=40, regex=ID_RANGE),
+    cfg.ListOpt('gid_maps', default=['0:1000000000:65536'], item_type=types.String(max_length=40, regex='^' + ID_RANGE),
                 help='The same of groups.'),
     cfg.StrOpt('cpu_mode', choices=['host-model', 'host-passthrough', 'maximum', 'custom', 'none'],
                help='Processor that guests see. host-model: nearly that of the host, known to others, so that guests '
                     'can move between similar hosts. host-passthrough: that of the host itself. maximum: all '
                     'that emulation can do. custom: the one of cpu_models. none: the plain one of the machine type. '
                     'Unset: host-model with kvm, maximum with qemu.'),
-    cfg.ListOpt('cpu_models', default=[], item_type=types.String(max_length=64, regex=CPU_NAME),
+    cfg.ListOpt('cpu_models', default=[], item_type=types.String(max_length=64, regex='^' + CPU_NAME),
                 help='Processors for cpu_mode = custom, as libvirt names them (virsh cpu-models x86_64), the plainest '
                      'first. A guest gets the first that this host can give it, so that hosts of several generations '
                      'can agree on one.'),
     cfg.ListOpt('cpu_model_extra_flags', default=[],
-                item_type=types.String(max_length=64, regex=r'[+-]?' + CPU_NAME),
+                item_type=types.String(max_length=64, regex='^[+-]?' + CPU_NAME),
                 help="Flags that guests' processors have besides, or with a - before them not, like pcid or -vmx. Not "
                      'with cpu_mode = none.'),
     cfg.StrOpt('images_type', default='qcow2', max_length=255,
@@ -50,13 +50,13 @@ OPTIONS = [
                     'raw: a copy of its own, a little faster to use and slower to make, but at once for a raw image on '
                     'XFS with reflinks and on btrfs, where both share their blocks until one is written. '
                     'rbd: all disks of guests are images of a pool of Ceph, root disks clones of the image.'),
-    cfg.StrOpt('images_rbd_pool', default='rbd', max_length=128, regex=r'[0-9A-Za-z][0-9A-Za-z_.-]*$',
+    cfg.StrOpt('images_rbd_pool', default='rbd', max_length=128, regex=r'^[0-9A-Za-z][0-9A-Za-z_.-]*\Z',
                help='Pool of Ceph that the disks of guests are in, with images_type = rbd.'),
     cfg.StrOpt('images_rbd_ceph_conf', default='/etc/ceph/ceph.conf', max_length=255,
                help="Ceph's configuration on this host, which names the monitors and the keyring."),
-    cfg.StrOpt('rbd_user', max_length=128, regex=r'[0-9A-Za-z][0-9A-Za-z_.-]*$',
+    cfg.StrOpt('rbd_user', max_length=128, regex=r'^[0-9A-Za-z][0-9A-Za-z_.-]*\Z',
                help='User of Ceph for these disks, without "client.". Unset: Ceph authenticates no client.'),
-    cfg.StrOpt('rbd_secret_uuid', max_length=36, regex=r'[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$',
+    cfg.StrOpt('rbd_secret_uuid', max_length=36, regex=r'^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z',
                help="Id of libvirt's secret with the key of rbd_user, which QEMU logs in with. Needed with rbd_user."),
     cfg.StrOpt('memory_source', default='anonymous', choices=['anonymous', 'memfd'],
                help='Where the memory comes from of guests that are started from now on. memfd: a file in memory, '
@@ -65,7 +65,7 @@ OPTIONS = [
                help="MiB of guests' memory that is in files, below memory_backing_dir of libvirt's qemu.conf: so much "
                     'is given out instead of the memory of the host. Needs a file system with as much room, and '
                     'ram_allocation_ratio = 1 at most. 0: memory is memory.'),
-    cfg.StrOpt('share_program', max_length=255, regex=r'/.+',
+    cfg.StrOpt('share_program', max_length=255, regex=r'^/.+',
                help='Path of nova-virtiofsd, which libvirt starts as root for each share of a guest: it mounts the '
                     'share and becomes virtiofsd. Unset: the one beside this program, or of the PATH. Where AppArmor '
                     'confines libvirt, it has to be where that may start programs from, like /usr/bin.'),

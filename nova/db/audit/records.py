@@ -154,10 +154,11 @@ def _advance(conn: sa.Connection, seal: Seal) -> None:
         seq=seal.seq, digest=seal.digest, sealed_at=utils.utcnow()))
 
 
-def waits(conn: sa.Connection) -> bool:
-    """Whether there is something to seal."""
-    return conn.execute(sa.select(records.c.id).where(records.c.seq.is_(None), records.c.action != EXPIRED)
-                        .limit(1)).first() is not None
+def waits_since(conn: sa.Connection) -> datetime.datetime | None:
+    """When the oldest record was made that is to be sealed; None: there is nothing to seal."""
+    oldest = sa.select(sa.func.min(records.c.created_at)).where(records.c.seq.is_(None), records.c.action != EXPIRED)
+    found: datetime.datetime | None = conn.execute(oldest).scalar()
+    return found
 
 
 def seal(conn: sa.Connection, key: bytes, expected: int | None = None) -> tuple[int, Seal]:

@@ -26,6 +26,7 @@ from nova.db import errors
 from nova.db.cells import urls as cell_urls
 from nova.db.servers import mappings
 from nova.db.tables.api import cells
+from nova.runtime import concurrency
 from nova.runtime import host_identity
 
 
@@ -40,7 +41,7 @@ THREADS = 8                   # requests that ask one of several cells at the sa
 
 # Errors of a database that cannot be reached.
 UNREACHABLE = (db_exc.DBConnectionError, db_exc.DBNonExistentDatabase, db_exc.DBNonExistentTable,
-               sa.exc.OperationalError, sa.exc.TimeoutError)
+               errors.Unwritable, sa.exc.OperationalError, sa.exc.TimeoutError)
 
 
 class Cell:
@@ -109,7 +110,7 @@ class Cell:
         executor = self._executor
         if executor is None:
             executor = self._executor = futures.ThreadPoolExecutor(THREADS, thread_name_prefix=f'cell-{self.name}')
-        return executor.submit(self._ask, function)
+        return executor.submit(concurrency.carried(self._ask), function)
 
     def _ask(self, function: Callable[[Cell], _Result]) -> _Result:
         try:
@@ -159,8 +160,10 @@ def open_database(conf: ConfigOpts, group: str, default_file: str) -> engine.Dat
     """The Database of one option group; without a URL it is an SQLite file below the state path."""
     options = conf[group]
     url = options.connection or 'sqlite:///' + os.path.join(host_identity.state_path(conf), default_file)
-    return engine.Database(url, pool_size=options.max_pool_size, max_overflow=options.max_overflow,
+    made = engine.Database(url, pool_size=options.max_pool_size, max_overflow=options.max_overflow,
                            name='api' if group == 'api_database' else 'cell')
+    made.keep_spare_room()
+    return made
 
 
 class Cells:

@@ -1,7 +1,7 @@
 """Queries for images, their properties, tags and members. An image is a dict with 'properties' and 'tags'."""
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 import operator
 from typing import Any, TYPE_CHECKING
 
@@ -73,10 +73,13 @@ def get(conn: sa.Connection, image_id: str, lock: bool = False) -> dict[str, Any
             'tags': [value for name, value in more if name is None and value is not None]}
 
 
-def page(conn: sa.Connection, search: Any, project_id: nova_context.Projects | str) -> list[dict[str, Any]]:
+def page(conn: sa.Connection, search: Any, project_id: nova_context.Projects | str, few: int,
+         fitting: Callable[[Iterable[int]], int]) -> list[dict[str, Any]]:
     """The images that match ``search`` (nova.image.embedded.search.Search), in its order, at most its limit.
 
     :param project_id: who looks; ALL_PROJECTS sees every image
+    :param few: images that are read whatever their sizes are
+    :param fitting: function(sizes) -> how many of the first ones are read
     :raises InvalidMarker: the marker is no image any more
     """
     query = sa.select(t.images).where(*_conditions(search), *_visible(search, project_id))
@@ -88,7 +91,11 @@ def page(conn: sa.Connection, search: Any, project_id: nova_context.Projects | s
             raise exception.InvalidMarker(marker=search.marker)
         query = query.where(_after(order, tuple(marker)))
     query = query.order_by(*[column.asc() if direction == 'asc' else column.desc() for column, direction in order])
-    return _with_relations(conn, conn.execute(query.limit(search.limit)).mappings().all())
+    rows = conn.execute(query.limit(search.limit)).mappings().all()
+    if len(rows) > few:
+        kept = fitting(_sizes(conn, [row['id'] for row in rows]))
+        search.cut, rows = search.cut or kept < len(rows), rows[:kept]
+    return _with_relations(conn, rows)
 
 
 def update(conn: sa.Connection, image_id: str, values: dict[str, Any], /, **expect: Any) -> bool:
@@ -125,6 +132,20 @@ def reset_saving(conn: sa.Connection) -> None:
     """Uploads that no service continues: their images wait for data again."""
     conn.execute(sa.update(t.images).where(t.images.c.status == 'saving')
                  .values(status='queued', data_id=None, reserved=0, updated_at=utils.utcnow()))
+
+
+def await_data(conn: sa.Connection, present: set[str]) -> list[str]:
+    """Let images wait for data again whose file is not there; return their ids.
+
+    :param present: names of the files that are there
+    """
+    found = conn.execute(sa.select(t.images.c.id, t.images.c.data_id).where(t.images.c.data_id.is_not(None))).all()
+    lost = sorted(row.id for row in found if row.data_id not in present)
+    for image_id in lost:
+        conn.execute(sa.update(t.images).where(t.images.c.id == image_id).values(
+            status='queued', data_id=None, reserved=0, size=None, virtual_size=None, checksum=None, os_hash_algo=None,
+            os_hash_value=None, updated_at=utils.utcnow()))
+    return lost
 
 
 def data_ids(conn: sa.Connection) -> set[str]:
@@ -176,6 +197,19 @@ def delete_member(conn: sa.Connection, image_id: str, member: str) -> bool:
 
 
 # ---- parts of the listing ----------------------------------------------------
+
+def _sizes(conn: sa.Connection, idents: list[str]) -> list[int]:
+    """Characters of the properties and tags of images, in their order."""
+    own, tags = t.image_properties.c, t.image_tags.c
+    characters = sa.func.length(own.name) + sa.func.length(own.value)
+    found = dict.fromkeys(idents, 0)
+    for ident, size in conn.execute(sa.union_all(
+            sa.select(own.image_id, sa.func.sum(characters)).where(own.image_id.in_(idents)).group_by(own.image_id),
+            sa.select(tags.image_id, sa.func.sum(sa.func.length(tags.value))).where(tags.image_id.in_(idents)).group_by(
+                tags.image_id))):
+        found[ident] += int(size)
+    return list(found.values())
+
 
 def _with_relations(conn: sa.Connection, rows: Sequence[sa.RowMapping]) -> list[dict[str, Any]]:
     found = [dict(row, properties={}, tags=[]) for row in rows]

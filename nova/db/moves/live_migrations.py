@@ -79,12 +79,13 @@ def evacuated_from(conn: sa.Connection, host: str) -> list[dict[str, Any]]:
     ``over``: the server lives elsewhere, or is deleted; else it is being built elsewhere.
     """
     c = migrations.c
-    statement = (sa.select(c.id, c.instance_uuid, c.status, c.arguments, servers.c.host)
+    statement = (sa.select(c.id, c.instance_uuid, c.status, c.arguments, servers.c.host, servers.c.generation)
                  .select_from(migrations.outerjoin(servers, servers.c.uuid == c.instance_uuid))
                  .where(c.source_compute == host, c.migration_type == server_migrations.EVACUATION,
                         sa.or_(c.status == 'done', c.swapped.is_(sa.true()) & c.status.not_in(
                             server_migrations.OVER))).order_by(c.id))
     return [{'id': row.id, 'instance_uuid': row.instance_uuid, 'over': row.status == 'done', 'home': row.host == host,
+             'generation': row.generation,
              'shared': bool(row.arguments.get('on_shared_storage'))} for row in conn.execute(statement)]
 
 

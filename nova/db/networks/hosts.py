@@ -60,6 +60,20 @@ def alive(row: Any, down_time: int) -> bool:
     return bool(utils.utcnow() - row['seen_at'] < datetime.timedelta(seconds=down_time))
 
 
+def has_others(conn: sa.Connection, host: str) -> bool:
+    """Whether other hosts than this one were heard of within QUIET_S."""
+    c = t.hosts.c
+    return bool(conn.execute(sa.select(sa.exists().where(
+        c.host != host, c.seen_at > utils.utcnow() - datetime.timedelta(seconds=QUIET_S)))).scalar())
+
+
+def with_routers(down_time: int) -> sa.Select[Any]:
+    """Names of the hosts that may have routers and were heard of within ``down_time`` s, as a subquery."""
+    c = t.hosts.c
+    return sa.select(c.host).where(
+        c.gateway, c.seen_at > utils.utcnow() - datetime.timedelta(seconds=down_time))
+
+
 def known(conn: sa.Connection, host: str) -> bool:
     """Whether a host has servers, ports or routers, or may get some: a compute host, or one of routers."""
     return bool(conn.execute(sa.select(sa.or_(

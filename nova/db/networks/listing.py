@@ -93,8 +93,8 @@ class Listing:
             raise exception.BadRequest('The number of sort_keys and sort_dirs must be same')
         sort: dict[str, str] = {}
         for key, direction in zip(keys, directions or ['asc'] * len(keys), strict=True):
-            if key in self.constants and direction in ('asc', 'desc'):
-                continue                             # all have the same value
+            if (key in self.constants or key in self.special) and direction in ('asc', 'desc'):
+                continue                             # all have the same value, or there is no column to sort by
             column = self.columns.get(key)
             if column is None or column.nullable or direction not in ('asc', 'desc'):
                 raise exception.BadRequest(

@@ -1,6 +1,7 @@
 """Ports: what a server is connected by."""
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Sequence
 from datetime import datetime
 import functools
@@ -261,20 +262,56 @@ def count(conn: sa.Connection, **values: Any) -> int:
     return conn.execute(sa.select(sa.func.count()).select_from(t.ports).where(*conditions)).scalar_one()
 
 
-def others_use(conn: sa.Connection, network: Any) -> bool:
-    """Whether other projects than its own have ports in a network."""
-    c = t.ports.c
-    return conn.execute(sa.select(c.id).where(
-        c.network_id == network['id'], c.project_id != network['project_id']).limit(1)).first() is not None
+def remove_from_router(conn: sa.Connection, port: Mapping[str, Any]) -> None:
+    """Remove a router's port and the router's interface with it."""
+    for held in networks.addresses_of(conn, [port['id']]).get(port['id'], ()):
+        routers.leave(conn, port['device_id'], held['subnet_id'])
+    remove(conn, [port['id']])
+
+
+def evict(conn: sa.Connection, network: Any) -> None:
+    """Remove the ports of projects that may no longer use a network.
+
+    Interfaces of routers and free ports go at once. A server keeps its port until it is detached or deleted.
+    """
+    if network['shared']:
+        return
+    networks.usable(conn, nova_context.ALL_PROJECTS, [network['id']], lock=True)       # no port is made meanwhile
+    allowed = {network['project_id'], '', *(row['target_project'] for row in networks.many(
+        conn, t.shares, [network['id']], 'network_id'))}
+    if networks.EVERYBODY in allowed:
+        return
+    foreign = [port for port in in_network(conn, network['id']) if port['project_id'] not in allowed]
+    for port in foreign:
+        if port['device_owner'] == INTERFACE:
+            remove_from_router(conn, port)
+    remove(conn, [port['id'] for port in foreign if not port['device_id']])
 
 
 # ---- conditions of lists --------------------------------------------------------
 
 def visible(context: nova_context.RequestContext) -> Any:
-    """Ports that the caller may see: one of an administrative server, like the server, is for administrators and
-    services."""
-    own = networks.own(t.ports)(context)
+    """Ports that the caller may see: the project's own, and all in its networks.
+
+    One of an administrative server, like the server, is for administrators and services.
+    """
+    own = networks.own(t.ports)(context) if not nova_context.one_project(context.sees) else _in_reach(context.sees)
     return own if context.is_admin or 'service' in (context.roles or ()) else _regular(own)
+
+
+def seen(conn: sa.Connection, context: nova_context.RequestContext, idents: list[str] | set[str],
+         ) -> dict[str, PortsRow]:
+    """{id: port} of those of these ports that the caller may see."""
+    if not idents or context.is_admin:
+        return of_ids(conn, idents)
+    return {row['id']: row for row in statements.dicts(conn.execute(
+        sa.select(t.ports).where(t.ports.c.id.in_(list(idents)), visible(context))))}
+
+
+@functools.lru_cache(maxsize=256)
+def _in_reach(project_id: str) -> Any:
+    return sa.or_(t.ports.c.project_id == project_id, t.ports.c.network_id.in_(
+        sa.select(t.networks.c.id).where(t.networks.c.project_id == project_id)))
 
 
 @functools.lru_cache(maxsize=256)

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from nova import utils
 from nova.db import statements
 from nova.db.networks import dns
+from nova.db.networks import hosts
 from nova.db.networks import networks
 from nova.db.networks import revisions
 from nova.db.tables import network as t
@@ -30,6 +31,18 @@ def add_interface(conn: sa.Connection, router_id: str, subnet_id: str, port_id: 
 def remove_interface(conn: sa.Connection, router_id: str, subnet_id: str) -> None:
     c = t.router_interfaces.c
     conn.execute(sa.delete(t.router_interfaces).where(c.router_id == router_id, c.subnet_id == subnet_id))
+
+
+def leave(conn: sa.Connection, router_id: str, subnet_id: str) -> None:
+    """Take a subnet off a router, with the router's port there and the floating addresses that lead to the subnet."""
+    here = sa.select(t.addresses.c.port_id).where(t.addresses.c.subnet_id == subnet_id)
+    c, through = t.floating_ips.c, sa.select(t.floating_ips.c.id).where(t.floating_ips.c.router_id == router_id)
+    revisions.execute(conn, sa.delete(t.port_forwardings).where(
+        t.port_forwardings.c.floating_ip_id.in_(through), t.port_forwardings.c.internal_port_id.in_(here)))
+    revisions.execute(conn, sa.update(t.floating_ips).where(c.router_id == router_id, c.port_id.in_(here)).values(
+        port_id=None, fixed_ip_address=None, router_id=None, status='DOWN', updated_at=utils.utcnow(),
+        revision=c.revision + 1))
+    remove_interface(conn, router_id, subnet_id)
 
 
 def subnets_on(conn: sa.Connection, router_id: str) -> list[SubnetsRow]:
@@ -109,6 +122,18 @@ def on_hosts(conn: sa.Connection) -> dict[str, int]:
     c = t.routers.c
     return {host: number for host, number in conn.execute(
         sa.select(c.host, sa.func.count()).where(c.host != '').group_by(c.host))}
+
+
+def with_status(values: list[str], down_time: int) -> Any:
+    """Condition on routers with one of these statuses: ACTIVE where their host forwards packets now, else DOWN."""
+    active = t.routers.c.host.in_(hosts.with_routers(down_time))
+    return sa.or_(*[{'ACTIVE': active, 'DOWN': ~active}.get(value.upper(), sa.false()) for value in values])
+
+
+def active(conn: sa.Connection, idents: list[str], down_time: int) -> set[str]:
+    """Ids of those of these routers that are ACTIVE."""
+    c = t.routers.c
+    return set(conn.execute(sa.select(c.id).where(c.id.in_(idents), with_status(['ACTIVE'], down_time))).scalars())
 
 
 def place(conn: sa.Connection, ident: str, host: str, was: str = '') -> bool:

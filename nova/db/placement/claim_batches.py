@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from nova import utils
 from nova.db.placement.claims import RESOURCES
+from nova.db.servers.instances import NEXT_GENERATION
 from nova.db.tables.cell import compute_nodes
 from nova.db.tables.cell import instances
 from nova.db.tables.cell import services
@@ -102,7 +103,7 @@ def _place_of(count: int) -> Any:
     return sa.update(instances).where(
         c.uuid.in_(uuids),
         c.vm_state == sa.bindparam('key_vm_state'), c.task_state == sa.bindparam('key_task_state'),
-        c.host.is_(None)).values(values)
+        c.host.is_(None)).values(values | {'generation': NEXT_GENERATION})
 
 
 def place(conn: sa.Connection, places: dict[str, dict[str, str | None]], vm_state: str, task_state: str) -> int:

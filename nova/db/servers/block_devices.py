@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from nova.db.tables.rows import BlockDeviceMappingsRow
 
+NEWEST = 1000                            # connections of volumes that a check looks at
 # What guests may read of their disks. Who answers them reads these columns alone: connection_info has secrets.
 OF_METADATA = ('tag', 'disk_bus', 'device_name', 'volume_id')
 
@@ -35,6 +36,15 @@ def insert_many(conn: sa.Connection, uuids: list[str], devices: list[dict[str, A
         conn.execute(statements.insert(block_device_mappings), [
             {**device, 'uuid': str(uuidlib.uuid4()), 'instance_uuid': uuid, 'created_at': now}
             for uuid in uuids for device in devices])
+
+
+def some_ceph_images(conn: sa.Connection) -> set[str]:
+    """Images of Ceph (pool/image) that servers have as volumes: those of the newest NEWEST connections."""
+    statement = sa.select(block_device_mappings.c.connection_info).where(
+        block_device_mappings.c.connection_info.is_not(None)).order_by(block_device_mappings.c.id.desc()).limit(NEWEST)
+    infos = [info for info in conn.execute(statement).scalars() if info]
+    return {str(info['data']['name']) for info in infos
+            if info.get('driver_volume_type') == 'rbd' and 'name' in info.get('data', {})}
 
 
 def by_instance(conn: sa.Connection, uuid: str) -> list[BlockDeviceMappingsRow]:

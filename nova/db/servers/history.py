@@ -34,6 +34,13 @@ def deleted(conn: sa.Connection, uuids: list[str]) -> set[str]:
     return set(conn.execute(statement).scalars())
 
 
+def generations(conn: sa.Connection, uuids: list[str]) -> dict[str, int]:
+    """{uuid: generation when it was deleted} of those that are known to be deleted."""
+    c = instances_history.c
+    return {row.uuid: row.generation for row in conn.execute(
+        sa.select(c.uuid, c.generation).where(c.uuid.in_(uuids)))}
+
+
 def expire(conn: sa.Connection, before: datetime, limit: int = 500) -> int:
     """Remove servers that were deleted before this time, with their actions; the number removed, at most ``limit``."""
     table = instances_history

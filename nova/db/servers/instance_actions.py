@@ -1,17 +1,21 @@
 """Instance actions and their events: the record of what was done to a server, and of what is being done."""
 from __future__ import annotations
 
+from collections.abc import Collection
 import datetime
 import functools
+from collections.abc import Sequence
 from typing import Any, cast, TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from nova import actions
 from nova import exception
+from nova import states
 from nova import utils
 from nova.db import engine
 from nova.db import statements
+from nova.db import types
 from nova.db.tables.cell import instance_action_events
 from nova.db.tables.cell import instance_actions
 from nova.db.tables.cell import instances
@@ -28,14 +32,21 @@ UNTAKEN_S = 120         # not begun for so long: its message was lost with the s
 
 def insert(conn: sa.Connection, ctx: RequestContext, uuids: list[str], action: str, *,
            arguments: dict[str, Any] | None = None, deadline_s: int = UNTAKEN_S, owner: str | None = None,
-           finished: bool = False, message: Any = None) -> None:
-    """Record an action on servers; it is open (in progress) unless ``finished``."""
+           finished: bool = False, message: Any = None, arguments_of_each: list[dict[str, Any]] | None = None) -> None:
+    """Record an action on servers; it is open (in progress) unless ``finished``.
+
+    :param arguments: without passwords (runtime/sealed_passwords.py)
+    :param arguments_of_each: one for each uuid, in the place of ``arguments``
+    """
     now = utils.utcnow()
+    of_each: Sequence[dict[str, Any] | None] = [arguments] * len(uuids)
+    if arguments_of_each is not None:
+        of_each = arguments_of_each
     conn.execute(statements.insert(instance_actions), [dict(
         instance_uuid=uuid, action=action, request_id=ctx.request_id, project_id=ctx.project_id,
         user_id=ctx.user_id, started_at=now, updated_at=now, finished_at=now if finished else None,
         owner=owner, deadline=None if finished else now + datetime.timedelta(seconds=deadline_s),
-        arguments=arguments, message=message) for uuid in uuids])
+        arguments=own, message=message) for uuid, own in zip(uuids, of_each, strict=True)])
 
 
 _MAIN = sa.not_(statements.one_of(instance_actions.c.action, actions.BACKGROUND))
@@ -118,7 +129,7 @@ def finish(conn: sa.Connection, uuid: str, event: str | None = None, *, host: st
         conn.execute(_event_of(*which), {**_event(event, now, host, error, traceback), **of})
     ended = conn.execute(_finish(*which, error is not None), {
         'finished_at': now, 'updated_at': now, 'deadline': None,
-        'arguments': None, **of}).rowcount      # nothing is done again; they may hold a password
+        'arguments': None, **of}).rowcount      # nothing is done again
     if ended:
         counter = metrics.ACTIONS_ENDED.labels(event or 'none', 'success' if error is None else 'error')
         engine.after_commit(conn, functools.partial(counter.inc, ended))
@@ -318,6 +329,26 @@ def expedite(conn: sa.Connection, deadline: datetime.datetime, uuids: tuple[str,
         which |= table.c.owner.is_(None) & _MAIN
     conn.execute(sa.update(table).where(table.c.finished_at.is_(None), table.c.deadline > deadline,
                                         which).values(deadline=deadline))
+
+
+_HOSTS_THAT_DELETE = sa.select(instances.c.host).distinct().join_from(
+    instance_actions, instances, instances.c.uuid == instance_actions.c.instance_uuid).where(
+    instance_actions.c.finished_at.is_(None), instance_actions.c.deadline > sa.bindparam('now', type_=types.DateTime),
+    instances.c.task_state == states.DELETING, instances.c.host.is_not(None))
+
+
+def hosts_that_delete(conn: sa.Connection, now: datetime.datetime) -> list[str]:
+    """The hosts that were requested to delete servers and have not done it yet."""
+    return list(conn.execute(_HOSTS_THAT_DELETE, {'now': now}).scalars())
+
+
+def expedite_deletions(conn: sa.Connection, hosts: Collection[str], now: datetime.datetime) -> None:
+    """Make the deletions of servers on these hosts due: the hosts do not do it."""
+    conn.execute(sa.update(instance_actions).where(
+        _MAIN, instance_actions.c.finished_at.is_(None), instance_actions.c.deadline > now,
+        instance_actions.c.instance_uuid.in_(sa.select(instances.c.uuid).where(
+            instances.c.task_state == states.DELETING, instances.c.host.in_(hosts)))).values(
+        deadline=now - datetime.timedelta(seconds=1)))
 
 
 def _again(row: sa.RowMapping) -> InstanceActionsRow:

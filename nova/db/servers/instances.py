@@ -25,6 +25,7 @@ COLUMNS = tuple(column.name for column in instances.columns)
 BLANK: dict[str, Any] = dict.fromkeys(COLUMNS)          # what a row is before anything is known of its server
 _MOVED = tuple(name for name in COLUMNS if name != 'id')
 FEW = 16                      # so many expected values have a parameter each; a list makes a new text each time
+NEXT_GENERATION = instances.c.generation + 1     # of a server whose host changes
 SET = object()                # among the expected values: anything but NULL
 _UUID = instances.c.uuid == sa.bindparam('key_uuid')
 _LOCK = sa.select(instances.c.id).where(_UUID).with_for_update()
@@ -148,8 +149,11 @@ def _conditions(expected: tuple[tuple[str, int, bool, bool], ...]) -> Iterator[A
 
 
 @functools.cache
-def _update_of(expected: tuple[tuple[str, int, bool, bool], ...], returning: bool) -> Any:
+def _update_of(expected: tuple[tuple[str, int, bool, bool], ...], returning: bool, moves: bool) -> Any:
+    """:param moves: the host changes, and the generation rises"""
     statement = sa.update(instances).where(*_conditions(expected))
+    if moves:
+        statement = statement.values(generation=NEXT_GENERATION)
     return statement.returning(*instances.columns) if returning else statement
 
 
@@ -160,7 +164,7 @@ def _delete_of(expected: tuple[tuple[str, int, bool, bool], ...]) -> Any:
 
 def _set(conn: sa.Connection, uuid: str, values: dict[str, Any], expect: dict[str, Any] | None, returning: bool) -> Any:
     expected, parameters = _expected(uuid, expect)
-    statement = _update_of(expected, returning)
+    statement = _update_of(expected, returning, 'host' in values and 'generation' not in values)
     computed = {name: value for name, value in values.items() if isinstance(value, sa.ClauseElement)}
     if computed:
         statement = statement.values(computed)

@@ -13,6 +13,7 @@ from nova import exception
 from nova import utils
 from nova.db import engine
 from nova.db import statements
+from nova.db.networks import hosts as network_hosts
 from nova.db.tables.api import join_tokens
 from nova.db.tables.api import message_keys as table
 
@@ -25,11 +26,12 @@ TOKENS_OF = '.'
 
 # The private half of the deployment's key is read by ``signing_key`` alone: an account that may not read that column
 # does all else. See db/grants.py.
-PUBLIC = tuple(column for column in table.c if column is not table.c.private)
+PUBLIC = tuple(column for column in table.c if column not in (table.c.private, table.c.signatures_required))
 
 
 def signing_key(conn: sa.Connection, make: Any) -> Any:
-    """The row of the deployment's key with its private half; made when there is none.
+    """The row of the deployment's key with its private half; made when there is none: the deployment is new then, and
+    its messages need signatures unless the configuration says otherwise.
 
     :param make: function() -> rpc.signatures.Key
     """
@@ -39,7 +41,7 @@ def signing_key(conn: sa.Connection, make: Any) -> Any:
         key = make()
         # of two processes that start at once one makes it
         engine.insert_ignore(conn, table, {
-            **_row(DEPLOYMENT, DEPLOYMENT_ID, key.public, APPROVED),
+            **_row(DEPLOYMENT, DEPLOYMENT_ID, key.public, APPROVED), 'signatures_required': True,
             'private': base64.b64encode(key.private_bytes()).decode()})
         row = conn.execute(own).mappings().one()
     return dict(row)
@@ -60,7 +62,15 @@ def stage(conn: sa.Connection, key: Any, vouched_by: Any, voucher: Any) -> None:
     conn.execute(sa.insert(table).values(
         **{**_row(DEPLOYMENT, key.id, key.public, PENDING),
            'private': base64.b64encode(key.private_bytes()).decode()},
-        vouched_by=vouched_by, voucher=base64.b64encode(voucher).decode()))
+        vouched_by=vouched_by, voucher=base64.b64encode(voucher).decode(),
+        signatures_required=requires_signatures(conn)))
+
+
+def requires_signatures(conn: sa.Connection) -> bool:
+    """Whether messages need signatures where [messages] signatures is not set; True before the first start."""
+    found = conn.execute(sa.select(table.c.signatures_required).where(
+        table.c.host == DEPLOYMENT, table.c.state == APPROVED)).scalar()
+    return found is None or bool(found)
 
 
 def promote(conn: sa.Connection, ident: Any, ends_at: datetime.datetime) -> None:
@@ -136,7 +146,8 @@ def replace_others(conn: sa.Connection, host: str, ident: Any) -> None:
 
 
 def revoke(conn: sa.Connection, host: str) -> Any:
-    """No message of a host is taken any more; how many keys it had."""
+    """Take no message of a host any more, nor what it said of itself to the network service; how many keys it had."""
+    network_hosts.distrust(conn, host)
     return conn.execute(sa.update(table).where(table.c.host == host, table.c.state != REVOKED).values(
         state=REVOKED)).rowcount
 

@@ -92,6 +92,33 @@ def delete(conn: sa.Connection, service_id: str) -> Any:
     return row
 
 
+def refuse_running(conn: sa.Connection, service_id: str, down_time: int) -> None:
+    """Refuse to remove a service that may run, whether it is forced down or not: its next report would make the row
+    again, enabled.
+
+    :raises ServiceNotFound, ServiceRunning:
+    """
+    row = {**get(conn, service_id), 'forced_down': False}
+    now = utils.utcnow()
+    silent_s = None if row['last_seen_at'] is None else int((now - row['last_seen_at']).total_seconds())
+    if is_up(row, down_time, now):
+        raise exception.ServiceRunning(
+            binary=row['binary'], host=row['host'], reason=f'it reported {silent_s} s ago. Stop it, wait until its '
+                                                           f'last report is more than {down_time} s old')
+    gap = unheard(conn, now)
+    if gap is not None and gap.total_seconds() > down_time and any_up(conn, [row], down_time):
+        raise exception.ServiceRunning(
+            binary=row['binary'], host=row['host'], reason=f'it reported {silent_s} s ago, and no service of its cell '
+                                                           'has reported since, so it may run. Start a conductor of '
+                                                           'the cell')
+
+
+def others_of_host(conn: sa.Connection, row: Mapping[str, Any]) -> bool:
+    """Whether the host of a service (a row) has another service in this cell."""
+    return conn.execute(sa.select(services.c.id).where(
+        services.c.host == row['host'], services.c.id != row['id']).limit(1)).first() is not None
+
+
 def is_up(row: Mapping[str, Any], down_time: int, now: datetime.datetime) -> bool:
     """Whether a service counts as up: not forced down, and heard of within ``down_time`` seconds."""
     seen = row['last_seen_at']

@@ -12,7 +12,7 @@ metadata = sa.MetaData()
 
 def table(name: str, *columns: Any) -> Any:
     """A table of the API database; the embedded identity, images and networks add theirs through it."""
-    return sa.Table(name, metadata, *columns, mysql_engine='InnoDB', mysql_charset='utf8mb4')
+    return sa.Table(name, metadata, *columns, **types.TABLE_OPTIONS)
 
 
 cells = table(
@@ -159,6 +159,9 @@ message_keys = table(
     # of a deployment's later key: the fingerprint of the one before, and its signature of this one (base64)
     sa.Column('vouched_by', sa.String(40)),
     sa.Column('voucher', sa.String(128)),
+    # of the deployment's keys: unsigned messages are refused where [messages] signatures is not set. Deployments that
+    # an older release has made have 0
+    sa.Column('signatures_required', sa.Boolean, nullable=False, default=False, server_default=sa.text('false')),
 )
 
 # What a new host proves with that it belongs to the deployment, once.

@@ -45,7 +45,7 @@ def _records(metadata: Any) -> Any:
         sa.Index('ix_audit_records_project', 'project_id', 'created_at'),
         sa.Index('ix_audit_records_created', 'created_at'),
         sa.Index('ix_audit_records_action', 'action', 'seq'),
-        mysql_engine='InnoDB', mysql_charset='utf8mb4')
+        **types.TABLE_OPTIONS)
 
 
 def _chain(metadata: Any) -> Any:
@@ -56,7 +56,7 @@ def _chain(metadata: Any) -> Any:
         sa.Column('seq', sa.BigInteger, nullable=False),
         sa.Column('digest', sa.String(64), nullable=False),
         sa.Column('sealed_at', types.DateTime, nullable=False),
-        mysql_engine='InnoDB', mysql_charset='utf8mb4')
+        **types.TABLE_OPTIONS)
 
 
 records, chain = _records(tables_api.metadata), _chain(tables_api.metadata)

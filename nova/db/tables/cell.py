@@ -11,7 +11,7 @@ metadata = sa.MetaData()
 
 
 def _table(name: str, *columns: Any) -> Any:
-    return sa.Table(name, metadata, *columns, mysql_engine='InnoDB', mysql_charset='utf8mb4')
+    return sa.Table(name, metadata, *columns, **types.TABLE_OPTIONS)
 
 
 def _instance_columns() -> Any:
@@ -45,6 +45,8 @@ def _state_columns() -> Any:
         # where
         sa.Column('host', text),
         sa.Column('node', text),
+        # rises with each change of the host; a host keeps it with its guest (compute/records.py)
+        sa.Column('generation', sa.Integer, nullable=False, default=0, server_default='0'),
         sa.Column('availability_zone', text),
         sa.Column('pinned_availability_zone', text),
     ]
@@ -224,6 +226,22 @@ block_device_mappings = _table(
     sa.Column('tag', sa.String(60)),
     sa.Index('ix_block_device_mappings_instance', 'instance_uuid'),
     sa.Index('ix_block_device_mappings_volume', 'volume_id'),
+)
+
+# What hosts have found different from the rows: objects/differences.py. One row a server and host, until it is settled.
+guest_reports = _table(
+    'guest_reports',
+    sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
+    sa.Column('host', sa.String(255), nullable=False),
+    sa.Column('instance_uuid', sa.String(36), nullable=False),
+    sa.Column('kind', sa.String(16), nullable=False),
+    sa.Column('generation', sa.Integer, nullable=False, default=0),
+    sa.Column('power_state', sa.Integer, nullable=False, default=0),
+    sa.Column('server', types.Json, nullable=False),         # fields of objects.Instance as the host recorded them
+    sa.Column('volumes', types.Json, nullable=False),        # {volume id: {'attachment_id', 'device_name'}}
+    sa.Column('reported_at', types.DateTime, nullable=False),
+    sa.Column('settled', sa.Boolean, nullable=False, default=False),   # its host has still to plug it
+    sa.UniqueConstraint('host', 'instance_uuid', 'kind', name='uniq_guest_reports_host_instance_kind'),
 )
 
 # Shared file systems of servers.

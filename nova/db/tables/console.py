@@ -22,7 +22,8 @@ console_auth_tokens = sa.Table(
     sa.Column('secret', sa.String(255)),                             # the console's password, sealed with the token
     sa.Column('user_token_id', sa.String(64)),                       # of the user's token that ends it; NULL: none does
     sa.Column('user_token_ends_at', types.DateTime),
+    sa.Column('user_claims', sa.Text),                               # of that token, see nova.identity.tokens.text_of
     sa.Column('used_until', types.DateTime),                         # while a proxy has a session; NULL: never used
     sa.Index('ix_console_auth_tokens_instance', 'instance_uuid'),
     sa.Index('ix_console_auth_tokens_expires', 'expires_at'),
-    mysql_engine='InnoDB', mysql_charset='utf8mb4')
+    **types.TABLE_OPTIONS)

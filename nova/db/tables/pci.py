@@ -27,4 +27,4 @@ pci_devices = sa.Table(
     sa.Column('held', sa.Boolean, nullable=False, default=False),
     sa.UniqueConstraint('host', 'node', 'address', name='uniq_pci_devices_node_address'),
     sa.Index('ix_pci_devices_instance', 'instance_uuid'),
-    mysql_engine='InnoDB', mysql_charset='utf8mb4')
+    **types.TABLE_OPTIONS)

@@ -10,7 +10,7 @@ from nova.db.tables.cell import metadata
 
 
 def cell_table(name: str, *columns: Any) -> Any:
-    return sa.Table(name, metadata, *columns, mysql_engine='InnoDB', mysql_charset='utf8mb4')
+    return sa.Table(name, metadata, *columns, **types.TABLE_OPTIONS)
 
 
 # A row a server group: locked while a member's host is chosen, so that parallel claims see each other.

@@ -104,6 +104,7 @@ class ConsoleAuthTokensRow(TypedDict):
     secret: str | None
     user_token_id: str | None
     user_token_ends_at: datetime.datetime | None
+    user_claims: str | None
     used_until: datetime.datetime | None
 
 
@@ -161,6 +162,19 @@ class FloatingIpsRow(TypedDict):
     created_at: datetime.datetime
     updated_at: datetime.datetime
     revision: int
+
+
+class GuestReportsRow(TypedDict):
+    id: int
+    host: str
+    instance_uuid: str
+    kind: str
+    generation: int
+    power_state: int
+    server: Any
+    volumes: Any
+    reported_at: datetime.datetime
+    settled: bool
 
 
 class HostMaintenanceServersRow(TypedDict):
@@ -272,6 +286,7 @@ class InstancesRow(TypedDict):
     locked_reason: str | None
     host: str | None
     node: str | None
+    generation: int
     availability_zone: str | None
     pinned_availability_zone: str | None
     display_name: str

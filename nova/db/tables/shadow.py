@@ -26,7 +26,7 @@ def _shadow(original: Any, name: str) -> Any:
         sa.Column('shadow_id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
         sa.Column('gone_at', types.DateTime, nullable=False), *columns,
         sa.Index(f'ix_shadow_{name}_gone', 'gone_at'),
-        mysql_engine='InnoDB', mysql_charset='utf8mb4')
+        **types.TABLE_OPTIONS)
 
 
 # original: where its rows go

@@ -16,5 +16,5 @@ task_log = sa.Table(
     sa.Column('errors', sa.Integer, nullable=False, default=0),
     sa.Column('message', sa.String(255), nullable=False),
     sa.Index('ix_task_log_period', 'period_beginning', 'period_ending'),
-    mysql_engine='InnoDB', mysql_charset='utf8mb4',
+    **types.TABLE_OPTIONS,
 )

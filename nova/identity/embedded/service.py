@@ -56,9 +56,9 @@ class IdentityService(directory.Directory):
     def forget(self) -> None:
         self.tokens.forget()
 
-    def validate(self, token: str, allow_expired: bool = False) -> tokens.TokenData:
+    def validate(self, token: str, allow_expired: bool = False, trusted: bool = True) -> tokens.TokenData:
         """What a token stands for now; see ``TokenService.validate``."""
-        return self.tokens.validate(token, allow_expired)
+        return self.tokens.validate(token, allow_expired, trusted)
 
     def login(self, name: str, password: str, project_name: str | None = None,
               address: str = '') -> tuple[str, tokens.TokenData]:

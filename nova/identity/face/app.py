@@ -26,6 +26,7 @@ class IdentityApi(application.Api[operations.Request]):
     """
 
     max_body = 114688
+    adds = False                     # a caller that deletes something needs a token first
 
     def __init__(self, service: typing.Any, uri: str | None = None) -> None:
         super().__init__(handlers.ROUTES)
@@ -46,6 +47,7 @@ class IdentityApi(application.Api[operations.Request]):
         rule = operations.RULES[row.policy]
         if rule is not None:
             req.caller = self._service.validate(req.header('X-Auth-Token'))
+            context.caller_is(req.caller.user_id, req.caller.project_id)
             log.asked_by(req.caller)
             if not rule(req.caller, parts):
                 raise exception.Forbidden('You are not authorized to perform the requested action.')

@@ -1,7 +1,6 @@
 """The bytes of the embedded image store: one file an upload, named by an id that the store made up."""
 from __future__ import annotations
 
-from collections.abc import Callable
 import contextlib
 import errno
 import hashlib
@@ -53,8 +52,9 @@ class Files:
         part = self.path(data_id) + PART
         try:
             descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, 'wb', buffering=0) as file:
-                upload = _Upload(file, self.max_size, self.check_room)
+            with os.fdopen(descriptor, 'wb', buffering=0) as file, self.reserve.claimed(
+                    self.directory, 0, part) as claim:
+                upload = _Upload(file, self.max_size, claim)
                 for chunk in chunks:
                     concurrency.blocking(upload.add, chunk)
                     if upload.inspector.report.findings:
@@ -81,12 +81,16 @@ class Files:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
 
-    def keep_only(self, data_ids: set[str]) -> None:
-        """Remove every file that belongs to no image: what a crash left."""
+    def clean(self, data_ids: set[str]) -> None:
+        """Remove what a crash left of uploads. Whole files of no image stay: a database that was restored from a backup
+        does not know what was uploaded since."""
         for name in os.listdir(self.directory):
-            if name not in data_ids:
+            if name.endswith(PART):
                 os.unlink(self.path(name))
-                LOG.info('Removed %s from the image store: no image has it.', name)
+                LOG.info('Removed %s from the image store: its upload has not ended.', name)
+            elif name not in data_ids:
+                LOG.error('%s belongs to no image. It stays: the database may have been restored from a backup. Remove '
+                          'it when nobody needs it.', self.path(name))
 
     def lend(self, data_id: str, group: int) -> None:
         """Let the members of a group read a file whose name they know; they cannot list the others."""
@@ -102,8 +106,8 @@ class Files:
 class _Upload:
     """Writes, hashes and inspects chunk by chunk; runs of zeros become holes."""
 
-    def __init__(self, file: Any, max_size: int, check_room: Callable[..., Any]) -> None:
-        self.file, self.max_size, self._check_room = file, max_size, check_room
+    def __init__(self, file: Any, max_size: int, claim: disk_space.Claim) -> None:
+        self.file, self.max_size, self._claim, self._written = file, max_size, claim, 0
         self.md5 = hashlib.md5(usedforsecurity=False)
         self.sha512 = hashlib.sha512()
         self.inspector = inspector.Inspector()
@@ -117,7 +121,8 @@ class _Upload:
         if chunk == ZEROS[:len(chunk)]:
             self.file.seek(len(chunk), os.SEEK_CUR)
             return
-        self._check_room(len(chunk))             # others write to the same disk
+        self._written += len(chunk)
+        self._claim.need(self._written)          # in steps, as it comes: a caller that sends nothing holds no room
         rest = memoryview(chunk)
         while rest:
             rest = rest[self.file.write(rest):]

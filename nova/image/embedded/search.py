@@ -43,6 +43,7 @@ class Search:
     sort: list[Any] = dataclasses.field(default_factory=list)             # (column, 'asc' or 'desc')
     limit: int = DEFAULT_LIMIT
     marker: str | None = None
+    cut: bool = False                    # set by the page: it ended before its limit, at nova.web.sizes.PAGE
 
 
 def parse(pairs: list[tuple[str, str]]) -> Search:

@@ -26,6 +26,7 @@ from nova.image import inspector
 from nova.image.embedded import digests
 from nova.image.embedded.files import Files
 from nova.runtime import disk_space
+from nova.web import sizes
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 GIB = 2 ** 30
 MAX_MEMBERS = 128
+FEW = sizes.PAGE // sizes.IMAGE          # images that fit into any page
 STEP = 64 * 2 ** 20              # bytes that an upload of unknown length reserves at once
 MEMBER_STATUSES = ('pending', 'accepted', 'rejected')
 
@@ -62,7 +64,7 @@ class Store:
         self.db.run(db_images.reset_saving)
         with self.db.reader() as conn:
             known = db_images.data_ids(conn)
-        self.files.keep_only(known)
+        self.files.clean(known)
 
     def sign(self, grant: grants.Grant) -> str:
         """A grants.Grant as the text with which this store lets in who has nothing else."""
@@ -91,7 +93,7 @@ class Store:
                     search.marker = self._visible(conn, ctx, search.marker)['id']
                 except exception.ImageNotFound:
                     raise exception.InvalidMarker(marker=search.marker) from None
-            return db_images.page(conn, search, ctx.sees)
+            return db_images.page(conn, search, ctx.sees, FEW, sizes.first)
 
     def _backups(self, conn: Connection, ctx: RequestContext, search: Search) -> list[dict[str, Any]]:
         """What a rotation may see: the backups of its server that belong to whom the new one belongs to."""
@@ -101,7 +103,7 @@ class Store:
             return []
         search.equal['owner'] = [owner]
         search.properties.update(image_type=grants.BACKUP, instance_uuid=grant.server)
-        return db_images.page(conn, search, owner)
+        return db_images.page(conn, search, owner, FEW, sizes.first)
 
     @staticmethod
     def _owner_of_copies(conn: Connection, grant: grants.Grant) -> str | None:
@@ -136,6 +138,8 @@ class Store:
         """
         _check_writer(ctx)
         _check_values(values, properties or {}, tags, 'create')
+        sizes.check({'name': values.get('name'), 'properties': properties or {}, 'tags': list(tags)}, sizes.IMAGE,
+                    'Name, properties and tags of an image')
         now = utils.utcnow()
         row = {**fields.NEW, 'id': str(uuid.uuid4()), 'owner': ctx.project_id, **values,
                'status': 'queued', 'created_at': now, 'updated_at': now}
@@ -169,6 +173,9 @@ class Store:
         values, properties, tags = change(image)
         added = {name: value for name, value in properties.items() if image['properties'].get(name, ...) != value}
         _check_values(values, added, tags, 'update', total=len(properties))
+        before = {'name': image['name'], 'properties': image['properties'], 'tags': image['tags']}
+        sizes.check({'name': values.get('name', image['name']), 'properties': properties, 'tags': list(tags)},
+                    sizes.IMAGE, 'Name, properties and tags of an image', before)
         self._check_references(conn, ctx, added)
         _check_rights(ctx, image, values)
         if image['status'] != 'queued' and any(image[name] != values.get(name, image[name])

@@ -40,7 +40,8 @@ RANGE = re.compile(r'bytes=(\d{0,18})-(\d{0,18})')
 def list_images(req: ImageRequest) -> dict[str, typing.Any]:
     query = _query(req)
     wanted = search.parse(query)
-    return views.images(req.store.page(req.context, wanted), query, wanted.limit)
+    rows = req.store.page(req.context, wanted)
+    return views.images(rows, query, wanted.limit, wanted.cut)
 
 
 def create_image(req: ImageRequest) -> Response:

@@ -5,6 +5,7 @@ from typing import Any
 
 from nova import utils
 from nova.image import fields
+from nova.web import sizes
 
 MIB = 2 ** 20
 SIZES = ('image_size_total',)
@@ -23,12 +24,15 @@ def image(row: Mapping[str, Any]) -> dict[str, Any]:
             'self': url, 'file': f'{url}/file', 'schema': '/v2/schemas/image'}
 
 
-def images(rows: Sequence[Mapping[str, Any]], query: list[tuple[str, str]], limit: int) -> dict[str, Any]:
+def images(rows: Sequence[Mapping[str, Any]], query: list[tuple[str, str]], limit: int, cut: bool = False,
+           ) -> dict[str, Any]:
     """A page of images; ``next`` is there while a further page may follow."""
     kept = [(name, value) for name, value in query if name != 'marker']
-    document = {'images': [image(row) for row in rows], 'first': _link(kept), 'schema': '/v2/schemas/images'}
-    if rows and len(rows) == limit:
-        document['next'] = _link([*kept, ('marker', rows[-1]['id'])])
+    shown = [image(row) for row in rows]
+    number = sizes.fitting(shown)
+    document = {'images': shown[:number], 'first': _link(kept), 'schema': '/v2/schemas/images'}
+    if rows and (len(rows) == limit or cut or number < len(rows)):
+        document['next'] = _link([*kept, ('marker', rows[number - 1]['id'])])
     return document
 
 

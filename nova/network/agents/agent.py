@@ -74,7 +74,7 @@ class NetworkAgent:
     def report(self) -> None:
         """Periodic: say that this host is there, and follow what no notification has said."""
         if self._services.report_host(nova_context.admin_context(), host=self._host, address=self._address,
-                                      routers=self._conf.network.routers,
+                                      routers=self._conf.network.routers and drivers.forwards(self._driver),
                                       version=release.VERSION) != self._revision:
             self._plumb()
         self._leases.report()
@@ -117,7 +117,7 @@ class NetworkAgent:
 
     def _follow(self, whole: bool, look: bool) -> None:
         # before the driver begins: without an answer nothing on the host is touched
-        known: dict[str, Any] = {'parts': True, 'names': True}
+        known: dict[str, Any] = {'parts': True, 'names': True, 'moves': True}
         if not whole and self._state is not None and self._revision:
             known |= {'revision': self._revision, 'members': sorted(self._state.members)}
         answer = self._services.host_state(

@@ -67,7 +67,8 @@ class AgentHosts:
         """
         if not isinstance(physical, dict) or len(physical) > MAX_PHYSICAL:
             raise exception.InvalidInput(reason=f'physical is no object of at most {MAX_PHYSICAL} entries')
-        key = self._relay_keys.setdefault(host, relay_keys.RelayKey(self._api_db, host))()
+        keys = self._relay_keys.setdefault(host, relay_keys.RelayKey(self._api_db, host))
+        key = keys()
         rest, members = _known(known or {})
         with self._api_db.reader() as conn:
             revision = revisions.current(conn)              # before the rest, which is at least as new
@@ -79,9 +80,12 @@ class AgentHosts:
                 return {**found, 'rules': host_state.rules_as_json(rules), 'members': fresh}
             distributed = bool((known or {}).get('parts')) and self._hosts.distributed(conn)
             state = host_state.as_json(host_load.load(
-                conn, host, network_info.devname, physical, _address(address), key, distributed))
+                conn, host, network_info.devname, physical, _address(address), key, distributed,
+                move_key=keys.of_move))
         if not (known or {}).get('names'):          # of a release before it said so
             state = host_state.for_older(state)
+        if not (known or {}).get('moves'):
+            state = host_state.without_moves(state)
         return state if known is None else {**found, 'state': state}
 
 

@@ -45,6 +45,21 @@ def changeable(conn: engine.Connection, context: nova_context.RequestContext, re
     return row
 
 
+def removable(conn: engine.Connection, context: nova_context.RequestContext, resource: Resource,
+              ident: str) -> dict[str, Any]:
+    """A row that the caller may delete.
+
+    :raises NotFound, PolicyDenied:
+    """
+    rule = f'delete_{resource.singular}'
+    if resource.removable is None:
+        return changeable(conn, context, resource, ident, rule)
+    row = seen(conn, context, resource, ident)
+    if not resource.removable(conn, context, row):
+        raise exception.PolicyDenied(rule=rule)
+    return row
+
+
 def create(conn: engine.Connection, face: Face, context: nova_context.RequestContext, resource: Resource,
            values: Mapping[str, Any]) -> str:
     """Make one, as a POST with these values does; its id.

@@ -30,12 +30,6 @@ class MacAddressInUse(exception.Conflict):
     template = 'Unable to complete operation for network %(network_id)s. The mac address %(mac)s is in use.'
 
 
-class InvalidSharedSetting(exception.Conflict):
-    template = (
-        'Unable to reconfigure sharing settings for network %(network_id)s. Multiple tenants are using it.'
-    )
-
-
 class SecurityGroupRuleExists(exception.Conflict):
     template = 'Security group rule already exists. Rule id is %(rule_id)s.'
 

@@ -32,10 +32,11 @@ def views(conn: engine.Connection, context: nova_context.RequestContext,
     forwarded: dict[str, list[dict[str, Any]]] = {}
     for row in db.forwardings(conn, [row['id'] for row in rows]):
         forwarded.setdefault(row['floating_ip_id'], []).append(forwarding_view(row))
-    ports = db_ports.of_ids(conn, {row['port_id'] for row in rows} - {None})
+    ports = db_ports.seen(conn, context, {row['port_id'] for row in rows} - {None})
     return [{**resource.times(row), **CONSTANTS, 'status': row['status'],
-             **{name: row[name] for name in ('floating_network_id', 'floating_ip_address', 'port_id',
-                                             'fixed_ip_address', 'router_id')},
+             **{name: row[name] for name in ('floating_network_id', 'floating_ip_address', 'fixed_ip_address',
+                                             'router_id')},
+             'port_id': row['port_id'] if row['port_id'] in ports else None,
              'port_forwardings': forwarded.get(row['id'], []),
              'port_details': _details(ports.get(row['port_id']))} for row in rows]
 
@@ -112,7 +113,7 @@ def _fixed(conn: engine.Connection, context: nova_context.RequestContext, port_i
            address: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
     """(port, {'subnet_id', 'ip_address'}) of a port of the caller that an address outside is to reach."""
     port = db_networks.lock(conn, t.ports, port_id)
-    if port is None or not resource.owner(context, port):
+    if port is None or not resource.owner(context, port) or not db_ports.seen(conn, context, [port_id]):
         raise exception.PortNotFound(port_id=port_id)
     fixed = [entry for entry in db_networks.addresses_of(conn, [port_id]).get(port_id, ())
              if '.' in entry['ip_address'] and address in (None, entry['ip_address'])]

@@ -181,8 +181,6 @@ def update_network(conn: engine.Connection, face: Face, context: nova_context.Re
     _check_mtu(face, row['network_type'], stored.get('mtu'))
     if row['port_security_enabled']:
         _check_port_security(row, stored.get('port_security_enabled'))
-    if stored.get('shared') is False and row['shared'] and db_ports.others_use(conn, row):
-        raise faults.InvalidSharedSetting(network_id=row['id'])
     if values.get('router:external') not in (None, row['external']):
         stored.update(_outside(conn, row, values['router:external']))
     if values.get('is_default') not in (None, row['is_default']):
@@ -191,6 +189,8 @@ def update_network(conn: engine.Connection, face: Face, context: nova_context.Re
         _check_default(conn, row, values['is_default'])
         stored['is_default'] = values['is_default']
     db.update(conn, t.networks, row['id'], stored)
+    if stored.get('shared') is False and row['shared']:
+        db_ports.evict(conn, {**row, **stored})
 
 
 def _outside(conn: engine.Connection, row: Mapping[str, Any], external: bool) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from nova.network.face import pages
 from nova.network.face import servers
 from nova.network.face.resource import Resource
 from nova.network.face.resource import found as found_row
+from nova.web import sizes
 from nova.web.routes import Route
 
 if typing.TYPE_CHECKING:
@@ -99,9 +100,10 @@ def index(resource: Resource, req: NetworkRequest) -> dict[str, typing.Any]:
             views = resource.narrow[2](conn, rows, named)
         else:
             views = pages.fields(req.query, _views(conn, req.context, resource, rows, req.query))
-    document = {resource.plural: views}
-    if len(rows) == limit:
-        document[resource.plural + '_links'] = pages.next_link(req.url, req.query, rows[-1])
+    number = sizes.fitting(views)
+    document = {resource.plural: views[:number]}
+    if len(rows) == limit or number < len(views):
+        document[resource.plural + '_links'] = pages.next_link(req.url, req.query, rows[number - 1])
     return document
 
 
@@ -152,7 +154,7 @@ def update(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing
 
 def delete(resource: Resource, req: NetworkRequest, id: str) -> None:
     def drop(conn: typing.Any) -> list[str]:
-        row = calls.changeable(conn, req.context, resource, id, f'delete_{resource.singular}')
+        row = calls.removable(conn, req.context, resource, id)
         _check_revision(req, row)
         showing = _showing(conn, resource, [row])
         calls.delete(conn, req.face, req.context, resource, row)

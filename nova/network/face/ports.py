@@ -141,13 +141,20 @@ def update(conn: engine.Connection, face: Face, context: nova_context.RequestCon
 
 
 def delete(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any]) -> None:
-    row = db_networks.lock(conn, t.ports, row['id']) or row
+    row = resource.found(db_networks.lock(conn, t.ports, row['id']), exception.PortNotFound(port_id=row['id']))
+    if row['device_owner'] == db.INTERFACE and not resource.owner(context, row):       # see removable
+        return db.remove_from_router(conn, row)
     if row['device_owner'].startswith('network:'):
         raise faults.ServicePortInUse(port_id=row['id'], reason=f"it has device owner {row['device_owner']}")
     if row['device_id']:
         # a server's filters go with its device, not before
         raise exception.PortInUse(port_id=row['id'])
     db.remove(conn, [row['id']])
+
+
+def removable(conn: engine.Connection, context: nova_context.RequestContext, row: Mapping[str, Any]) -> bool:
+    """Whether the caller may delete a port: its owner and the network's."""
+    return resource.owner(context, row) or resource.owner(context, _network(conn, row))
 
 
 def _network(conn: engine.Connection, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -267,4 +274,4 @@ PORTS = resource.Resource(
     }, CONSTANTS, {'fixed_ips': db.by_fixed_ips, 'security_groups': db.by_groups,
                    'security_group_id': db.by_groups}),
     visible=db.visible, writable=resource.owner, views=views, create=create, update=update, delete=delete,
-    narrow=(PLAIN, OF_OTHERS, narrow), missing=lambda ident: exception.PortNotFound(port_id=ident))
+    narrow=(PLAIN, OF_OTHERS, narrow), removable=removable, missing=lambda ident: exception.PortNotFound(port_id=ident))

@@ -9,6 +9,7 @@ from nova import context as nova_context
 from nova import utils
 
 if typing.TYPE_CHECKING:
+    from nova.db.engine import Connection
     from nova.db.engine import Table
     from nova.db.networks.listing import Listing
     from nova.network.face.attributes import Attribute
@@ -21,6 +22,7 @@ class Resource:
     """
     visible   function(context) -> condition on rows that the caller may see
     writable  function(context, row) -> whether the caller may change the row
+    removable function(conn, context, row) -> whether the caller may delete the row; None: who may change it
     views     function(conn, context, rows) -> list of dicts
     create, update, delete   function(conn, face, context, values | row, values | row); create returns the
     new id
@@ -51,6 +53,7 @@ class Resource:
     tagged: bool = True
     shown: tuple[str, ...] = ()
     at: str = ''
+    removable: Callable[[Connection, nova_context.RequestContext, Row], bool] | None = None
 
     @property
     def path(self) -> str:

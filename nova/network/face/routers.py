@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MAX_ROUTES = 30
 Cidr = Any                  # IPv4Network or IPv6Network
 Routes = list[dict[str, Any]]
-CONSTANTS = {'status': 'ACTIVE', 'distributed': False, 'ha': False, 'availability_zone_hints': [],
+CONSTANTS = {'distributed': False, 'ha': False, 'availability_zone_hints': [],
              'availability_zones': ['nova'], 'flavor_id': None}
 _ROUTE = a.record(destination_=a.network, nexthop_=a.address)
 _GATEWAY = a.record(network_id_=a.ident, enable_snat=a.boolean, external_fixed_ips=a.items(
@@ -37,15 +37,27 @@ _GATEWAY = a.record(network_id_=a.ident, enable_snat=a.boolean, external_fixed_i
 
 def views(conn: engine.Connection, context: nova_context.RequestContext,
           rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    gateways: dict[str, str] = {}
+    ways: dict[str, str] = {}
     for port in db_networks.many(conn, t.ports, [row['id'] for row in rows], 'device_id'):
         if port['device_owner'] == db_ports.GATEWAY:
-            gateways[port['device_id']] = port['id']
-    fixed = db_networks.addresses_of(conn, list(gateways.values()))
+            ways[port['device_id']] = port['id']
+    fixed = db_networks.addresses_of(conn, list(ways.values()))
+    active = db.active(conn, [row['id'] for row in rows], gateways.DOWN_S)
     return [{**resource.times(row), 'name': row['name'], 'admin_state_up': row['admin_state_up'],
              'routes': row['routes'], **CONSTANTS, 'external_gateway_info': row['external_network_id'] and {
                  'network_id': row['external_network_id'], 'enable_snat': row['enable_snat'],
-                 'external_fixed_ips': fixed.get(gateways.get(row['id'], ''), [])}} for row in rows]
+                 'external_fixed_ips': fixed.get(ways.get(row['id'], ''), [])},
+             **_status(row, row['id'] in active)} for row in rows]
+
+
+def _status(row: Mapping[str, Any], active: bool) -> dict[str, str | None]:
+    """Whether a host forwards the router's packets, and the reason where none does."""
+    if active:
+        return {'status': 'ACTIVE', 'status_reason': None}
+    why = ('the host of the router does not answer, or may have no routers any more, and there is no other one'
+           if row['host'] else 'no host of this cloud forwards packets of routers')
+    return {'status': 'DOWN', 'status_reason': f'Router {row["id"]} leads nowhere: {why}. An administrator has to '
+            'start a nova-network with driver = linux and routers = true in [network].'}
 
 
 def create(conn: engine.Connection, face: Face, context: nova_context.RequestContext, values: dict[str, Any]) -> str:
@@ -182,6 +194,9 @@ def add_interface(conn: engine.Connection, face: Face, context: nova_context.Req
                              exception.NetworkNotFound(network_id=subnet['network_id']))
     if network['network_type'] == db_networks.FLAT:
         raise exception.BadRequest(f"Network {network['id']} is routed by the hosts themselves: no router joins it.")
+    if not resource.owner(context, network):                     # guests there would learn of this router
+        raise exception.BadRequest(f"Cannot add interface to router because subnet {subnet['id']} is not owned by "
+                                   'project making the request')
     others = db.subnets_on(conn, row['id'])
     if subnet['id'] in {other['id'] for other in others}:
         raise exception.BadRequest(f"Router {row['id']} has an interface to subnet {subnet['id']} already.")
@@ -191,9 +206,6 @@ def add_interface(conn: engine.Connection, face: Face, context: nova_context.Req
     if port is None:
         if not subnet['gateway_ip']:
             raise exception.BadRequest(f"Subnet {subnet['id']} has no gateway address, which the router would have.")
-        if not resource.owner(context, subnet):                  # all guests there would send to this router
-            raise exception.BadRequest(f"Cannot add interface to router because subnet {subnet['id']} is not owned by "
-                                       'project making the request')
         quotas.check(conn, face.conf, 'port', row['project_id'])
         port = service_port(network, db_ports.INTERFACE, row['id'], row['host'], row['project_id'])
         ipam.claim(conn, network['id'], [subnet], port['id'],
@@ -242,7 +254,7 @@ def _of_port(conn: engine.Connection, context: nova_context.RequestContext, rout
              ident: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """(port, subnet) of a port of its own that the caller puts on the router."""
     port = db_networks.lock(conn, t.ports, ident)
-    if port is None or not resource.owner(context, port):
+    if port is None or not resource.owner(context, port) or not db_ports.seen(conn, context, [ident]):
         raise exception.PortNotFound(port_id=ident)
     if port['device_id']:
         raise exception.PortInUse(port_id=ident)
@@ -326,9 +338,10 @@ def _check_routes(conn: engine.Connection, row: Mapping[str, Any], routes: Route
 def l3_agents(conn: engine.Connection, face: Face, context: nova_context.RequestContext,
               row: Mapping[str, Any], body: None) -> dict[str, Any]:
     """Which host has the router, as the list of its agents."""
+    alive = bool(db.active(conn, [row['id']], gateways.DOWN_S))
     return {'agents': [] if not row['host'] or not context.is_admin else [
         {'id': str(uuid.uuid5(uuid.NAMESPACE_DNS, row['host'])), 'host': row['host'], 'binary': 'nova-network',
-         'agent_type': 'L3 agent', 'alive': True, 'admin_state_up': True}]}
+         'agent_type': 'L3 agent', 'alive': alive, 'admin_state_up': True}]}
 
 
 ROUTERS = resource.Resource(
@@ -347,7 +360,7 @@ ROUTERS = resource.Resource(
         'id': t.routers.c.id, 'name': t.routers.c.name, 'project_id': t.routers.c.project_id,
         'tenant_id': t.routers.c.project_id, 'admin_state_up': t.routers.c.admin_state_up,
         'description': t.routers.c.description, 'created_at': t.routers.c.created_at,
-    }, CONSTANTS),
+    }, CONSTANTS, {'status': lambda values: db.with_status(values, gateways.DOWN_S)}),
     visible=db_networks.own(t.routers), writable=resource.owner, views=views, create=create, update=update,
     delete=delete, missing=lambda ident: faults.RouterNotFound(router_id=ident),
     actions=(('PUT', 'add_router_interface', add_interface), ('PUT', 'remove_router_interface', remove_interface),

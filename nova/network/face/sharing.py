@@ -35,16 +35,12 @@ class Kind(NamedTuple):
     """
     table    of what is shared
     missing  function(id) -> the error that there is none
-    users    function(connection, id) -> the projects that use it
+    users    function(connection, id) -> the projects that use it; None: a rule ends although others use it
     """
 
     table: Any
     missing: Callable[[str], exception.NovaException]
-    users: Callable[[engine.Connection, str], set[str]]
-
-
-def _in_network(conn: engine.Connection, ident: str) -> set[str]:
-    return {port['project_id'] for port in db_ports.in_network(conn, ident)}
+    users: Callable[[engine.Connection, str], set[str]] | None
 
 
 def _in_pool(conn: engine.Connection, ident: str) -> set[str]:
@@ -52,7 +48,7 @@ def _in_pool(conn: engine.Connection, ident: str) -> set[str]:
 
 
 KINDS = {
-    'network': Kind(t.networks, lambda ident: exception.NetworkNotFound(network_id=ident), _in_network),
+    'network': Kind(t.networks, lambda ident: exception.NetworkNotFound(network_id=ident), None),
     'qos_policy': Kind(t.qos_policies, lambda ident: faults.QosPolicyNotFound(policy_id=ident), db_qos.users),
     'security_group': Kind(t.security_groups,
                            lambda ident: exception.SecurityGroupNotFound(security_group_id=ident), db_groups.users),
@@ -89,18 +85,20 @@ def update(conn: engine.Connection, face: Face, context: nova_context.RequestCon
     _check_target(context, target)
     _check_unused(conn, row)
     db_networks.update(conn, t.shares, row['id'], {'target_project': target})
+    _end(conn, row)
 
 
 def delete(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any]) -> None:
     _check_unused(conn, row)
     db_networks.delete(conn, t.shares, row['id'])
+    _end(conn, row)
 
 
 def _check_unused(conn: engine.Connection, row: Mapping[str, Any]) -> None:
     """No project uses what is shared by this rule alone."""
     kind = KINDS[row['object_type']]
     shared = db_networks.lock(conn, kind.table, row['network_id'])
-    if shared is None or shared.get('shared'):
+    if kind.users is None or shared is None or shared.get('shared'):
         return
     others = [known['target_project'] for known in db_networks.many(conn, t.shares, [shared['id']], 'network_id')
               if known['id'] != row['id'] and known['action'] == row['action']]
@@ -108,6 +106,13 @@ def _check_unused(conn: engine.Connection, row: Mapping[str, Any]) -> None:
         if project and project not in (shared['project_id'], *others) and row['target_project'] in (
                 project, db_networks.EVERYBODY):
             raise faults.RbacPolicyInUse(object_id=shared['id'])
+
+
+def _end(conn: engine.Connection, row: Mapping[str, Any]) -> None:
+    """End the use of a network by projects that no rule names any more: its owner decides, not who uses it."""
+    network = db_networks.get(conn, t.networks, row['network_id']) if row['object_type'] == 'network' else None
+    if network is not None:
+        db_ports.evict(conn, network)
 
 
 SHARES = resource.Resource(

@@ -6,6 +6,7 @@ from typing import Any
 
 from nova.db.engine import Connection
 from nova.db.networks import dns
+from nova.db.networks import hosts
 from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import qos
@@ -21,13 +22,15 @@ from nova.network.host.state import Subnet
 
 
 def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dict[str, str] | None = None,
-         tunnel: str = '', metadata_key: str = '', distributed: bool = False) -> HostState:
+         tunnel: str = '', metadata_key: str = '', distributed: bool = False,
+         move_key: Callable[[str], str] | None = None) -> HostState:
     """The HostState of a host, in nine statements; more where networks between hosts or routers are there.
 
     :param devname: port id -> name of its device
     :param physical: {physical network: bridge of the operator}
     :param tunnel: this host's address between hosts
     :param metadata_key: of its relay's signatures
+    :param move_key: name of a move -> key of its two hosts; None: connections do not go with guests
     :param distributed: whether routers of networks of its guests have a part on it, wherever they are
     """
     physical = physical or {}
@@ -47,10 +50,11 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
     known = flat | crossing
     qualities = qos.of_ports(conn, rows, known)
     subnets = _subnets(conn, flat)
+    moves = _moves(conn, host, rows, move_key) if move_key else {}
     cross = host_overlays.load(conn, crossing, host, physical, routed.substitutes, routed.partly)
     return HostState(
         networks=[_network(row, subnets.get(ident, [])) for ident, row in flat.items() if row['bridge'] not in wired],
-        ports=[_port(row, devname(row['id']), known[row['network_id']]['bridge'], fixed, groups, qualities)
+        ports=[_port(row, host, devname(row['id']), known[row['network_id']]['bridge'], fixed, groups, qualities, moves)
                for row in rows if row['network_id'] in known],
         rules=rules,
         members=_members(conn, remote_groups(rules)),
@@ -88,8 +92,8 @@ def _network(row: Mapping[str, Any], subnets: list[Subnet]) -> Network:
                    row['external'])
 
 
-def _port(row: Mapping[str, Any], device: str, bridge: str, fixed: dict[str, list[Any]], groups: dict[str, list[str]],
-          qualities: qos.Qualities) -> Port:
+def _port(row: Mapping[str, Any], host: str, device: str, bridge: str, fixed: dict[str, list[Any]],
+          groups: dict[str, list[str]], qualities: qos.Qualities, moves: Mapping[str, list[str]]) -> Port:
     """
     :param fixed, groups: {id of a port: its addresses, its groups}
     """
@@ -98,7 +102,21 @@ def _port(row: Mapping[str, Any], device: str, bridge: str, fixed: dict[str, lis
     pairs = [{**pair, 'ip_address': pair['ip_address'].removesuffix('/128' if ':' in pair['ip_address'] else '/32')}
              for pair in row['allowed_address_pairs'] or ()]
     return Port(ident, device, row['mac_address'], bridge, addresses, groups.get(ident, []), pairs,
-                row['port_security_enabled'], qualities.limits.get(ident, []), qualities.marks.get(ident))
+                row['port_security_enabled'], qualities.limits.get(ident, []), qualities.marks.get(ident),
+                row['migrating_to'] == host, moves.get(ident, []))
+
+
+def _moves(conn: Connection, host: str, rows: list[Any], key: Callable[[str], str]) -> dict[str, list[str]]:
+    """{port id: its ``move``}, in one statement where a guest moves."""
+    moving = [row for row in rows if row['migrating_to'] and row['host'] and row['migrating_to'] != row['host']]
+    places = {row['host']: row['address'] for row in hosts.every(conn)} if moving else {}
+    found = {}
+    for row in moving:
+        other = row['host'] if row['migrating_to'] == host else row['migrating_to']
+        if other in places:
+            name = f"{row['id']} {row['revision']} {row['host']} {row['migrating_to']}"
+            found[row['id']] = [places[other], key(name)]
+    return found
 
 
 def _inhabited(rows: list[Any], flat: Collection[str]) -> dict[str, set[str]]:

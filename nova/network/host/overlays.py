@@ -54,7 +54,8 @@ def _placed(overlay: Overlay, vlans: dict[str, int], physical: dict[str, str], r
         overlay = dataclasses.replace(overlay, mac=None, subnets=[], leases=[])
     if overlay.id not in vlans:
         return overlay
-    return dataclasses.replace(overlay, remotes=[], vlan=vlans[overlay.id], trunk=physical.get(row['physical_network']))
+    return dataclasses.replace(overlay, remotes=[], moving=[], vlan=vlans[overlay.id],
+                               trunk=physical.get(row['physical_network']))
 
 
 def _neighbours(ports: list[Any], fixed: dict[str, list[Any]]) -> list[list[str]]:
@@ -118,12 +119,15 @@ def _overlay(row: Any, number: int, ports: list[Any], subnets: list[Any], fixed:
                'options': _options(port) if host in (port['host'], port['migrating_to']) else []}
               for port in ports if not port['device_owner'].startswith('network:')
               for entry in fixed.get(port['id'], ())]
-    remotes = [[mac, places[place]] for port in ports
+    remotes = [[mac, places[port['host']]] for port in ports
                if (mac := substitutes.get(port['id'], port['mac_address'])) is not None
-               for place in {port['host'], port['migrating_to']} - {host, ''} if place in places]
+               and port['host'] != host and port['host'] in places]
+    moving = [[port['mac_address'], places[port['migrating_to']]] for port in ports
+              if port['migrating_to'] not in ('', host, port['host']) and port['migrating_to'] in places]
     return Overlay(
         id=row['id'], bridge=row['bridge'], number=number, mtu=row['mtu'], mac=service and service['mac_address'],
         subnets=[OverlaySubnet(subnet['cidr'], subnet['gateway_ip'], served.get(subnet['id']),
                                subnet['dns_nameservers'], subnet['host_routes'], subnet['ipv6_address_mode'])
                  for subnet in subnets],
-        leases=sorted(leases, key=lambda lease: (lease['mac'], lease['address'])), remotes=sorted(remotes))
+        leases=sorted(leases, key=lambda lease: (lease['mac'], lease['address'])), remotes=sorted(remotes),
+        moving=sorted(moving))

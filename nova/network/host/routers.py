@@ -113,11 +113,13 @@ def _leg(port: Any, nets: dict[str, Any], subnets: dict[str, Any], fixed: dict[s
          more: list[str] | None = None, everywhere: bool = False) -> Leg:
     network, held = nets[port['network_id']], fixed.get(port['id'], [])
     on = [subnets[entry['subnet_id']] for entry in held]
+    advertised = [subnet for entry, subnet in zip(held, on, strict=True)
+                  if subnet['ipv6_ra_mode'] and subnet['gateway_ip'] == entry['ip_address']]
     return Leg(
         port=port['id'], mac=port['mac_address'], bridge=network['bridge'], mtu=network['mtu'],
         addresses=[f"{entry['ip_address']}/{ipaddress.ip_network(subnet['cidr']).prefixlen}"
                    for entry, subnet in zip(held, on, strict=True)] + [f'{each}/32' for each in sorted(more or ())],
-        modes=[[subnet['cidr'], subnet['ipv6_ra_mode']] for subnet in on if subnet['ipv6_ra_mode']],
+        modes=[[subnet['cidr'], subnet['ipv6_ra_mode']] for subnet in advertised],
         everywhere=everywhere)
 
 

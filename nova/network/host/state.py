@@ -46,6 +46,9 @@ class Port:
     secured: bool = True                                          # False: no filter but that of frames' tags
     limits: list[Any] = dataclasses.field(default_factory=list)        # [[direction, kbit/s, burst in kbit, 0: any]]
     mark: int | None = None                                       # of what the guest sends, in the field DS
+    arriving: bool = False                                        # it runs on another host, and is about to come
+    # while it moves: [address of the other host, key by which these two know each other, in hexadecimal digits]
+    move: list[Any] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass
@@ -68,6 +71,8 @@ class Overlay:
     leases     [{'mac', 'address', 'name', 'options': [{'opt_name', 'opt_value', 'ip_version'}]}] of all its ports; the
                options of those on this host alone, which no other one serves
     remotes    [[MAC, address of the host that has it]] of ports elsewhere
+    moving     [[MAC, address of the host that expects it]] of ports whose guests move to another host; until they run
+               there, their frames go where the guests are
     vlan       its VLAN, which carries its frames then; None: VXLAN does, with ``number``
     trunk      the operator's bridge whose frames have that VLAN's tag; None: this host is on no such network
     """
@@ -82,6 +87,7 @@ class Overlay:
     remotes: list[Any]
     vlan: int | None = None
     trunk: str | None = None
+    moving: list[Any] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass
@@ -163,6 +169,12 @@ def as_json(state: HostState) -> dict[str, Any]:
     for each in made['overlays']:           # agents of a release before VLANs take no field that they do not know
         if each['vlan'] is None:
             del each['vlan'], each['trunk']
+        if not each['moving']:              # nor those of a release before guests were followed
+            del each['moving']
+    for each in made['ports']:
+        for name in ('arriving', 'move'):
+            if not each[name]:
+                del each[name]
     for each in made['routers']:            # nor those of a release before parts of routers
         if each['role'] == WHOLE:
             del each['role']
@@ -191,6 +203,13 @@ def for_older(made: dict[str, Any]) -> dict[str, Any]:
             'ports': [{**{name: value for name, value in port.items() if name != 'mark'},
                        'pairs': [pair for pair in port['pairs'] if '/' not in pair['ip_address']]}
                       for port in made['ports']]}
+
+
+def without_moves(made: dict[str, Any]) -> dict[str, Any]:
+    """What as_json has made for an agent of a release before it followed guests that move."""
+    later = ('moving', 'arriving', 'move')
+    return {**made, **{kind: [{name: value for name, value in each.items() if name not in later}
+                              for each in made[kind]] for kind in ('overlays', 'ports')}}
 
 
 def names_in(state: HostState, network_id: str) -> Names:

@@ -114,6 +114,14 @@ pair = _object(ip_address=lambda given: (prefix if ranges.is_range(str(given)) e
                mac_address=_maybe(_mac))
 
 
+_key = _text(re.compile(r'[0-9a-f]{64}\Z'), 'a key')
+
+
+def move(given: Any) -> list[str]:
+    """``move`` of a port."""
+    return _tuple(address, _key)(given) if given else []
+
+
 def _option(given: Any) -> dict[str, Any]:
     if not isinstance(given, dict) or given.keys() - {'opt_name', 'opt_value', 'ip_version'}:
         raise ValueError('an option of DHCP has other fields')
@@ -133,7 +141,8 @@ FIELDS: dict[type, dict[str, Check]] = {
         'id': _ident, 'bridge': _bridge, 'number': _number(1, (1 << 16) - 1), 'mtu': _mtu, 'mac': _maybe(_mac),
         'subnets': _items(lambda given: build(host_state.OverlaySubnet, given)),
         'leases': _items(_object(mac=_mac, address=address, name=_text(_LABEL, 'a name'), options=_items(_option))),
-        'remotes': _items(_tuple(_mac, address)), 'vlan': _maybe(_number(1, 4094)), 'trunk': _maybe(name)},
+        'remotes': _items(_tuple(_mac, address)), 'moving': _items(_tuple(_mac, address)),
+        'vlan': _maybe(_number(1, 4094)), 'trunk': _maybe(name)},
     host_state.Router: {
         'id': _ident, 'up': _flag, 'inside': _items(lambda given: build(host_state.Leg, given)),
         'outside': _maybe(lambda given: build(host_state.Leg, given)), 'gateway': _maybe(address), 'snat': _flag,
@@ -142,7 +151,7 @@ FIELDS: dict[type, dict[str, Check]] = {
         'role': _one_of(*host_state.ROLES)},
 }
 
-LATER = ('vlan', 'trunk', 'role', 'everywhere', 'neighbours')      # as_json leaves them out where they say nothing
+LATER = ('vlan', 'trunk', 'moving', 'role', 'everywhere', 'neighbours')   # as_json omits those that say nothing
 
 
 def build(kind: type, given: Any) -> Any:

@@ -19,6 +19,7 @@ from oslo_config.cfg import ConfigOpts
 
 from nova import exception
 from nova.network.host import state as host_state
+from nova.network.linux import arrivals
 from nova.network.linux import bridge
 from nova.network.linux import dhcp
 from nova.network.linux import frames
@@ -66,6 +67,7 @@ class LinuxDriver:
         self._leases = leases.Leases(self.directory / 'leases')
         self.limits = limits.Limits(self.run, self.table)
         self.relay = metadata.MetadataRelay(self.run)
+        self.arrivals = arrivals.Arrivals(self.run)
 
     def start(self) -> None:
         """Check what the host must have and switch on forwarding.
@@ -126,6 +128,8 @@ class LinuxDriver:
             self._apart(each.id, self._router, each, state.outside)
         self._clear({each.id for each in state.overlays}, {each.id for each in relayed},
                     {each.id for each in state.routers}, {each.bridge for each in state.overlays})
+        self.arrivals.take_along(state)
+        self.arrivals.keep({frames.tunnel_name(each) for each in state.overlays})
         self._shorten(state)
         self._state = state
         return list(self._mended)
@@ -172,7 +176,8 @@ class LinuxDriver:
 
     def _overlay(self, state: Any, tunnel: str, names: host_state.Names) -> None:
         dhcp.make_directory(self.overlays / state.bridge)
-        overlay.ensure(self.run, state, tunnel)
+        overlay.ensure(self.run, state, tunnel, self.arrivals.switched)
+        self.arrivals.expect(state)
         name = self._space('n', state.id)
         space = namespaces.Namespace(self.run, name)
         device = frames.service_name(state)
@@ -231,6 +236,7 @@ class LinuxDriver:
     def teardown(self) -> None:
         """Remove bridges, DHCP servers and filters."""
         self.relay.stop()
+        self.arrivals.stop()
         self._clear(set(), set(), set(), set())
         for name in self._bridges():
             self._remove(name)

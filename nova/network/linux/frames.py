@@ -10,12 +10,18 @@ from typing import Any, TYPE_CHECKING
 
 from nova.network import ranges
 from nova.network import relay
+from nova.network import switchover
 
 if TYPE_CHECKING:
     from nova.network.host.state import Leg, Overlay, Port
 
 
 DHCP_LIMIT = '5/second burst 20 packets'         # of a guest: each lease that begins or ends starts a process
+
+
+# The other hosts send a guest's frames to where its announcement comes from (switchover.py): only QEMU makes it, on the
+# host where the guest arrives. The same guest cannot send it from where it runs.
+RARP = f'{switchover.RARP:#x}'
 
 
 def joined(values: Any) -> str:
@@ -76,9 +82,12 @@ def from_guest(port: Port, number: int = 0) -> list[str]:
     if not port.secured:
         # of either kind: the kernel takes a frame with the tag 0 for one without, behind rules that see another type
         # and the receiver of what a host has reassembled does not see the fragments
-        return ['ether type { 8021q, 8021ad } drop', metadata, *_FRAGMENTS, 'accept']
+        others = f' ether saddr != {port.mac}' if port.arriving else ''
+        return ['ether type { 8021q, 8021ad } drop', f'ether type {RARP}{others} drop', metadata, *_FRAGMENTS, 'accept']
     known = claims(port)
     rules = [metadata] if port.pairs else []
+    if port.arriving:
+        rules.append(f'ether saddr {port.mac} ether type {RARP} @nh,48,16 {switchover.REQUEST} accept')
     rules += [f'ether saddr != {joined(known)} drop' if len(known) > 1 else f'ether saddr != {port.mac} drop']
     for mac, addresses in known.items():                # most packets: of these none of the rules below is about
         if four := single(of_version(addresses, 4)):

@@ -6,6 +6,7 @@ the network, once. The device of a VLAN puts its tag on frames of an operator's 
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 import json
 import os
 from typing import Any
@@ -20,10 +21,12 @@ PORT = 4789                       # of UDP (RFC 7348)
 EVERYBODY = '00:00:00:00:00:00'   # the entries for frames to all
 
 
-def ensure(run: runner.Runner, overlay: Overlay, tunnel: str) -> None:
+def ensure(run: runner.Runner, overlay: Overlay, tunnel: str,
+           switched: Callable[[str], dict[str, str]] = lambda device: {}) -> None:
     """Make the bridge and the device of an overlay as they should be.
 
     :param tunnel: this host's address between hosts
+    :param switched: {MAC: address of the host where it runs} of guests that move, behind a device
     """
     _bridge(run, overlay)
     name = frames.tunnel_name(overlay)
@@ -44,8 +47,7 @@ def ensure(run: runner.Runner, overlay: Overlay, tunnel: str) -> None:
         run('ip', 'link', 'set', 'dev', name, 'up')
     elif known.get('mtu') != overlay.mtu:
         run('ip', 'link', 'set', 'dev', name, 'mtu', str(overlay.mtu))
-    _entries(run, name, {(mac, host) for mac, host in overlay.remotes} | {
-        (EVERYBODY, host) for _mac, host in overlay.remotes})
+    _entries(run, name, overlay, switched)
 
 
 def _vlan(run: runner.Runner, overlay: Overlay, name: str, known: Any) -> None:
@@ -82,8 +84,16 @@ def _bridge(run: runner.Runner, overlay: Overlay) -> None:
         run('ip', 'link', 'set', 'dev', overlay.bridge, 'up')
 
 
-def _entries(run: runner.Runner, name: str, wanted: set[tuple[str, str]]) -> None:
+def _entries(run: runner.Runner, name: str, overlay: Overlay, switched: Callable[[str], dict[str, str]]) -> None:
     text = run('bridge', '-json', 'fdb', 'show', 'dev', name)
+    # behind the look at the table: what is switched between the two is in neither, and stays
+    remotes, expected = dict(overlay.remotes), dict(overlay.moving)
+    moved = {mac: host for mac, host in switched(name).items() if expected.get(mac) == host}
+    # A guest that leaves is behind its own device until it runs elsewhere. Where to send its frames then is known
+    # before: they need it as soon as that device is gone.
+    leaving = {mac: host for mac, host in expected.items() if mac not in remotes}
+    wanted = {*(remotes | moved | leaving).items(), *(
+        (EVERYBODY, host) for _mac, host in [*overlay.remotes, *overlay.moving])}
     entries = [entry for entry in json.loads(text or '[]') if entry.get('dst')]
     known = {(entry['mac'], entry['dst']) for entry in entries}
     # a MAC is behind one host: what it moved from goes first
@@ -93,10 +103,9 @@ def _entries(run: runner.Runner, name: str, wanted: set[tuple[str, str]]) -> Non
              for mac, host in sorted(wanted - known)]
     # the bridge must not send to another port what is behind the tunnel, nor the reverse
     masters = {entry['mac'] for entry in json.loads(text or '[]') if entry.get('master') and not entry.get('dst')}
-    elsewhere = {mac for mac, _host in wanted} - {EVERYBODY}
+    elsewhere = remotes.keys() | moved.keys()
     lines += [f'fdb replace {mac} dev {name} master static' for mac in sorted(elsewhere - masters)]
-    lines += [f'fdb del {mac} dev {name} master' for mac in sorted({mac for mac, _host in known} - elsewhere - {
-        EVERYBODY} & masters)]
+    lines += [f'fdb del {mac} dev {name} master' for mac in sorted({mac for mac, _host in known} & masters - elsewhere)]
     if lines:
         run('bridge', '-force', '-batch', '-', stdin='\n'.join(lines) + '\n')
 

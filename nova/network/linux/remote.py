@@ -168,13 +168,16 @@ def _subnet(given: Any) -> host_state.Subnet:
 
 
 def _port(given: Any, bridge: str) -> host_state.Port:
-    _fields(given, 'id', 'device', 'mac', 'bridge', 'addresses', 'groups', 'pairs', 'secured', 'limits', 'mark')
+    given = {'arriving': False, 'move': [], **_dict(given)}
+    _fields(given, 'id', 'device', 'mac', 'bridge', 'addresses', 'groups', 'pairs', 'secured', 'limits', 'mark',
+            'arriving', 'move')
     return host_state.Port(
         _ident(given['id']), _matched(DEVICE, given['device'], 'a device of a guest'),
         _matched(MAC, given['mac'], 'a MAC address'), _bridge(given['bridge'], bridge),
         [_address(each) for each in _list(given['addresses'])], [_ident(each) for each in _list(given['groups'])],
         [checked.pair(each) for each in _list(given['pairs'])], bool(given['secured']),
-        checked.limits(given['limits']), checked.mark(given['mark']))
+        checked.limits(given['limits']), checked.mark(given['mark']), bool(given['arriving']),
+        checked.move(given['move']))
 
 
 def _rule(given: Any) -> dict[str, Any]:

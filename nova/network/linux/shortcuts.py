@@ -68,8 +68,8 @@ def _network(overlay: Overlay, ports: list[Port], generation: int) -> list[str]:
     if overlay.vlan is not None:
         return _base('egress', tunnel, ['meta mark set 0'])
     here = {port.mac: port.device for port in ports}
-    elsewhere = {mac for mac, _host in overlay.remotes}
-    # a guest that moves is at two places for a while
+    # a guest that moves is at two places for a while: the bridge says at which one
+    elsewhere = {mac for mac, _host in [*overlay.remotes, *overlay.moving]}
     places = {**dict.fromkeys(sorted(elsewhere - here.keys()), tunnel),
               **{mac: device for mac, device in here.items() if mac not in elsewhere}}
     body = [line for device in [*here.values(), tunnel] for line in _receiver(device)]

@@ -23,6 +23,7 @@ from nova.rpc.rabbit import stream
 PUBLISHING, CONSUMING, DECLARING = 1, 2, 3           # channels
 CONNECT_S = 5                # until a broker has answered to the first frame
 FRAME_MAX = 131072           # bytes, RabbitMQ's own
+_TRANSIENT_QUEUES = 'transient_nonexcl_queues'       # RabbitMQ's name of the feature, in the reason of a refusal
 _CAPABILITIES: Any = {'publisher_confirms': True, 'basic.nack': True, 'consumer_cancel_notify': True,
                  'connection.blocked': True, 'authentication_failure_close': True}
 
@@ -36,6 +37,12 @@ class Refused(Exception):
     def __init__(self, code: int | None, text: str) -> None:
         super().__init__(text)
         self.code = code or 0
+
+
+class TransientQueuesRefused(ConnectionError):
+    """The broker closed the connection: it refuses queues that are neither durable nor exclusive, as RabbitMQ does by
+    default since 4.3.
+    """
 
 
 class _Content:
@@ -261,7 +268,8 @@ class Link:
 
     def _rare(self, channel: int, method: Any) -> None:
         if isinstance(method, commands.Connection.Close):
-            raise ConnectionError(method.reply_text)
+            kind = TransientQueuesRefused if _TRANSIENT_QUEUES in method.reply_text else ConnectionError
+            raise kind(method.reply_text)
         if isinstance(method, commands.Connection.Blocked | commands.Connection.Unblocked):
             self._blocked = isinstance(method, commands.Connection.Blocked)
             self._takes(not self._blocked)

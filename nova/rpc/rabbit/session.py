@@ -97,6 +97,7 @@ class Session:
         self._connected_at: float | None = None        # again, after a connection was lost
         self._declared: set[str] = set()                # by this connection's messages
         self._declares = True
+        self._durable = False                          # the broker refuses transient queues
 
     # ---- publishing
 
@@ -131,6 +132,8 @@ class Session:
         """The frames that declare what a message needs; the broker does not answer them."""
         wanted: list[Any] = []
         exchange, queue = message.exchange, message.queue
+        if self._durable:
+            exchange, queue = exchange and exchange.as_durable(), queue and queue.as_durable()
         if exchange is not None and self._declares and exchange.name not in self._declared:
             wanted.append(_declaration(exchange, nowait=True))
             if not exchange.auto_delete:               # one that goes with its last queue may be gone the next time
@@ -260,6 +263,7 @@ class Session:
 
     def _declare(self, link: rabbit_link.Link, subscription: Subscription) -> None:
         for queue in subscription.queues:
+            queue = queue.as_durable() if self._durable else queue
             _ensure(link, _queue_declaration, queue, queue.name)
             if queue.exchange is not None:
                 _ensure(link, _declaration, queue.exchange, queue.exchange.name)
@@ -291,15 +295,20 @@ class Session:
         for broker in itertools.cycle(brokers):
             if self._closed:
                 return
-            self._tried, began, declares = time.monotonic(), self.attempts, self._declares
+            self._tried, began = time.monotonic(), self.attempts
+            declarations = self._declares, self._durable
             try:
                 self._serve(broker)
+            except rabbit_link.TransientQueuesRefused as error:
+                self._durable = True
+                LOG.info('The broker %s:%s refuses transient queues; quorum queues are declared instead: %s',
+                         broker.host, broker.port, error)
             except (OSError, rabbit_link.Refused) as error:
                 self._log(broker, error)
             except Exception:
                 LOG.exception('The connection to the broker %s:%s ended.', broker.host, broker.port)
             failures = failures + 1 if self.attempts > began else 0
-            if declares == self._declares:             # else it goes on at once, without declarations
+            if declarations == (self._declares, self._durable):        # otherwise continue immediately with other ones
                 self._pause(failures, len(brokers))
 
     def _log(self, broker: rabbit_settings.Broker, error: Exception) -> None:

@@ -106,6 +106,9 @@ class Exchange:
     durable: bool
     auto_delete: bool
 
+    def as_durable(self) -> Exchange:
+        return dataclasses.replace(self, durable=True)
+
 
 @dataclasses.dataclass(frozen=True)
 class Queue:
@@ -121,6 +124,16 @@ class Queue:
     auto_delete: bool
     arguments: dict[str, Any]
     own: bool = False
+
+    def as_durable(self) -> Queue:
+        """Return the queue for a broker that refuses transient queues: a quorum queue with the same expiry.
+
+        A durable classic queue would be out of reach while its node of a cluster is down.
+        """
+        if self.durable:
+            return self
+        return dataclasses.replace(self, exchange=self.exchange and self.exchange.as_durable(), durable=True,
+                                   auto_delete=False, arguments={'x-queue-type': 'quorum', **self.arguments})
 
 
 class Topology:

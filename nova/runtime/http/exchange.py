@@ -7,6 +7,7 @@ import socket
 import time
 from typing import Any
 
+from nova.runtime import log_limits
 from nova.runtime.http import addresses
 from nova.runtime.http import arrival
 from nova.runtime.http import channel as channels
@@ -140,6 +141,7 @@ class Connection:
             self.abandon()
         except Exception:
             self.keeps = False
+            log_limits.of_connection(self.address)
             LOG.exception('The answer to %s failed', self.address)
             self.abandon()
             self._fail(request)

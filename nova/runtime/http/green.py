@@ -15,6 +15,7 @@ import eventlet
 from eventlet import hubs
 
 from nova.runtime import concurrency
+from nova.runtime import log_limits
 from nova.runtime.http import arrival
 from nova.runtime.http import channel as channels
 from nova.runtime.http import exchange
@@ -132,6 +133,7 @@ class Green:
         except (OSError, ValueError):
             pass                                 # the client is away
         except Exception:
+            log_limits.of_connection(conn.address)
             LOG.exception('The connection of %s failed', conn.address)
         finally:
             self._conns.discard(conn)

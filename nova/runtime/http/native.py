@@ -18,6 +18,7 @@ import time
 from typing import Any
 
 from nova.runtime import concurrency
+from nova.runtime import log_limits
 from nova.runtime.http import arrival
 from nova.runtime.http import channel as channels
 from nova.runtime.http import exchange
@@ -105,6 +106,7 @@ class Native:
         except (OSError, ValueError):
             self._close(conn)
         except Exception:
+            log_limits.of_connection(conn.address)
             LOG.exception('The connection of %s failed', conn.address)
             self._close(conn)
 
@@ -274,6 +276,7 @@ class Native:
             try:
                 conn.answer()
             except Exception:                        # a thread that ended here would be missed for ever
+                log_limits.of_connection(conn.address)
                 LOG.exception('The connection of %s failed', conn.address)
                 conn.keeps, conn.drained = False, True
             self.dispatcher.done(conn.priority, conn)

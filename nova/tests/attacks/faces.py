@@ -81,8 +81,11 @@ class Ec2:
         self._session, self._pair = session, pair
         self._host = urllib.parse.urlsplit(session.urls['ec2']).netloc
 
-    def send(self, action: str, given=(), change=(), forge=None) -> base.Answer:
-        """:param change: of parameters behind the signature; ``forge`` changes that"""
+    def send(self, action: str, given=(), change=(), forge=None, headers=None) -> base.Answer:
+        """
+        :param change: of parameters behind the signature; ``forge`` changes that
+        :param headers: which it does not cover
+        """
         params = {'Action': action, 'Version': VERSION, 'AWSAccessKeyId': self._pair['access'],
                   'SignatureVersion': '2', 'SignatureMethod': 'HmacSHA256',
                   'Timestamp': datetime.datetime.now(datetime.UTC).strftime('%Y-%m-%dT%H:%M:%SZ'), **dict(given)}
@@ -92,7 +95,7 @@ class Ec2:
         proof = forge(proof) if forge else proof
         sent = {**params, **dict(change), **({'Signature': proof} if proof is not None else {})}
         return self._session.send('POST', 'ec2', '', data=urllib.parse.urlencode(sent).encode(), headers={
-            'Content-Type': 'application/x-www-form-urlencoded'})
+            'Content-Type': 'application/x-www-form-urlencoded', **(headers or {})})
 
 
 def origin_of(stage) -> str:
@@ -131,10 +134,35 @@ def _ec2(stage) -> Iterator[Attack]:
             if found:
                 yield Attack('ec2 isolation', f'{operation} {parameter} of another {kind}', functools.partial(
                     _named, attacker, operation, parameter, more, found[0]))
+                yield Attack('ec2 isolation', f'{operation} {parameter} of another {kind}, dry', functools.partial(
+                    _named, attacker, operation, parameter, {**more, 'DryRun': 'true'}, found[0]))
     for name, change, forge in FORGERIES:
         yield Attack('ec2 signature', name, functools.partial(_forged, attacker, change, forge))
+    for name, headers in _moments().items():
+        yield Attack('ec2 replay', name, functools.partial(_replayed, attacker, headers))
     for number, text in enumerate(AUTHORIZATIONS):
         yield Attack('ec2 signature', f'header {number}', functools.partial(_header, text))
+
+
+def _moments() -> dict[str, dict[str, str]]:
+    """{name: headers} that say when a request was made; a signature of version 2 covers none."""
+    now = datetime.datetime.now(datetime.UTC)
+    texts = {'basic': now.strftime('%Y%m%dT%H%M%SZ'), 'extended': now.strftime('%Y-%m-%dT%H:%M:%SZ'),
+             'of HTTP': now.strftime('%a, %d %b %Y %H:%M:%S GMT')}
+    names = ('X-Amz-Date', 'x-amz-date', 'Date', 'X-Amz-Expires', 'Timestamp')
+    return {f'{name} {kind}': {name: text} for name in names
+            for kind, text in texts.items()}
+
+
+def _replayed(client, headers, stage):
+    """A request that was recorded 30 days ago."""
+    made = (datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=30)).strftime('%Y-%m-%dT%H:%M:%SZ')
+    for _attempt in range(TRIES):
+        answer = client.send('DescribeInstances', {'Timestamp': made}, headers=headers)
+        if answer.status != 503:
+            break
+        time.sleep(WAIT_S)
+    return base.refused(answer, (400, 401, 403, 503))
 
 
 def _forged(client, change, forge, stage):

@@ -30,6 +30,12 @@ def attacks(stage) -> Iterator[Attack]:
 def _of_router(stage, router: str) -> Iterator[Attack]:
     yield Attack(FAMILY, 'its gateway', functools.partial(
         _refused, router + '/add_router_interface', {'subnet_id': stage.things['subnet']}))
+    port = stage.attacker.send('POST', 'network', '/ports', {'port': {'network_id': stage.things['network']}})
+    if port.status == 201:
+        ident = base.document(port)['port']['id']
+        yield Attack(FAMILY, 'its gateway, by a port', functools.partial(
+            _refused, router + '/add_router_interface', {'port_id': ident}))
+        stage.attacker.send('DELETE', 'network', f'/ports/{ident}')
     found = stage.attacker.make('network', '/networks?router:external=true', None, method='GET')['networks']
     for network in found[:1]:
         subnets = stage.attacker.make('network', f'/subnets?network_id={network["id"]}', None, method='GET')['subnets']

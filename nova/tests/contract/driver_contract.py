@@ -63,7 +63,7 @@ class DriverContract:
     @staticmethod
     def assert_state(rig, instance, state):
         assert rig.driver.power_state(instance) == state
-        assert rig.driver.guests()[instance.uuid] == state
+        assert rig.driver.guests()[instance.uuid] == rig.driver.guest_state(instance.uuid) == state
 
     def test_spawn_runs_a_guest_that_boots(self, rig, guest):
         self.assert_state(rig, guest, states.RUNNING)
@@ -78,7 +78,7 @@ class DriverContract:
     def test_destroy_leaves_nothing_and_can_be_repeated(self, rig, guest):
         assert rig.leftovers(guest.uuid)
         rig.driver.destroy(None, guest, [])
-        assert guest.uuid not in rig.driver.guests()
+        assert guest.uuid not in rig.driver.guests() and rig.driver.guest_state(guest.uuid) is None
         with pytest.raises(exception.GuestNotFound):
             rig.driver.power_state(guest)
         assert rig.leftovers(guest.uuid) == []

@@ -20,6 +20,12 @@ def service(conn, host, binary='nova-compute', zone='nova', seen_s=1, **values):
     return row['uuid']
 
 
+def stop(conn, host):
+    """The services of a host stopped an hour ago."""
+    conn.execute(sa.update(tables_cell.services).where(tables_cell.services.c.host == host).values(
+        last_seen_at=utils.utcnow() - datetime.timedelta(hours=1)))
+
+
 def node(conn, host, name=None, **values):
     """A compute node of 8 CPUs, 16 GiB and 100 GiB, half of it used; its uuid."""
     now = utils.utcnow()

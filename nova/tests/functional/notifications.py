@@ -18,6 +18,7 @@ from nova.notify import events
 from nova.notify import payloads
 from nova.rpc import bus
 from nova.tests.functional import cloud as clouds
+from nova.tests.functional import cloud_rows
 from nova.tests.functional import servers
 from nova.web import paste
 
@@ -310,6 +311,8 @@ class Walk:
         assert conf.instance_usage_audit_period == 'month'
         gone = next(host for host in HOSTS if not self.compute(host).driver.guests())
         number = self.service(gone, {'status': 'disabled'})
+        with self.cloud.cell_db.writer() as conn:            # a service that reports is not deleted
+            cloud_rows.stop(conn, gone)
         self.ask('DELETE', f'/os-services/{number}')
         self.heard('service.delete')
 

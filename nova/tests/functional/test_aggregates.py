@@ -157,6 +157,8 @@ def test_a_deleted_service_leaves_its_aggregates(hosts):
     number = make(hosts, 'a', 'z1')
     add(hosts, number, 'host1')
     listed = hosts.admin(version='2.53').get('/os-services?host=host1').json['services']
+    with hosts.cell_db.writer() as conn:
+        cloud_rows.stop(conn, 'host1')
     assert hosts.admin(version='2.53').delete('/os-services/' + listed[0]['id']).status == 204
     assert hosts.admin().get(f'/os-aggregates/{number}').json['aggregate']['hosts'] == []
 

@@ -16,7 +16,7 @@ from nova.tests.attacks import suite
 from nova.tests.functional import cloud as cloud_fixture
 
 WIRE = {'chunks', 'console', 'forwarded', 'host', 'request line', 'smuggling'}
-ALL = WIRE | {'anonymous', 'claim', 'dashboard', 'document', 'ec2 isolation', 'ec2 signature', 'image',
+ALL = WIRE | {'anonymous', 'claim', 'dashboard', 'document', 'ec2 isolation', 'ec2 replay', 'ec2 signature', 'image',
               'image reference', 'input', 'isolation', 'listing', 'login', 'neighbour', 'no project', 'path',
               'privilege', 'query', 'reference', 's3 clock', 's3 document', 's3 header', 's3 isolation', 's3 key',
               's3 replay', 's3 signature', 'scope', 'token'}

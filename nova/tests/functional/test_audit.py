@@ -1,6 +1,7 @@
 """The audit log over HTTP: who did what, from where, with what result; who may read it; what never gets into it."""
 import base64
 import concurrent.futures
+import datetime
 import json
 import time
 import uuid
@@ -9,12 +10,15 @@ import pytest
 import sqlalchemy as sa
 
 from nova import exception
+from nova import utils
 from nova.cert import authorities
 from nova.cert import signing
 from nova.cmd.manage import main as manage
 from nova.db.audit import log
 from nova.db.audit import records as db_audit
+from nova.db.tables.audit import chain
 from nova.db.tables.audit import records
+from nova.runtime import metrics
 from nova.tests.functional import base
 from nova.tests.functional import cloud as whole
 from nova.tests.functional import notifications
@@ -407,6 +411,29 @@ def test_a_conductor_seals_and_the_command_verifies(tmp_path, capsys):
     assert manage.main([*state, '--seal', 'nothing']) == 2
     assert manage.main([*state, '--seal', f'cell9=1:{seal}']) == 2
     cloud.api_db.dispose()
+
+
+def test_a_log_that_is_not_sealed_any_more_has_an_age(tmp_path, caplog):
+    """A restored database: 116 CRITICAL lines, and no metric of what waited."""
+    def age():
+        text = metrics.exposed()[0].decode()
+        return float(next(line.split()[1] for line in text.splitlines()
+                          if line.startswith('nova_audit_unsealed_seconds{database="api"}')))
+    with whole.running(tmp_path) as cloud:
+        seals = cloud.services[0].manager.audit_log
+        cloud.client().post('/os-keypairs', {'keypair': {'name': 'a'}})
+        seals.seal_audit_log()
+        assert age() == 0
+        with cloud.api_db.writer() as conn:
+            conn.execute(sa.delete(records))
+            conn.execute(sa.update(chain).values(seq=0))
+        cloud.client().post('/os-keypairs', {'keypair': {'name': 'b'}})
+        with cloud.api_db.writer() as conn:
+            conn.execute(sa.update(records).values(created_at=utils.utcnow() - datetime.timedelta(seconds=700)))
+        for _ in range(3):
+            seals.seal_audit_log()
+        assert 700 <= age() < 1000
+        assert len([record for record in caplog.records if record.levelname == 'CRITICAL']) == 1
 
 
 def test_what_operators_do_is_recorded(tmp_path, capsys):

@@ -1,10 +1,13 @@
 """Administrative servers in a whole cloud: where they are placed, and what users see of their images and volumes."""
+import json
 import time
+import uuid
 
 import pytest
 import yaml
 
 from nova.api.servers import category as server_category
+from nova.tests import waiting
 from nova.tests.functional import cloud as whole
 
 KEY = server_category.KEY
@@ -204,6 +207,102 @@ def test_volumes_of_administrative_servers_are_hidden_from_users(cloud):
     assert demo.get(f'/servers/{server_id}/os-volume_attachments').status_code == 404
     remove(cloud, server_id)
     assert seen(demo) == set(volumes) and seen(demo, 'snapshots') == {snapshot}
+
+
+# (method, path, body) of requests that name a server, a port or a volume in their body or path
+NAMING = [
+    *(('POST', '/servers', {'server': {'name': 'n', 'flavorRef': '42', 'imageRef': '{image}', **more}}) for more in (
+        {'networks': [{'port': '{port}'}]},
+        {'networks': 'none', 'block_device_mapping_v2': [
+            {'source_type': 'volume', 'destination_type': 'volume', 'uuid': '{volume}', 'boot_index': -1}]},
+        {'networks': 'none', 'block_device_mapping_v2': [
+            {'source_type': 'snapshot', 'destination_type': 'volume', 'uuid': '{snapshot}', 'boot_index': -1}]},
+        {'networks': 'none', 'os:scheduler_hints': {'same_host': ['{server}']}},
+        {'networks': 'none', 'os:scheduler_hints': {'different_host': ['{server}']}})),
+    ('POST', '/servers/{own}/os-interface', {'interfaceAttachment': {'port_id': '{port}'}}),
+    ('DELETE', '/servers/{own}/os-interface/{port}', None),
+    ('POST', '/servers/{own}/os-volume_attachments', {'volumeAttachment': {'volumeId': '{volume}'}}),
+    ('PUT', '/servers/{own}/os-volume_attachments/{own_volume}', {'volumeAttachment': {'volumeId': '{volume}'}}),
+    ('DELETE', '/servers/{own}/os-volume_attachments/{volume}', None),
+    ('POST', '/network/v2.0/floatingips', {'floatingip': {'floating_network_id': '{public}', 'port_id': '{port}'}}),
+    ('PUT', '/network/v2.0/floatingips/{floating}', {'floatingip': {'port_id': '{port}'}}),
+    ('POST', '/network/v2.0/floatingips/{floating}/port_forwardings', {'port_forwarding': {
+        'protocol': 'tcp', 'external_port': 22, 'internal_port': 22, 'internal_port_id': '{port}'}}),
+    ('PUT', '/network/v2.0/routers/{router}/add_router_interface', {'port_id': '{port}'}),
+    ('PUT', '/network/v2.0/routers/{router}/remove_router_interface', {'port_id': '{port}'}),
+    ('POST', '/volume/v3/{project}/snapshots', {'snapshot': {'volume_id': '{volume}'}}),
+    ('POST', '/volume/v3/{project}/backups', {'backup': {'volume_id': '{volume}'}}),
+    ('POST', '/volume/v3/{project}/os-volume-transfer', {'transfer': {'volume_id': '{volume}'}}),
+    ('POST', '/volume/v3/{project}/attachments', {'attachment': {'volume_uuid': '{volume}', 'instance_uuid': '{own}'}}),
+    ('POST', '/volume/v3/{project}/volumes/{volume}/action', {'os-extend': {'new_size': 2}}),
+    *((method, '/compute/v2.1/os-volumes/{volume}', None) for method in ('GET', 'DELETE')),
+    *((method, '/compute/v2.1/os-snapshots/{snapshot}', None) for method in ('GET', 'DELETE')),
+    ('POST', '/compute/v2.1/os-snapshots', {'snapshot': {'volume_id': '{volume}'}}),
+]
+
+
+def test_an_administrative_server_and_its_things_are_refused_as_missing(cloud):
+    """Other codes than those of a missing id told that a hidden port or volume is there."""
+    demo, chief = cloud.demo, cloud.chief
+    volumes = [_ok(demo.post('/volume/v3/volumes', {'volume': {'size': 1}}))['volume']['id'] for _ in range(2)]
+    snapshot = _ok(demo.post('/volume/v3/snapshots', {'snapshot': {'volume_id': volumes[0]}}))['snapshot']['id']
+    server_id = boot(chief, networks='auto', **{KEY: 'storage'})
+    image = demo.upload_image()
+    own = boot(demo, imageRef=image, flavorRef='42', networks='none')
+    for server, volume, client in ((server_id, volumes[0], chief), (own, volumes[1], demo)):
+        _ok(client.post(f'/servers/{server}/os-volume_attachments', {'volumeAttachment': {'volumeId': volume}}))
+        waiting.wait_for(lambda: _ok(chief.get(f'/volume/v3/volumes/{volume}'))['volume']['status'] == 'in-use',
+                         20, 'the volume to be attached')
+    port, = _ok(cloud.boss.get(f'/network/v2.0/ports?device_id={server_id}'))['ports']
+    public = _ok(cloud.boss.post('/network/v2.0/networks', {'network': {'router:external': True}}))['network']['id']
+    _ok(cloud.boss.post('/network/v2.0/subnets', {'subnet': {
+        'network_id': public, 'cidr': '172.24.9.0/24', 'ip_version': 4, 'enable_dhcp': False}}))
+    names = {
+        'own': own, 'own_volume': volumes[1], 'image': image, 'public': public, 'project': demo.project_id,
+        'floating': _ok(demo.post('/network/v2.0/floatingips', {'floatingip': {
+            'floating_network_id': public}}))['floatingip']['id'],
+        'router': _ok(demo.post('/network/v2.0/routers', {'router': {}}))['router']['id']}
+    hidden = {'server': server_id, 'port': port['id'], 'volume': volumes[0], 'snapshot': snapshot}
+    missing = {name: str(uuid.uuid4()) for name in hidden}
+    wrong = {}
+    for method, path, body in NAMING:
+        codes = {}
+        for given in (hidden, missing):
+            text = json.dumps([path, body])
+            for name, value in {**names, **given}.items():
+                text = text.replace(f'{{{name}}}', value)
+            answer = demo.request(method, *json.loads(text))
+            said = answer.text
+            for name, value in given.items():
+                said = said.replace(value, name)
+            codes[given is hidden] = answer.status_code, said
+            if path == '/servers' and answer.status_code == 202:
+                remove(cloud, answer.json()['server']['id'])
+        if codes[True] != codes[False]:
+            wrong[f'{method} {path} {body}'] = codes[True], codes[False]
+    assert not wrong, json.dumps(wrong, indent=1)
+    told = _ok(chief.get('/os-audit?limit=1000'))['audit_records']
+    assert {server_id} <= {row['target_id'] for row in told if row['user_id'] != demo.user_id}
+    for query in ('', f'?target_id={server_id}', '?limit=1'):
+        rows = _ok(cloud.demo.get('/os-audit' + query)) if query != '?limit=1' else {'audit_records': [
+            row for row in every_page(demo, '/os-audit', 'audit_records')]}
+        rows = rows['audit_records']
+        named = {each for row in rows if row['user_id'] != demo.user_id for each in (
+            row['target_id'], row['target_part'])}
+        assert (rows or '?target_id' in query) and not named & {*hidden.values()}, query
+    for server in (server_id, own):
+        remove(cloud, server)
+
+
+def every_page(client, path, key):
+    """What a list of one item a page shows."""
+    document = _ok(client.get(path + '?limit=7'))
+    while True:
+        yield from document[key]
+        links = [link['href'] for link in document.get(f'{key}_links', ()) if link['rel'] == 'next']
+        if not links:
+            return
+        document = _ok(client.get(links[0].removeprefix(client.url)))
 
 
 def test_ports_of_it_are_not_there_for_users(cloud):

@@ -321,6 +321,8 @@ def test_a_service_is_not_taken_for_that_of_another_cell(cells):
     answer = admin.delete(f'/os-services/{both}')
     assert answer.status == 400 and 'by its uuid' in answer.fault[2]
     assert [(row['host'], row['id']) for row in admin.get('/os-services').json['services']] == listed
+    with cells.dbs['second'].writer() as conn:
+        cloud_rows.stop(conn, 'second-1')
     assert admin.delete(f'/os-services/{dict(listed)["second-1"]}').status == 204
 
 

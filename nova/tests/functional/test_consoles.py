@@ -83,7 +83,7 @@ def redirect(cloud, token, hypervisor, password):
         row = console_tokens.get(conn, token)
         conn.execute(sa.delete(console_auth_tokens).where(console_auth_tokens.c.token_hash == row['token_hash']))
         keep = ('instance_uuid', 'console_type', 'instance_host', 'project_id', 'user_id',
-                'user_token_id', 'user_token_ends_at')
+                'user_token_id', 'user_token_ends_at', 'user_claims')
         console_tokens.insert(conn, token, 600, {**{name: row[name] for name in keep}, 'host': '127.0.0.1',
                                                  'port': hypervisor.port}, password)
 
@@ -288,23 +288,54 @@ def test_a_session_ends_with_its_project(cloud, client, server, serial):
 
 def test_a_session_ends_with_the_token_of_its_user(cloud, server, serial):
     user, other = cloud.client(version='2.99'), cloud.client(version='2.99')
-    cloud.conf.set_override('end_with_user_token', True, group='consoleauth')
-    try:
-        _page, url, token = url_of(cloud, user, server, serial, 'serial')
-        _page, kept, _token = url_of(cloud, other, server, serial, 'serial')
-        with cloud.cell_db.reader() as conn:
-            row = console_tokens.get(conn, token)
-        assert row['user_token_ends_at'] >= row['expires_at'] and row['user_token_id'] not in (None, user.token)
-        with open_socket(url) as opened, open_socket(kept) as stays:
-            answer = user.request('DELETE', '/identity/v3/auth/tokens', headers={'X-Subject-Token': user.token})
-            assert answer.status_code == 204
-            with pytest.raises(closed.ConnectionClosed) as end:
-                opened.recv(sessions.KEEP_S + 20)
-            stays.send(b'x')
-            assert stays.recv(10) == b'X', 'another login of the same user'
-        assert 'logged out' in end.value.rcvd.reason
-    finally:
-        cloud.conf.clear_override('end_with_user_token', group='consoleauth')
+    _page, url, token = url_of(cloud, user, server, serial, 'serial')
+    _page, kept, _token = url_of(cloud, other, server, serial, 'serial')
+    with cloud.cell_db.reader() as conn:
+        row = console_tokens.get(conn, token)
+    assert row['user_token_ends_at'] >= row['expires_at'] and row['user_token_id'] not in (None, user.token)
+    with open_socket(url) as opened, open_socket(kept) as stays:
+        answer = user.request('DELETE', '/identity/v3/auth/tokens', headers={'X-Subject-Token': user.token})
+        assert answer.status_code == 204
+        with pytest.raises(closed.ConnectionClosed) as end:
+            opened.recv(sessions.KEEP_S + 20)
+        stays.send(b'x')
+        assert stays.recv(10) == b'X', 'another login of the same user'
+    assert 'logged out' in end.value.rcvd.reason
+    assert refused(url) == 404 and row['user_claims'] and user.token not in row['user_claims']
+
+
+@pytest.mark.parametrize('lost', ['admin', 'member', 'credential'])
+def test_a_session_ends_with_the_access_of_its_user(cloud, server, serial, lost):
+    """Roles that were removed, and the application credential of the token that was deleted."""
+    admin, owner = cloud.admin(version='2.99'), cloud.client(version='2.99')
+    user = admin.post('/identity/v3/users', {'user': {'name': f'loses-{lost}', 'password': 'secret-of-it-1'}}).json()[
+        'user']['id']
+    roles = {role['name']: role['id'] for role in admin.get('/identity/v3/roles').json()['roles']}
+    path = f'/identity/v3/projects/{owner.project_id}/users/{user}/roles/'
+    for name in {lost, 'member'} & set(roles):
+        assert admin.put(path + roles[name]).status_code == 204
+    project = admin.get(f'/identity/v3/projects/{owner.project_id}').json()['project']['name']
+    caller = whole.Client(cloud.url, f'loses-{lost}', 'secret-of-it-1', project, '2.99')
+    credential = None
+    if lost == 'credential':
+        made = caller.post(f'/identity/v3/users/{user}/application_credentials', {'application_credential': {
+            'name': 'c'}}).json()['application_credential']
+        credential = f'/identity/v3/users/{user}/application_credentials/{made["id"]}'
+        answer = caller.post('/identity/v3/auth/tokens', {'auth': {'identity': {
+            'methods': ['application_credential'], 'application_credential': {
+                'id': made['id'], 'secret': made['secret']}}}})
+        caller.token, own = answer.headers['X-Subject-Token'], caller.token
+    _page, url, _token = url_of(cloud, caller, server, serial, 'serial')
+    with open_socket(url) as opened:
+        opened.send(b'x')
+        assert opened.recv(10) == b'X'
+        answer = admin.delete(path + roles[lost]) if credential is None else caller.request(
+            'DELETE', credential, headers={'X-Auth-Token': own})
+        assert answer.status_code == 204, answer.text
+        with pytest.raises(closed.ConnectionClosed) as end:
+            opened.recv(sessions.KEEP_S + 20)
+    assert 'lost access' in end.value.rcvd.reason
+    assert refused(url) == 404
 
 
 def test_a_console_is_good_no_longer_than_the_token_of_its_user(cloud):

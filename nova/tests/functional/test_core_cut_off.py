@@ -8,6 +8,7 @@ from nova import exception
 from nova import objects
 from nova import states
 from nova.db.networks import ports
+from nova.db.servers import instance_actions
 from nova.db.tables import network as tables_network
 from nova.network import fake
 from nova.network import manager
@@ -284,3 +285,15 @@ def test_hosts_that_went_down_are_no_attempts(cloud):
     held.let_go()
     cloud.settle()
     cloud.check()
+
+
+def test_a_deletion_does_not_wait_for_a_host_that_is_down(cloud):
+    """It waited for the deadline of hosts that work: 120 s untaken, 600 s after the host had begun."""
+    uuid = cloud.boot(force_host='host1')
+    cloud.kill_compute('host1')
+    cloud.delete(uuid)
+    assert cloud.conductor.reconciler.reconcile() == 0 and not cloud.gone(uuid), 'the host counts as up'
+    cloud.db.run(instance_actions.take, uuid, 'compute:host1')
+    cloud.force_down('host1')
+    assert cloud.conductor.reconciler.reconcile() == 1
+    wait(lambda: cloud.gone(uuid))

@@ -11,7 +11,10 @@ from nova import states
 from nova import utils
 from nova.api.server_actions import evacuate as api
 from nova.db.moves import migrations as server_migrations
+from nova.db.servers import instance_actions
 from nova.db.tables import cell as tables_cell
+from nova.objects import disk_clients
+from nova.runtime import sealed_passwords
 from nova.tests import races
 from nova.tests.functional import test_core_live_migration as live
 from nova.virt import fake
@@ -20,10 +23,11 @@ from nova.virt import fake
 cloud = live.cloud
 
 
-def begin(cloud, uuid, host=None, force=False, shared=None, leave_stopped=False):
+def begin(cloud, uuid, host=None, force=False, shared=None, leave_stopped=False, accepted_risk=None):
+    kept, = sealed_passwords.Passwords(cloud.conf).sealed({'evacuation': True, 'admin_password': 'canary'}, uuid)
     cloud.db.run(api._begin, cloud.ctx, uuid, {
-        'host': host, 'force': force, 'on_shared_storage': shared, 'leave_stopped': leave_stopped}, 'canary',
-        cloud.conf.service_down_time)
+        'host': host, 'force': force, 'on_shared_storage': shared, 'leave_stopped': leave_stopped,
+        'accepted_risk': accepted_risk}, kept, cloud.conf.service_down_time)
     return live.moves(cloud, uuid)[0]['id']
 
 
@@ -377,3 +381,112 @@ def test_many_servers_of_a_host(cloud):
     with cloud.db.reader() as conn:
         assert {row['status'] for row in server_migrations.page(conn, nova_context.ALL_PROJECTS)} == {'completed'}
     live.check(cloud)
+
+
+# ---- the former host may still write ------------------------------------------------
+
+NOT_FENCED = exception.NotFenced(part='its disk vms/x', reason='Operation not permitted', more='', details='all of it')
+CLIENTS = {'vms/x': ['10.0.0.1:0/5'], 'volumes/y': None}
+
+
+def known(cloud, uuid):
+    return disk_clients.read(cloud.row(uuid)['system_metadata'])
+
+
+def record(cloud, uuid, host='host1', images=CLIENTS, started=True):
+    cloud.computes[host]._disk_clients.record(uuid, images, started)
+
+
+def fails_to_fence(cloud):
+    for compute in cloud.computes.values():
+        compute.driver.failures['fence'] = NOT_FENCED
+
+
+def test_it_stops_where_the_former_host_may_still_write(cloud):
+    uuid = live.boot(cloud)
+    live.down(cloud, 'host1')                            # and its guest runs
+    fails_to_fence(cloud)
+    number = evacuate(cloud, uuid)
+    cloud.settle()
+    row = cloud.row(uuid)
+    assert (row['host'], row['task_state'], row['vm_state']) == ('host1', None, states.ACTIVE)
+    assert live.move(cloud, number)['status'] == 'error' and live.hosts_with(cloud, uuid) == ['host1']
+    with cloud.db.reader() as conn:
+        action = instance_actions.by_instance(conn, uuid)[0]
+        event = next(each for each in instance_actions.events(conn, action['id'])
+                     if each['event'] == 'compute_rebuild_instance')
+    assert event['result'] == 'Error' and 'Operation not permitted' in event['details']
+    assert 'two-writers' in event['details'] and 'all of it' in event['traceback']       # for administrators
+    live.check(cloud)
+
+
+def test_an_operator_accepts_two_writers(cloud):
+    uuid = live.boot(cloud)
+    die(cloud)
+    fails_to_fence(cloud)
+    number = evacuate(cloud, uuid, accepted_risk='two-writers')
+    cloud.settle()
+    assert cloud.row(uuid)['host'] != 'host1' and live.move(cloud, number)['status'] == 'done'
+    assert known(cloud, uuid) is None                    # nobody has shut the former host out
+
+
+def test_the_next_host_gets_what_the_former_one_has_recorded(cloud, monkeypatch):
+    uuid, given = live.boot(cloud), []
+    record(cloud, uuid, images={'vms/x': ['10.0.0.1:0/5']})
+    record(cloud, uuid, images={'volumes/y': None}, started=False)
+    assert known(cloud, uuid) == disk_clients.Record('host1', CLIENTS)
+    die(cloud)
+
+    def watched(_driver, _instance, former):
+        given.append(former)
+        return True
+    monkeypatch.setattr(fake.FakeDriver, 'fence', watched)
+    evacuate(cloud, uuid, host='host2')
+    cloud.settle()
+    assert [(each.host, each.clients, each.off, each.accepts_two_writers) for each in given] == [
+        ('host1', CLIENTS, False, False)]
+    assert known(cloud, uuid) == disk_clients.Record('host2', {})
+    record(cloud, uuid, 'host2', {'vms/x': ['10.0.0.2:0/6']})
+    assert known(cloud, uuid) == disk_clients.Record('host2', {'vms/x': ['10.0.0.2:0/6']})
+    with pytest.raises(exception.InstanceChanged):       # a guest of the former host may not start again
+        come_back(cloud)._disk_clients.record(uuid, CLIENTS, True)
+
+
+def test_a_server_that_was_off_and_one_that_was_about_to_start(cloud, monkeypatch):
+    given = []
+    monkeypatch.setattr(fake.FakeDriver, 'fence', lambda _driver, _instance, former: given.append(former.off) or True)
+    for starting in (False, True):
+        uuid = live.boot(cloud)
+        cloud.act(uuid, 'os-stop', clean_shutdown=False)
+        cloud.settle()
+        die(cloud)
+        if starting:
+            cloud.act(uuid, 'os-start')
+        evacuate(cloud, uuid, host='host2')
+        cloud.settle()
+        come_back(cloud)
+    assert given == [True, False]
+
+
+def test_a_fence_is_not_repeated_after_a_crash_and_ends_with_the_next_task_of_the_former_host(cloud, monkeypatch):
+    uuid, given = live.boot(cloud), []
+    record(cloud, uuid)
+    die(cloud)
+
+    def fence(_driver, _instance, former):
+        given.append(former.clients)
+        return True
+    monkeypatch.setattr(fake.FakeDriver, 'fence', fence)
+    cloud.computes['host2'].driver.failures['spawn'] = RuntimeError('canary')
+    for _attempt in range(2):
+        evacuate(cloud, uuid, host='host2')
+        cloud.settle()
+    assert given == [CLIENTS] and known(cloud, uuid) == disk_clients.Record('host1', {}, 'host1')
+    come_back(cloud)
+    cloud.act(uuid, 'reboot-hard', reboot_type='HARD')
+    cloud.settle()
+    assert known(cloud, uuid) is None
+    die(cloud)
+    evacuate(cloud, uuid, host='host2')
+    cloud.settle()
+    assert given == [CLIENTS, None]

@@ -178,7 +178,7 @@ def test_a_host_in_maintenance_starts_no_guest(cloud):
 def test_a_driver_that_cannot_migrate_says_so(cloud):
     instance = cloud.conductor.methods.update_instance(None, cloud.boot(), {})
     poor = dataclasses.replace(cloud.computes['host1'].host, driver=object())
-    work = live_migration.LiveMigration(poor, volumes=None, notifier=None, turns=None)
+    work = live_migration.LiveMigration(poor, volumes=None, notifier=None, strays=None, turns=None)
     for check in (lambda: work.check_live_migration_destination(cloud.ctx, instance, None, False),
                   lambda: work.check_live_migration_source(cloud.ctx, instance, {})):
         with pytest.raises(exception.MigrationPreCheckError, match='host1'):

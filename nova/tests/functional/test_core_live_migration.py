@@ -25,6 +25,7 @@ def cloud(tmp_path):
 
 def begin(cloud, uuid, host=None, force=False, block_migration=None):
     """What the API writes for os-migrateLive; the number of the migration."""
+    cloud.new_request()
     cloud.db.run(api._begin, cloud.ctx, uuid, {
         'host': host, 'force': force, 'block_migration': block_migration, 'disk_over_commit': False})
     return moves(cloud, uuid)[0]['id']

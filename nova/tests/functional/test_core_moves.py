@@ -31,6 +31,7 @@ class Cloud(core.Cloud):
     """With what the API does to begin a move, its confirmation and its revert."""
 
     def move(self, uuid, flavor=None, send=True, **arguments):
+        self.new_request()
         action = actions.ACTIONS['resize' if flavor else 'migrate']
         kind = server_migrations.RESIZE if flavor else server_migrations.MIGRATION
 
@@ -49,6 +50,7 @@ class Cloud(core.Cloud):
 
     def end(self, uuid, name):
         status = {'confirmResize': 'confirming', 'revertResize': 'reverting'}[name]
+        self.new_request()
         self.db.run(server_migrations.begin_end, self.ctx, uuid, actions.ACTIONS[name], status)
         self.client['conductor'].continue_move(self.ctx, instance_uuid=uuid)
 
@@ -623,7 +625,7 @@ def test_nothing_is_removed_without_an_answer(cloud, monkeypatch):
     uuid, target = deleted_meanwhile(cloud)
     compute = cloud.start_compute(target, lambda driver: setattr(driver, 'remnants', dict))
     del compute.driver.remnants
-    cloud.bus.lost = lambda topic, method, server: method == 'became_of'
+    cloud.bus.lost = lambda topic, method, server: method == 'server_rows'
     with pytest.raises(exception.ServiceUnavailable):
         compute.power_states.synchronize()
     assert list(compute.driver.remnants()) == [uuid]
@@ -640,9 +642,9 @@ def test_what_conductors_of_the_release_before_do_not_say(cloud):
 
     def older(conductor, own):
         def refuse(*args, **kwargs):
-            raise exception.Unsupported('became_of needs services of a newer version.')
+            raise exception.Unsupported('The method needs services of a newer version.')
         found = strays.Strays(dataclasses.replace(compute.host, conductor=conductor))
-        conductor.became_of = refuse
+        conductor.server_rows = conductor.became_of = refuse
         compute.driver.remnants = lambda: {uuid: own}
         found.settle(cloud.ctx, found.find([]), ())
         cloud.settle()

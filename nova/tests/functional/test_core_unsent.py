@@ -11,6 +11,7 @@ from nova import exception
 from nova import states
 from nova import utils
 from nova.conductor.upkeep import reconciler
+from nova.db import errors
 from nova.db.projects import quotas
 from nova.db.servers import instance_actions
 from nova.db.tables import cell as tables_cell
@@ -128,7 +129,7 @@ def failing(database, statements):
             raise sqlite3.OperationalError('disk I/O error')
     sa.event.listen(database.engine, 'do_execute', fail)
     try:
-        with contextlib.suppress(sa.exc.OperationalError):
+        with contextlib.suppress(errors.Unwritable):
             yield
     finally:
         sa.event.remove(database.engine, 'do_execute', fail)

@@ -206,6 +206,24 @@ def test_what_another_project_has_is_not_there(askers, owner, things, canaries):
     assert isolation.everything(owner, things) == before
 
 
+def test_a_dry_run_finds_what_the_call_finds(askers, owner, things, canaries):
+    """CreateImage said that it would have been allowed, of another project's instance."""
+    clients, own = askers
+    wrong, asked = {}, 0
+    for operation, path, kind in references():
+        given = base(operation, own)
+        for role, client in long_runs.turn(f'dry {operation} {path}', clients.items(), SHARE):
+            for value in (canaries, MISSING_IDS):
+                wanted = put(given, path, value[kind])
+                dry = said(client, operation, {**wanted, 'DryRun': True})
+                real = said(client, operation, wanted)
+                asked += 1
+                if real[0] == 400 and 'NotFound' in real[1] and dry != real:
+                    wrong[operation, '.'.join(each or '[]' for each in path), role] = real, dry
+    assert asked > 60
+    assert not wrong, json.dumps({str(key): value for key, value in wrong.items()}, indent=1)
+
+
 def test_who_has_no_project_gets_no_key_for_one(nowhere, things):
     for who, caller in nowhere.items():
         path = f'/identity/v3/users/{caller.user_id}/credentials/OS-EC2'

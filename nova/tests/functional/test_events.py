@@ -117,6 +117,53 @@ def test_only_so_many_streams_and_they_are_given_back(running):
     followers[1].close()
 
 
+def owner_of(running, name):
+    """(client of a new user in a new project, id of the role, path of its assignment)"""
+    admin = running.admin()
+    made = {kind: admin.post(f'/identity/v3/{kind}s', {kind: {'name': name, **more}}).json()[kind]['id']
+            for kind, more in (('project', {}), ('user', {'password': 'secret-of-' + name}))}
+    roles = {role['name']: role['id'] for role in admin.get('/identity/v3/roles').json()['roles']}
+    paths = {role: f'/identity/v3/projects/{made["project"]}/users/{made["user"]}/roles/{roles[role]}'
+             for role in ('member', 'admin')}
+    for path in paths.values():
+        assert admin.put(path).status_code == 204
+    client = whole.Client(running.url, name, 'secret-of-' + name, name)
+    return client, made, paths
+
+
+LOSSES = {
+    'logout': lambda admin, client, made, paths: client.request(
+        'DELETE', '/identity/v3/auth/tokens', headers={'X-Subject-Token': client.token}),
+    'role': lambda admin, client, made, paths: admin.delete(paths['admin']),
+    'password': lambda admin, client, made, paths: admin.request(
+        'PATCH', f'/identity/v3/users/{made["user"]}', {'user': {'password': 'another-secret-1'}}),
+    'user disabled': lambda admin, client, made, paths: admin.request(
+        'PATCH', f'/identity/v3/users/{made["user"]}', {'user': {'enabled': False}}),
+    'user deleted': lambda admin, client, made, paths: admin.delete(f'/identity/v3/users/{made["user"]}'),
+    'project': lambda admin, client, made, paths: admin.request(
+        'PATCH', f'/identity/v3/projects/{made["project"]}', {'project': {'enabled': False}}),
+}
+
+
+def test_a_stream_ends_when_its_caller_lost_access(tmp_path, monkeypatch):
+    """It went on for up to 300 s after a logout, and an administrator's went on to tell of all projects."""
+    monkeypatch.setattr(events, 'CHECK_S', 1)
+    monkeypatch.setattr(events, 'BEAT_S', 1)
+    with whole.running(tmp_path, api__event_streams=40, identity__validation_cache_time=300) as running:
+        admin = running.admin()
+        callers = {loss: owner_of(running, f'caller-{number}') for number, loss in enumerate((*LOSSES, 'none'))}
+        followers = {loss: Follower(client, '?all_tenants=1') for loss, (client, *_more) in callers.items()}
+        assert {follower.answer.status_code for follower in followers.values()} == {200}
+        time.sleep(2.5)
+        assert not any(follower.ended.is_set() for follower in followers.values())
+        for loss, lose in LOSSES.items():
+            assert lose(admin, *callers[loss]).status_code < 300, loss
+        for loss in LOSSES:
+            assert followers[loss].ended.wait(10), loss
+        assert not followers['none'].ended.is_set()
+        followers['none'].close()
+
+
 def test_a_stop_does_not_wait_for_streams(tmp_path):
     with whole.running(tmp_path) as cloud:
         follower = Follower(cloud.client())

@@ -43,7 +43,8 @@ AS_HOST1 = {
     'leave_host': {'event': 'e', 'host': 'host1', 'task_state': 'unshelving', 'fault': None},
     'instance_destroyed': {'host': 'host1'}, 'instances_on_host': {'host': 'host1'},
     'beside_on_host': {'host': 'host1'}, 'stray_guests': {'host': 'host1', 'uuids': []},
-    'became_of': {'host': 'host1', 'uuids': []},
+    'became_of': {'host': 'host1', 'uuids': []}, 'server_rows': {'host': 'host1', 'uuids': []},
+    'report_guests': {'host': 'host1', 'guests': [], 'volumes': None, 'done': []},
     'evacuated_from': {'host': 'host1'}, 'continue_moves': {'host': 'host1', 'kept': []},
     'allow_share': {'share_id': OTHER, 'host': 'host1'}, 'share_detached': {'share_id': OTHER, 'host': 'host1'},
     'report_power_states': {'host': 'host1', 'states': {}}, 'audit_instance_usage': {'host': 'host1'},
@@ -284,6 +285,27 @@ def test_it_does_not_say_which_images_go_with_a_server(world, key):
     with pytest.raises(exception.HostForbidden, match=key):
         world.conductor.update_instance(world.ctx, instance_uuid=world.own, values={
             'system_metadata': {key: world.image}}, **OWN)
+
+
+CLIENTS = {'host': 'host1', 'images': {'vms/a_disk': ['10.0.0.1:0/7'], 'volumes/b': None}, 'fenced': None}
+
+
+def test_it_records_the_clients_of_the_disks_of_its_own_servers(world):
+    for value in (CLIENTS, None):
+        world.conductor.update_instance(world.ctx, instance_uuid=world.own, values={
+            'system_metadata': {'disk_clients': value}}, **OWN)
+    with pytest.raises(exception.InstanceChanged):
+        world.conductor.update_instance(world.ctx, instance_uuid=world.uuid, values={
+            'system_metadata': {'disk_clients': CLIENTS}}, **OWN)
+
+
+@pytest.mark.parametrize('images', [
+    {'vms/a': ['10.0.0.0/8']}, {'vms/a': ['10.0.0.1:6789/0 ; x']}, {'vms/a': ['10.0.0.1:0/7'] * 65}, {'a': None},
+    {f'vms/{number}': None for number in range(65)}])
+def test_a_record_of_clients_that_is_none_is_refused(world, images):
+    with pytest.raises(exception.HostForbidden, match='disk_clients'):
+        world.conductor.update_instance(world.ctx, instance_uuid=world.own, values={
+            'system_metadata': {'disk_clients': {**CLIENTS, 'images': images}}}, **OWN)
 
 
 @pytest.mark.parametrize('method', ['reimage_root', 'snapshot_volumes'])

@@ -1,6 +1,12 @@
 """Services, hypervisors and availability zones."""
-import pytest
+import datetime
 
+import pytest
+import sqlalchemy as sa
+
+from nova import utils
+from nova.db.services import message_keys
+from nova.db.tables import cell as tables_cell
 from nova.tests.functional import cloud_rows
 
 
@@ -95,12 +101,64 @@ def test_ids_from_2_53_are_uuids(hosts):
 def test_delete(hosts):
     admin = hosts.admin(version='2.53')
     assert admin.delete(f'/os-services/{hosts.services_by_host["host1"]}').fault[:2] == ('conflictingRequest', 409)
+    with hosts.cell_db.writer() as conn:
+        cloud_rows.stop(conn, 'host3')
     assert admin.delete(f'/os-services/{hosts.services_by_host["host3"]}').status == 204
     assert admin.delete(f'/os-services/{hosts.services_by_host["host3"]}').status == 404
     assert [row['hypervisor_hostname'] for row in admin.get('/os-hypervisors').json['hypervisors']] == [
         'host1', 'host2']
     assert hosts.admin(version='2.52').delete('/os-services/2').status == 204
     assert hosts.admin(version='2.52').delete('/os-services/x').status == 400
+
+
+def _add_key(hosts, host):
+    with hosts.api_db.writer() as conn:
+        message_keys.add(conn, host, f'key of {host}', b'k' * 32, message_keys.APPROVED)
+
+
+def _has_key(hosts, host):
+    with hosts.api_db.reader() as conn:
+        return message_keys.has_good(conn, host)
+
+
+def test_no_service_is_deleted_while_none_can_report(hosts):
+    with hosts.cell_db.writer() as conn:
+        conn.execute(sa.update(tables_cell.services).values(
+            last_seen_at=utils.utcnow() - datetime.timedelta(seconds=200)))
+    answer = hosts.admin(version='2.53').delete(f'/os-services/{hosts.services_by_host["host3"]}')
+    assert answer.status == 409 and 'no service of its cell has reported since' in answer.fault[2]
+
+
+@pytest.mark.parametrize('host', ['host3', 'ctl'])
+@pytest.mark.parametrize('forced_down', [False, True])
+def test_a_running_service_is_not_deleted(hosts, host, forced_down):
+    _add_key(hosts, host)
+    with hosts.cell_db.writer() as conn:
+        conn.execute(sa.update(tables_cell.services).values(forced_down=forced_down))
+    answer = hosts.admin(version='2.53').delete(f'/os-services/{hosts.services_by_host[host]}')
+    assert answer.status == 409 and 'reported 1 s ago. Stop it' in answer.fault[2], answer.body
+    assert _has_key(hosts, host)
+    assert host in {row['host'] for row in hosts.admin().get('/os-services').json['services']}
+
+
+def test_the_key_of_a_host_is_revoked_with_its_compute(hosts):
+    for host in ('host2', 'host3'):
+        _add_key(hosts, host)
+    with hosts.cell_db.writer() as conn:
+        network = cloud_rows.service(conn, 'host2', 'nova-network', seen_s=600)
+    admin = hosts.admin(version='2.53')
+    assert admin.delete(f'/os-services/{network}').status == 204
+    assert _has_key(hosts, 'host2'), 'its compute signs with it'
+    assert admin.delete(f'/os-services/{hosts.services_by_host["host2"]}').status == 204
+    assert not _has_key(hosts, 'host2') and _has_key(hosts, 'host3')
+
+
+def test_the_key_of_a_host_is_revoked_with_its_last_service(hosts):
+    _add_key(hosts, 'net1')
+    with hosts.cell_db.writer() as conn:
+        network = cloud_rows.service(conn, 'net1', 'nova-network', seen_s=600)
+    assert hosts.admin(version='2.53').delete(f'/os-services/{network}').status == 204
+    assert not _has_key(hosts, 'net1')
 
 
 # ---- hypervisors -------------------------------------------------------------

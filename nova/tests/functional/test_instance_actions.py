@@ -5,10 +5,13 @@ import pytest
 import sqlalchemy as sa
 
 from nova import context
+from nova import exception
 from nova.db.servers import instance_actions
 from nova.db.tables import cell as tables_cell
+from nova.objects import faults
 from nova.tests import server_rows
 from nova.tests.functional import base
+from nova.tests.functional import cloud_rows
 from nova.tests.functional import servers
 
 REQUESTS = [f'req-{number:08d}-0000-0000-0000-000000000000' for number in range(4)]
@@ -100,3 +103,44 @@ def test_events_for_administrators(cloud, version, keys):
 
 def test_another_project_sees_nothing(cloud):
     assert _list(cloud, client=cloud.client(project='c' * 32)).status == 404
+
+
+def test_administrators_read_the_error_itself(cloud):
+    reason = 'DiskFull: /var/lib/nova has 0 bytes free'
+    server_id = cloud.add_server(7, vm_state='error', fault={
+        'code': 500, 'message': f'The build was tried on 2 hosts. {faults.ANYONE}', 'created': '2026-01-01T12:00:00Z',
+        'details': f'{reason}\n  File "x.py", line 1, in run'})
+    caller = context.RequestContext(user_id=base.USER, project_id=base.PROJECT, roles=[], overwrite=False)
+    try:
+        raise exception.Unavailable('libvirt does not answer')
+    except exception.Unavailable as error:
+        trace = faults.trace(error)
+    with cloud.cell_db.writer() as conn:
+        instance_actions.insert(conn, caller, [server_id], 'attach_volume')
+        instance_actions.finish(conn, server_id, 'compute_attach_volume', host='host1', error=faults.ANYONE,
+                                traceback=trace)
+
+    def read(client):
+        action = client.get(f'/servers/{server_id}/os-instance-actions/{caller.request_id}', version='2.84').json
+        return (client.get(f'/servers/{server_id}').json['server']['fault']['message'],
+                action['instanceAction']['events'][0].get('details'))
+    message, details = read(cloud.admin())
+    assert message == f'The build was tried on 2 hosts. {reason}'
+    assert details == 'Unavailable: libvirt does not answer'
+    message, details = read(cloud.client())
+    assert message.endswith(faults.ANYONE) and details in (None, faults.ANYONE)
+
+
+@pytest.mark.parametrize('silent_s, expected', [(1, None), (25, '25 s ago'), (59, 'in about 41 s')])
+def test_a_deletion_that_waits_for_a_host_says_so(cloud, silent_s, expected):
+    host = f'silent{silent_s}'
+    server_id = cloud.add_server(100 + silent_s, host=host, node=host, task_state='deleting')
+    caller = context.RequestContext(user_id=base.USER, project_id=base.PROJECT, roles=[], overwrite=False)
+    with cloud.cell_db.writer() as conn:
+        cloud_rows.service(conn, host, seen_s=silent_s)
+        instance_actions.insert(conn, caller, [server_id], 'delete')
+    path = f'/servers/{server_id}/os-instance-actions'
+    listed, = cloud.client().get(path).json['instanceActions']
+    shown = cloud.client().get(f'{path}/{caller.request_id}').json['instanceAction']
+    for action in (listed, shown):
+        assert action['message'] is None if expected is None else expected in action['message']

@@ -14,6 +14,7 @@ from nova.db.servers import block_devices
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.tables import cell as tables_cell
+from nova.runtime import sealed_passwords
 from nova.tests.functional import base
 from nova.tests.functional import servers
 
@@ -224,7 +225,9 @@ def test_an_evacuation_begins(cloud, uuid):
     assert 'canary' not in json.dumps(moved['arguments'])
     assert moved['arguments']['leave_stopped'] is True and cloud.row(uuid)['task_state'] == states.REBUILDING
     with cloud.cell_db.reader() as conn:
-        assert instance_actions.arguments_of_open(conn, [uuid])[uuid]['admin_password'] == 'canary'
+        kept = instance_actions.arguments_of_open(conn, [uuid])[uuid]
+    assert 'canary' not in str(kept)
+    assert sealed_passwords.Passwords(cloud.conf).opened(kept, uuid) == {'evacuation': True, 'admin_password': 'canary'}
 
 
 @pytest.mark.parametrize(('version', 'body', 'shown'), [
@@ -244,7 +247,8 @@ def test_until_2_13_the_password_is_shown(cloud, uuid, version, body, shown):
     ('2.29', {'force': True}, 400, "Can't force"), ('2.68', {'host': 'host2', 'force': True}, 400, 'force'),
     ('2.28', {'host': 'host2', 'force': True}, 400, 'force'), ('2.14', {'onSharedStorage': True}, 400, 'onShared'),
     ('2.13', {}, 400, 'onSharedStorage'), ('2.1', {'onSharedStorage': True, 'adminPass': 'p'}, 400, 'password'),
-    (None, {'host': None}, 400, 'host')])
+    (None, {'host': None}, 400, 'host'), (None, {'accepted_risk': True}, 400, 'accepted_risk'),
+    ('2.1', {'onSharedStorage': False, 'accepted_risk': 'two'}, 400, 'accepted_risk')])
 def test_what_an_evacuation_refuses(cloud, uuid, version, body, code, part):
     down(cloud)
     answer = evacuate(admin(cloud), uuid, version=version, **body)
@@ -265,6 +269,14 @@ def test_a_named_host_of_an_evacuation(cloud, uuid, version, body, force):
     down(cloud)
     assert evacuate(admin(cloud), uuid, version=version, **body).status == 200
     assert moves(cloud, uuid)[0]['arguments']['force'] is force
+
+
+@pytest.mark.parametrize(('version', 'more'), [('2.1', {'onSharedStorage': False}), (None, {})])
+def test_an_evacuation_names_the_risk_that_it_accepts(cloud, uuid, version, more):
+    down(cloud)
+    assert evacuate(admin(cloud), uuid, version=version, accepted_risk='two-writers', **more).status == 200
+    arguments = moves(cloud, uuid)[0]['arguments']
+    assert arguments['accepted_risk'] == 'two-writers' and arguments['interrupted_task'] is None
 
 
 def test_only_administrators_evacuate(cloud, uuid):

@@ -3,6 +3,7 @@ import time
 
 import pytest
 
+from nova import exception
 from nova.db.networks import ports
 from nova.db.placement import claims
 from nova.tests import waiting
@@ -183,6 +184,37 @@ def test_evacuation(cloud):
         return row['migration_type'], row['status']
     # 'done' until its host has said that the guest is gone there
     wait(lambda: newest() == ('evacuation', 'completed'), 'the move is not over')
+
+
+def test_an_evacuation_stops_with_a_sentence_in_its_event_until_an_operator_names_the_risk(cloud):
+    server_id = boot(cloud, 'host3')
+    service = next(row['id'] for row in cloud.boss.get('/os-services?binary=nova-compute').json()['services']
+                   if row['host'] == 'host3')
+    for host in HOSTS:
+        driver(cloud, host).failures['fence'] = exception.NotFenced(
+            part='volume 1', more='', reason='Operation not permitted', details='')
+    cloud.boss.put(f'/os-services/{service}', {'forced_down': True})
+
+    def last():
+        path = f'/servers/{server_id}/os-instance-actions'
+        request = cloud.boss.get(path).json()['instanceActions'][0]['request_id']
+        action = cloud.boss.get(f'{path}/{request}').json()['instanceAction']
+        return action['message'], [each.get('details') for each in action['events'] if each['result'] == 'Error']
+    try:
+        assert act(cloud, server_id, 'evacuate').status_code == 200
+        server = cloud.boss.wait_for(server_id)
+        assert server['OS-EXT-SRV-ATTR:host'] == 'host3' and server_id in driver(cloud, 'host3').guests()
+        message, (details,) = last()
+        assert message == 'Error' and details == (
+            'Not evacuated: the former host may still write to volume 1: Operation not permitted. Switch that host '
+            'off, then evacuate with accepted_risk two-writers.')
+        assert act(cloud, server_id, 'evacuate', accepted_risk='two-writers').status_code == 200
+        cloud.boss.wait_for(server_id, 'SHUTOFF')
+        assert home(cloud, server_id) != 'host3'
+    finally:
+        for host in HOSTS:
+            driver(cloud, host).failures.clear()
+        cloud.boss.put(f'/os-services/{service}', {'forced_down': False})
 
 
 def test_until_2_33_a_refusal_is_told_at_once(cloud):

@@ -476,6 +476,8 @@ def test_a_host_that_is_gone_is_forgotten(hosts):
         conn.execute(sa.update(tables_cell.instances).values(host=None))
     ask(hosts, START, 'host1')
     service, = hosts.admin(version='2.53').get('/os-services?host=host1').json['services']
+    with hosts.cell_db.writer() as conn:
+        cloud_rows.stop(conn, 'host1')
     assert hosts.admin(version='2.53').delete('/os-services/' + service['id']).status == 204
     assert hosts.admin().get(PATH).json == {KEY: []}
 

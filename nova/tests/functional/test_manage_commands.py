@@ -63,6 +63,29 @@ def beside_nova_all(cloud, capsys):
     return run
 
 
+def test_a_server_is_evacuated_where_the_risk_is_named(cloud, nova_manage):
+    made = cloud.boss.boot(cloud.image, host='host1', networks='auto')
+    cloud.boss.wait_for(made['id'])
+    drivers = {part.host: part.manager.driver for part in cloud.services if part.binary == 'nova-compute'}
+    service = next(row['id'] for row in cloud.boss.get('/os-services?binary=nova-compute').json()['services']
+                   if row['host'] == 'host1')
+    code, out, err = nova_manage('vm', 'evacuate', made['id'])
+    assert code == 1 and out == '' and 'still in use' in err
+    cloud.boss.put(f'/os-services/{service}', {'forced_down': True})
+    drivers['host2'].failures['fence'] = exception.NotFenced(part='volume 1', more='', reason='no right', details='')
+    try:
+        for words, home in (((), 'host1'), (('host2', '--accept-risk', 'two-writers'), 'host2')):
+            code, out, err = nova_manage('vm', 'evacuate', made['id'], *words)
+            assert (code, err) == (0, '') and made['id'] in out
+            server = cloud.boss.wait_for(made['id'], 'ACTIVE' if home == 'host1' else 'SHUTOFF')
+            assert server['OS-EXT-SRV-ATTR:host'] == home
+        with pytest.raises(SystemExit):
+            nova_manage('vm', 'evacuate', made['id'], '--accept-risk', 'yes')
+    finally:
+        drivers['host2'].failures.clear()
+        cloud.boss.put(f'/os-services/{service}', {'forced_down': False})
+
+
 def test_servers_are_listed_and_moved(cloud, nova_manage, beside_nova_all):
     made = cloud.boss.boot(cloud.image, name='mover', host='host1', networks='auto')
     cloud.boss.wait_for(made['id'])

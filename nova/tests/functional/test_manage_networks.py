@@ -1,6 +1,8 @@
 """nova-manage network, fixed and floating beside a cloud that runs."""
 import pytest
 
+from nova.db.networks import networks as db_networks
+from nova.db.tables import network as t
 from nova.tests.functional import test_manage_commands as commands
 
 cloud, nova_manage = commands.cloud, commands.nova_manage
@@ -27,6 +29,26 @@ def test_networks(cloud, nova_manage):
         code, _out, err = nova_manage('network', *words, '--project', 'nobody')
         assert code == 1 and 'nobody' in err
     assert rows(nova_manage('network', 'list')) == before
+
+
+HOSTILE = '\x1b]0;owned\x07\x1b[2J\x9b31m\r\u202egnp.exe\u200b\u2066\u2028'
+
+
+def test_what_users_named_does_not_reach_the_terminal_as_commands(cloud, nova_manage):
+    """A network's name with an escape sequence retitled the operator's terminal."""
+    demo = cloud.client()
+    made = demo.post('/network/v2.0/networks', {'network': {'name': '\u202egnp.exe'}})        # these are taken
+    assert made.status_code == 201, made.text
+    with cloud.api_db.writer() as conn:                                      # others are of before they were refused
+        db_networks.update(conn, t.networks, made.json()['network']['id'], {'name': HOSTILE})
+    outputs = [nova_manage(*words) for words in (
+        ('network', 'list'), ('project', 'list'), ('network', 'delete', HOSTILE), ('project', 'quota', HOSTILE))]
+    for code, out, err in outputs:
+        text = out + err
+        assert not [char for char in text if not char.isprintable() and char not in '\n\t'], (code, text)
+    shown = next(line for line in outputs[0][1].splitlines() if 'gnp.exe' in line)
+    assert '\\x1b]0;owned\\x07' in shown and '\\u202egnp.exe' in shown and '\\x0d' in shown
+    assert demo.delete(f'/network/v2.0/networks/{made.json()["network"]["id"]}').status_code == 204
 
 
 def test_vlans(cloud, nova_manage):

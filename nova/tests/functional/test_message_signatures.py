@@ -17,6 +17,7 @@ from nova import conf as nova_conf
 from nova import context
 from nova import exception
 from nova import utils
+from nova.cloud import assembly
 from nova.cmd import command_line
 from nova.cmd.manage import hosts as manage_host
 from nova.compute import interface as compute_interface
@@ -257,6 +258,20 @@ def test_a_message_comes_once(fleet):
     ignored_raw(bus, target, ctxt, message)
 
 
+def test_a_message_comes_once_even_after_a_restart_of_its_receiver(fleet):
+    """Who can read a queue could repeat a cast of the last day otherwise."""
+    bus, _part = fleet.joined('host1')
+    ask(bus)
+    target, ctxt, message = bus._transport.seen[-1]
+    fleet.servers[0].stop()
+    fleet.servers[0].wait(10)
+    again = fleet._bus('control')
+    trusted_keys.TrustedKeys(fleet.core.api_db).use(again.signatures)
+    fleet.serve(again, conductor_interface.INTERFACE, fleet.core.conductor, 'control', fleet.core.conductor.admission())
+    ignored_raw(bus, target, ctxt, message)
+    assert ask(bus) == []
+
+
 @pytest.mark.parametrize('age, good', [(0, True), (-3600, True), (3600, False)])
 def test_a_cast_waits_and_a_call_does_not(fleet, age, good, monkeypatch):
     """A conductor that was down for an hour takes what hosts have cast to it."""
@@ -328,6 +343,22 @@ def test_a_host_that_was_revoked(fleet, monkeypatch):
         part._ask()
     with pytest.raises(exception.HostKeyRefused):                # nor with a new token
         part._enroll(part._keys.key, tuple(fleet.token().split('.')))
+
+
+def test_a_host_whose_service_was_deleted_starts_after_an_approval(fleet, monkeypatch):
+    fleet.joined('host1')
+    fleet.core.api_db.run(message_keys.revoke, 'host1')                  # as DELETE /os-services does it
+    bus, part = fleet.host('host1')
+    monkeypatch.setattr(trusted_keys, 'LOOK_S', 0)
+    monkeypatch.setattr(manage_host, '_api_db', lambda conf: fleet.core.api_db)
+    with pytest.raises(exception.HostKeyRefused) as refusal:
+        part.start()
+    ident = part._keys.key.id
+    assert f'nova-manage host approve host1 --fingerprint {ident}' in refusal.value.message
+    manage_host.approve(None, 'host1', ident)
+    part.start()
+    part.stop(0)
+    assert ask(bus) == []
 
 
 def test_keys_of_hosts_that_send_are_looked_up_again_in_one_statement(fleet, monkeypatch):
@@ -460,6 +491,65 @@ def test_without_signatures(tmp_path):
 def test_a_daemon_that_takes_anybody_s_messages_warns(mode, warned, caplog):
     signatures.Signatures(mode).warn()
     assert ('then set require' in caplog.text) == warned
+
+
+# ---- where the configuration says nothing
+
+@pytest.fixture
+def new(tmp_path):
+    """A deployment that this release makes, whose configuration does not name [messages] signatures."""
+    made = Fleet(tmp_path, None)
+    yield made
+    made.close()
+
+
+def made_by_an_older_release(fleet):
+    with fleet.core.api_db.writer() as conn:
+        conn.execute(tables_api.message_keys.update().values(signatures_required=False))
+
+
+def test_a_new_deployment_requires_signatures(new):
+    assert new.control.signatures.mode == 'require'
+    bus, _part = new.host('host1')                   # which has no key yet
+    refused(lambda: ask(bus), 'it is not signed')
+    joined, _part = new.joined('host2')
+    assert joined.signatures.mode == 'require' and ask(joined, 'host2') == []
+
+
+def test_a_deployment_of_an_older_release_goes_on_with_what_it_accepted(new, caplog):
+    made_by_an_older_release(new)
+    again = new._bus('again')
+    trusted_keys.TrustedKeys(new.core.api_db).use(again.signatures)
+    assert again.signatures.mode == 'accept' and 'an older release has made' in caplog.text
+    conf = stage(new)                                # its next key says the same
+    manage_host.promote_key(conf, True)
+    with new.core.api_db.reader() as conn:
+        assert not message_keys.requires_signatures(conn)
+        assert [row['id'] for row in message_keys.of_deployment(conn) if row['state'] == 'approved'] != ['deployment']
+
+
+@pytest.mark.parametrize('mode', ['off', 'accept', 'require'])
+def test_a_mode_in_the_configuration_counts_in_any_deployment(new, tmp_path, mode):
+    conf = nova_conf.new(files=[], state_path=str(tmp_path / 'other'), messages__signatures=mode)
+    rpc_bus.register_options(conf)
+    made = rpc_bus.Bus(conf, URL)
+    assembly.sign_as_deployment(made, new.core.api_db)
+    assert made.signatures.mode == mode
+    made.close()
+
+
+def test_a_host_that_an_older_release_has_made_accepts_what_is_not_signed(new):
+    """It has a key, and no mark beside it; a new one requires signatures from its first start on."""
+    bus, _part = new.joined('host1')
+    assert bus.signatures.mode == 'require'
+    again, part = new.host('host1')
+    part.start()
+    assert again.signatures.mode == 'require'
+    key, _pinned = enrolment.paths(sending_conf(bus), 'host1')
+    os.unlink(key + '.required')
+    older, part = new.host('host1')
+    part.start()
+    assert older.signatures.mode == 'accept' and older.signatures.key.id == bus.signatures.key.id
 
 
 # ---- rotation

@@ -6,6 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from nova import exception
+from nova import utils
 from nova.db.networks import hosts as db_hosts
 from nova.db.networks import routers as db_routers
 from nova.db.tables import network as t
@@ -24,6 +25,7 @@ HOSTS = 20
 class Seen(fake.FakeDriver):
     """A driver that keeps what it was last given."""
 
+    forwards = True
     state = None
 
     def refresh(self, load):
@@ -90,6 +92,38 @@ def test_a_guest_on_another_host_is_known_to_all(face, fleet):
     waiting.wait_for(lambda: remotes() == [vif['address']], 30, 'the guest of the other host')
     fleet['host7'].deallocate_for_instance(face.context, instance_uuid=instance.uuid, host=None)
     waiting.wait_for(lambda: remotes() == [], 30, 'its end')
+
+
+def test_every_host_expects_a_guest_that_moves(face, fleet):
+    """Other hosts sent to the destination, or to neither of both, from the begin of a migration on."""
+    network = face('demo', 'POST', 'networks', {'network': {}}).json()['network']['id']
+    face('demo', 'POST', 'subnets', {'subnet': {'network_id': network, 'cidr': '10.0.0.0/24', 'ip_version': 4}})
+    boot(face, fleet, 'host3', network)
+    instance, vif = boot(face, fleet, 'host7', network)
+    with face.db.reader() as conn:
+        address = {row['host']: row['address'] for row in db_hosts.every(conn)}
+
+    def known(host):
+        """(host that has it, host that expects it, whether it arrives here)"""
+        state, mac = fleet[host].driver.state, vif['address']
+        return [(dict(each.remotes).get(mac), dict(each.moving).get(mac)) for each in state.overlays
+                if each.id == network], [port.arriving for port in state.ports if port.mac == mac]
+    third, source, dest = 'host3', 'host7', 'host5'
+    fleet[dest].migrations.prepare_for_instance(face.context, instance=instance, host=dest)
+    waiting.wait_for(lambda: known(third) == ([(address[source], address[dest])], []), 30, 'a third host to expect it')
+    waiting.wait_for(lambda: known(source) == ([(None, address[dest])], [False]), 30, 'its host to expect that it goes')
+    assert known(dest) == ([(address[source], None)], [True])
+    moves = {name: [port.move for port in fleet[name].driver.state.ports if port.mac == vif['address']]
+             for name in (source, dest)}
+    assert [move[0] for move in moves[source] + moves[dest]] == [address[dest], address[source]]
+    assert len({move[1] for move in moves[source] + moves[dest]}) == 1, 'one key for these two'
+    assert not any(port.move for port in fleet[third].driver.state.ports)
+    fleet[dest].migrations.unprepare_for_instance(face.context, instance_uuid=instance.uuid, host=dest)
+    waiting.wait_for(lambda: known(third) == ([(address[source], None)], []), 30, 'a third host to expect it no more')
+    fleet[dest].migrations.prepare_for_instance(face.context, instance=instance, host=dest)
+    fleet[dest].setup_for_instance(face.context, instance=instance, host=dest)
+    waiting.wait_for(lambda: known(third) == ([(address[dest], None)], []), 30, 'a third host to follow it')
+    waiting.wait_for(lambda: known(source) == ([], []), 30, 'its host to forget it')
 
 
 def test_routers_are_spread_and_leave_a_silent_host(face, fleet):
@@ -204,3 +238,52 @@ class Walk:
                 assert answer.status_code in (204, 409), answer.text
                 if answer.status_code == 409:
                     assert kind == 'ports' and 'network:dhcp' in answer.text
+
+
+class Silent(Seen):
+    forwards = False
+
+
+def test_no_router_is_on_a_host_that_forwards_no_packets(face):
+    """One router in three of a fleet was ACTIVE on the controller, whose driver is the fake one."""
+    def host(name, driver):
+        return manager.NetworkManager(face.conf, face.db, name, driver(face.conf))
+
+    def routers(query=''):
+        return {each['id']: (each['status'], each['status_reason'])
+                for each in face('demo', 'GET', f'routers{query}').json()['routers']}
+
+    def places():
+        with face.db.reader() as conn:
+            return set(db_routers.places(conn).values())
+    controller = face.manager
+    made = [face('demo', 'POST', 'routers', {'router': {}}).json()['router']['id'] for _ in range(3)]
+    controller.report()
+    assert places() == {controller.host} and set(routers().values()) == {('ACTIVE', None)}, 'a cloud of one host'
+    real = host('real', Seen)
+    real.report()
+    controller.report()
+    made += [face('demo', 'POST', 'routers', {'router': {}}).json()['router']['id'] for _ in range(3)]
+    controller.report()
+    real.report()
+    assert places() == {'real'} and set(routers().values()) == {('ACTIVE', None)}
+    assert set(routers('?status=ACTIVE')) == set(made) and routers('?status=DOWN') == {}
+    with face.db.writer() as conn:
+        conn.execute(sa.update(t.hosts).where(t.hosts.c.host == 'real').values(
+            seen_at=utils.utcnow() - 2 * manager.datetime.timedelta(seconds=gateways.DOWN_S)))
+    controller.report()
+    assert places() == {'real'}, 'the controller takes none from a host that is silent'
+    for ident, (status, reason) in routers('?status=DOWN').items():
+        assert status == 'DOWN' and reason.startswith(f'Router {ident} leads nowhere: the host of the router does not')
+    assert len(routers('?status=DOWN')) == 6 and routers('?status=ACTIVE') == {}
+    agents = face('admin', 'GET', f'routers/{made[0]}/l3-agents').json()['agents']
+    assert [(each['host'], each['alive']) for each in agents] == [('real', False)]
+    real.report()
+    assert set(routers().values()) == {('ACTIVE', None)}
+
+
+def test_a_router_without_a_host_is_down(face):
+    face.conf.set_override('routers', False, group='network')
+    face.manager.report()
+    router = face('demo', 'POST', 'routers', {'router': {}}).json()['router']
+    assert router['status'] == 'DOWN' and 'no host of this cloud forwards packets of routers' in router['status_reason']

@@ -9,6 +9,7 @@ from nova import context
 from nova import exception
 from nova.db.networks import hosts
 from nova.db.networks import networks as db_networks
+from nova.db.networks import routers as db_routers
 from nova.db.networks import security_groups
 from nova.db.tables import network as t
 from nova.network.face import faults
@@ -16,6 +17,7 @@ from nova.network.face import floating_ips
 from nova.network.face import routers
 from nova.network.host import load as host_load
 from nova.network.host import overlays
+from nova.network.host import routers as host_routers
 from nova.network.host import state as host_state
 from nova.network.linux import rules
 from nova.runtime import release
@@ -261,14 +263,76 @@ def test_shares(face):
     port = ok(face('other', 'POST', 'ports', {'port': {'network_id': network}}))
     vif, = face.allocate(unit.make_instance('p2'), requested=[{'network_id': network}])
     assert vif['network']['id'] == network
-    assert face('demo', 'DELETE', f"rbac-policies/{rule['id']}").status_code == 409
-    face.manager.deallocate_for_instance(face.context, instance_uuid=face('admin', 'GET', f"ports/{vif['id']}").json()[
-        'port']['device_id'], host=None)
-    assert face('other', 'DELETE', f"ports/{port['id']}").status_code == 204
     assert face('demo', 'DELETE', f"rbac-policies/{rule['id']}").status_code == 204
+    assert face('other', 'GET', f"ports/{port['id']}").status_code == 404           # no server has it
+    assert face('other', 'GET', f"ports/{vif['id']}").status_code == 200            # until its server is gone
+    assert face('demo', 'DELETE', f"ports/{vif['id']}").status_code == 409
     assert face('other', 'POST', 'ports', {'port': {'network_id': network}}).status_code == 404
     everybody = {'rbac_policy': {**body['rbac_policy'], 'target_tenant': '*'}}
     assert face('demo', 'POST', 'rbac-policies', everybody).status_code == 403
+
+
+@pytest.fixture(params=['rule', 'shared'])
+def lent_network(face, request):
+    """(network id, IPv6 subnet id, function that ends the sharing) of a network that other projects may use."""
+    user = 'demo' if request.param == 'rule' else 'admin'
+    network = ok(face(user, 'POST', 'networks', {'network': {
+        'shared': True, 'provider:network_type': 'vxlan'} if user == 'admin' else {}}))['id']
+    subnet = ok(face(user, 'POST', 'subnets', {'subnet': {
+        'network_id': network, 'cidr': 'fd00:1::/64', 'ip_version': 6, 'ipv6_ra_mode': 'slaac',
+        'ipv6_address_mode': 'slaac'}}))['id']
+    rule = ok(face('demo', 'POST', 'rbac-policies', {'rbac_policy': {
+        'object_type': 'network', 'object_id': network, 'action': 'access_as_shared',
+        'target_tenant': 'p2'}}))['id'] if user == 'demo' else None
+
+    def end():
+        answer = face(user, 'DELETE', f'rbac-policies/{rule}') if rule else face(
+            user, 'PUT', f'networks/{network}', {'network': {'shared': False}})
+        assert answer.status_code == (204 if rule else 200), answer.text
+    return user, network, subnet, end
+
+
+def test_only_the_owner_of_a_network_attaches_routers(face, lent_network):
+    owner, network, subnet, end = lent_network
+    port = ok(face('other', 'POST', 'ports', {'port': {'network_id': network}}))['id']
+    path = f"routers/{router(face, user='other')}/add_router_interface"
+    for body in ({'subnet_id': subnet}, {'port_id': port}):
+        answer = face('other', 'PUT', path, body)
+        assert answer.status_code == 400 and 'not owned' in answer.text, body
+    put(face, path, {'port_id': port}, user='admin')
+    assert port in face(owner, 'GET', f'ports?network_id={network}').text
+    end()
+    assert face(owner, 'GET', f'ports/{port}').status_code == 404
+    assert face('other', 'POST', 'ports', {'port': {'network_id': network}}).status_code == 404
+
+
+def test_only_the_gateway_address_is_advertised(face):
+    network = ok(face('demo', 'POST', 'networks', {'network': {}}))['id']
+    subnet = ok(face('demo', 'POST', 'subnets', {'subnet': {
+        'network_id': network, 'cidr': 'fd00:1::/64', 'ip_version': 6, 'ipv6_ra_mode': 'slaac',
+        'ipv6_address_mode': 'slaac'}}))['id']
+    port = ok(face('demo', 'POST', 'ports', {'port': {'network_id': network}}))['id']
+    for body, modes in (({'port_id': port}, []), ({'subnet_id': subnet}, [['fd00:1::/64', 'slaac']])):
+        ident = router(face)
+        put(face, f'routers/{ident}/add_router_interface', body)
+        with face.db.writer() as conn:
+            db_routers.place(conn, ident, 'h1', db_networks.get(conn, t.routers, ident)['host'])
+        with face.db.reader() as conn:
+            assert [leg.modes for each in host_routers.load(conn, 'h1').routers if each.id == ident
+                    for leg in each.inside] == [modes]
+
+
+def test_the_owner_of_a_network_sees_and_removes_its_ports(face, lent_network):
+    owner, network, _subnet, _end = lent_network
+    port = ok(face('other', 'POST', 'ports', {'port': {'network_id': network}}))['id']
+    assert face(owner, 'GET', f'ports/{port}').status_code == 200
+    assert face(owner, 'PUT', f'ports/{port}', {'port': {'name': 'n'}}).status_code == (403 if owner == 'demo' else 200)
+    joined = router(face, user='other')
+    put(face, f'routers/{joined}/add_router_interface', {'port_id': port}, user='admin')
+    assert face('other', 'DELETE', f'ports/{port}').status_code == 409
+    assert face(owner, 'DELETE', f'ports/{port}').status_code == (204 if owner == 'demo' else 409)
+    if owner == 'demo':
+        assert face('other', 'DELETE', f'routers/{joined}').status_code == 204
 
 
 @pytest.fixture

@@ -1,8 +1,10 @@
 """What is told, by whom and of what: a walk through a whole cloud against the samples of the documentation."""
 import collections
 import json
+import threading
 
 import pytest
+import sqlalchemy as sa
 
 from nova import actions
 from nova import notify
@@ -11,9 +13,33 @@ from nova.tests.functional import notifications
 
 
 @pytest.fixture(scope='module')
-def walk(tmp_path_factory):
+def in_cell():
+    """[statement on the API database while the same thread has a write transaction of a cell]."""
+    return []
+
+
+def watch(cloud, found):
+    writing = threading.local()
+
+    def note(open_now):
+        def change(_conn):
+            writing.now = open_now
+        return change
+
+    def look(_conn, _cursor, statement, *_more):
+        if getattr(writing, 'now', False):
+            found.append(statement)
+    for name, open_now in (('begin', True), ('commit', False), ('rollback', False)):
+        sa.event.listen(cloud.cell_db.engine, name, note(open_now))
+    for engine in {cloud.api_db.engine, cloud.api_db._reading}:
+        sa.event.listen(engine, 'before_cursor_execute', look)
+
+
+@pytest.fixture(scope='module')
+def walk(tmp_path_factory, in_cell):
     patch = pytest.MonkeyPatch()
     cloud = notifications.start(tmp_path_factory.mktemp('notifications') / 'state')
+    watch(cloud, in_cell)
     try:
         made = notifications.Walk(cloud, patch.setattr)
         made.all()
@@ -65,6 +91,13 @@ def test_no_sample_is_of_nothing():
 def test_nothing_failed_or_was_dropped(walk):
     counts = walk.conductor.services.notifier.counts
     assert counts['failed'] == counts['dropped'] == 0 and counts['sent'] > 200
+
+
+def test_no_event_asks_the_api_database_within_a_transaction_of_a_cell(walk, in_cell):
+    """Its locks were held until the other database had answered. The end of an attachment alone asks: the groups of the
+    server's ports as they are once it holds the row.
+    """
+    assert {statement for statement in in_cell if 'port_security_groups' not in statement} == set()
 
 
 def test_no_secret_is_told(walk):

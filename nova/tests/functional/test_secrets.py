@@ -17,6 +17,7 @@ import pytest
 import requests
 import yaml
 
+from nova import context
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.functional import test_isolation as isolation
 
@@ -162,8 +163,15 @@ def check_databases(state_path, canaries):
         assert not found, (name, found)
 
 
-def test_an_admin_password_does_not_outlive_the_build(tmp_path):
-    """It is an argument of the open action: there while the build may begin anew, gone with its end, good or bad."""
+def opened(cloud, server_id):
+    """The password with which the conductor would repeat the open action of a server."""
+    spec = cloud.services[0].manager.specs.get_request_spec(context.admin_context(), server_id)
+    return spec.admin_password
+
+
+def test_an_admin_password_is_sealed_until_its_action_ends(tmp_path):
+    """It is an argument of the open action, sealed: there while the build may begin anew, gone with its end, good or
+    bad."""
     canaries, goes_on = Canaries(), threading.Event()
     with cloud_fixture.running(tmp_path) as cloud:
         spawn = driver(cloud).spawn
@@ -171,17 +179,51 @@ def test_an_admin_password_does_not_outlive_the_build(tmp_path):
         demo = cloud.client(version='2.90')
         image = demo.upload_image()
         ident = demo.post('/servers', {'server': secret_server(canaries, image, 's')}).json()['server']['id']
-        with pytest.raises(AssertionError, match='admin_pass'):
-            check_databases(cloud.state_path, canaries)
+        check_databases(cloud.state_path, canaries)
+        assert opened(cloud, ident) == canaries['admin_pass']
+        key = cloud.state_path / 'password-keys'
+        assert stat.S_IMODE(key.stat().st_mode) == 0o600
+        key.rename(cloud.state_path / 'aside')
+        assert opened(cloud, ident) is None          # on a host that does not have the file
+        (cloud.state_path / 'aside').rename(key)
         goes_on.set()
         demo.wait_for(ident)
         check_databases(cloud.state_path, canaries)
+        assert opened(cloud, ident) is None
         goes_on.clear()
         ident = demo.post('/servers', {'server': secret_server(canaries, image, 's')}).json()['server']['id']
         assert demo.delete(f'/servers/{ident}').status_code == 204                 # in the middle of it
         goes_on.set()
         demo.wait_for(ident, 'DELETED')
         check_databases(cloud.state_path, canaries)
+
+
+@pytest.mark.parametrize(('action', 'operation'), [
+    ('rebuild', 'spawn'), ('rescue', 'rescue'), ('changePassword', 'set_admin_password')])
+def test_the_password_of_an_action_is_sealed_until_it_ends(tmp_path, action, operation):
+    canaries, goes_on, reached = Canaries(), threading.Event(), threading.Event()
+    with cloud_fixture.running(tmp_path) as cloud:
+        demo = cloud.client(version='2.90')
+        image = demo.upload_image()
+        ident = demo.boot(image, networks='none')['id']
+        demo.wait_for(ident)
+        usual = getattr(driver(cloud), operation)
+
+        def wait(*args, **kwargs):
+            reached.set()
+            assert goes_on.wait(60)
+            return usual(*args, **kwargs)
+        setattr(driver(cloud), operation, wait)
+        body = {'adminPass': canaries['admin_pass'], **({'imageRef': image} if action == 'rebuild' else {})}
+        assert demo.post(f'/servers/{ident}/action', {action: body}).status_code in (200, 202)
+        assert reached.wait(60)
+        check_databases(cloud.state_path, canaries)
+        assert opened(cloud, ident) == canaries['admin_pass']
+        # what the host repeats the action with after a restart
+        interrupted, = cloud.services[0].manager.methods['instances_on_host'](context.admin_context(), 'host1')
+        assert interrupted['arguments']['admin_password'] == canaries['admin_pass']
+        goes_on.set()
+        demo.wait_for(ident, 'RESCUE' if action == 'rescue' else 'ACTIVE')
 
 
 def test_files_of_the_state_are_the_owners(tmp_path):

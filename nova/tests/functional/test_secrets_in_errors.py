@@ -144,6 +144,9 @@ MYSQL = [
     ((1064, "You have an error near 'canary'"), 'You have an error near ***'),
     ((1292, "Truncated incorrect DOUBLE value: 'canary'"), 'Truncated incorrect DOUBLE value: ***'),
     ((1146, "Table 'nova.x' doesn't exist"), "Table 'nova.x' doesn't exist"),
+    ((1114, "The table 'instances' is full"), "The table 'instances' is full"),
+    ((1021, "Disk full (/tmp/#sql-1.MAI); waiting for someone to free some space... (errno: 28 \"No space left\")"),
+     "Disk full (/tmp/#sql-1.MAI); waiting for someone to free some space... (errno: 28 \"No space left\")"),
     ((2003, "Can't connect to MySQL server on 'db1'"), "Can't connect to MySQL server on 'db1'"),
 ]
 

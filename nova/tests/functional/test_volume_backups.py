@@ -7,6 +7,7 @@ import pytest
 
 from nova.db.tables import volume as tables_volume
 from nova.db.volumes import volumes as db
+from nova.tests.functional import callers
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.waiting import wait_for
 
@@ -434,6 +435,27 @@ def test_what_administrators_force_of_snapshots_and_backups(cloud, user):
         assert ask(user, 'GET', path, code=200)[key]['status'] == 'error'
         ask(admin, 'POST', f'{path}/action', {'os-force_delete': None})
         ask(user, 'GET', path, code=404)
+
+
+def test_services_force_and_reset_nothing(cloud, user):
+    """The role service lets a caller attach and detach volumes, and no more."""
+    admin = cloud.admin()
+    service = callers.Identity(admin).in_project('demo', 'service')
+    ident = volume(user)
+    snapshot = ask(user, 'POST', '/snapshots', {'snapshot': {'volume_id': ident}})['snapshot']['id']
+    backup = ask(user, 'POST', '/backups', {'backup': {'volume_id': ident}})['backup']['id']
+    ready(user, f'/snapshots/{snapshot}', 'snapshot')
+    for path, key in ((f'/volumes/{ident}', 'volume'), (f'/snapshots/{snapshot}', 'snapshot'),
+                      (f'/backups/{backup}', 'backup')):
+        ready(user, path, key)
+        for action in ({'os-reset_status': {'status': 'error'}}, {'os-force_delete': None}):
+            ask(service, 'POST', f'{path}/action', action, 403)
+        assert ask(user, 'GET', path, code=200)[key]['status'] == 'available'
+        ask(admin, 'POST', f'{path}/action', {'os-reset_status': {'status': 'error'}})
+    ask(service, 'DELETE', f'/volumes/{ident}?force=true', code=403)
+    ask(service, 'POST', f'/snapshots/{snapshot}/action', {'os-update_snapshot_status': {'status': 'error'}})
+    for path in (f'/snapshots/{snapshot}', f'/backups/{backup}', f'/volumes/{ident}'):
+        ask(admin, 'POST', f'{path}/action', {'os-force_delete': None})
 
 
 def test_a_backup_that_is_restored_is_not_forced_away(cloud, user):

@@ -17,6 +17,7 @@ from nova.db.volumes import volumes as db_volumes
 from nova.image import api as image_api
 from nova.image.embedded import digests
 from nova.image.embedded import service as image_store
+from nova.runtime import certificates
 from nova.tests import waiting
 from nova.virt import sandbox
 from nova.volume import embedded
@@ -240,7 +241,8 @@ def test_an_image_is_put_onto_no_volume_that_is_written_to_or_copied(home, tmp_p
 
 
 def test_what_a_crash_leaves(home):
-    """What was being made is made at the next start; files of nobody go; a lost file is an error, not a blank disk."""
+    """What was being made is made at the next start; a lost file is an error, not a blank disk. A file of no volume
+    stays: the database may be a restored one, which does not know what was made since."""
     kept, unmade, lost, short = (home.made(1) for _ in range(4))
     home.write(kept, b'hello')
     snapshot = home.snapshot(kept)
@@ -261,7 +263,7 @@ def test_what_a_crash_leaves(home):
     assert home.ended(lambda: home.volumes.get(ALICE, unmade))['status'] == 'available' and not half.exists()
     assert home.volumes.get(ALICE, lost)['status'] == 'error'
     assert home.path(short).stat().st_size == 2 * GIB
-    assert not stray.exists() and other.exists()
+    assert stray.read_bytes() == b'x' and other.exists()
     assert home.volumes.get_snapshot(ALICE, cut_off)['status'] == 'error'
 
 
@@ -420,3 +422,29 @@ def test_a_host_elsewhere_is_refused_without_an_exporter(home, monkeypatch):
     with pytest.raises(exception.InvalidVolume, match='does not reach'):
         home.volumes.connect(ALICE, attachment, {'host': 'h2', 'ip': '192.0.2.2'}, '/dev/vdb')
     assert json.dumps(info)
+
+
+# ---- the certificates of exports
+
+def test_a_wrong_directory_of_certificates_is_found_at_the_start(tmp_path):
+    """It showed at the first attachment, without its path."""
+    home, directory = Home(tmp_path), tmp_path / 'pki'
+    conf = home.volumes.conf
+    conf.set_override('export_tls_dir', str(directory), 'volume')
+
+    def refused(name):
+        with pytest.raises(exception.InvalidInput) as refusal:
+            home.volumes.recover()
+        assert str(directory / name) in refusal.value.message
+        return refusal.value.message
+    assert 'No such file' in refused('ca-cert.pem')
+    directory.mkdir()
+    pair = certificates.Authority(tmp_path / 'made').pair('server', ['127.0.0.1'], 30)
+    for source, name in ((certificates.Authority(tmp_path / 'made').trusted, 'ca-cert.pem'),
+                         (pair.certificate, 'server-cert.pem')):
+        (directory / name).write_bytes(pathlib.Path(source).read_bytes())
+    assert 'No such file' in refused('server-key.pem')
+    (directory / 'server-key.pem').write_text('key')
+    assert 'not in the PEM format' in refused('server-key.pem')
+    (directory / 'server-key.pem').write_bytes(pathlib.Path(pair.key).read_bytes())
+    home.volumes.recover()

@@ -50,6 +50,10 @@ COMPUTE = prepared.NO_IMAGES + '''
 state_dir = {state}/{host}
 delays = spawn:0.05,destroy:0.03
 '''
+UNSIGNED = '''
+[messages]
+signatures = accept
+'''
 SIGNED = '''
 [messages]
 signatures = require
@@ -111,7 +115,7 @@ class Fleet:
         self.broker, self.database = broker, database
         self._directory, port = directory, servers.free_port()
         self.urls, self.limited_urls = {'api': database('fleet_api'), 'cell1': database('fleet_cell')}, {}
-        shared = SHARED.format(url=broker.url, state=directory) + (SIGNED if signed else '')
+        shared = SHARED.format(url=broker.url, state=directory) + (SIGNED if signed else UNSIGNED)
         databases = DATABASES.format(api=self.urls['api'], cell=self.urls['cell1'], port=port)
         self.daemons = {}
         for name in ('conductor1', 'conductor2', 'scheduler1', 'network1', 'api1', 'compute1', 'compute2'):

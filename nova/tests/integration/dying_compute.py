@@ -42,7 +42,8 @@ IN_A_TREE = ('os.remove', 'os.rmdir')
 READS = ('console', 'qemu_settings')
 # what is sent all the time, whatever happens to servers
 BEATS = ('service_alive', 'register_service', 'report_service', 'report_nodes', 'report_host', 'report_power_states',
-         'host_state', 'object_backport', 'audit_instance_usage', 'notify', 'stray_guests', 'became_of')
+         'host_state', 'object_backport', 'audit_instance_usage', 'notify', 'stray_guests', 'became_of',
+         'server_rows', 'report_guests')
 
 
 class Counter:

@@ -12,6 +12,7 @@ import tempfile
 import threading
 import typing
 from concurrent import futures
+from xml.etree import ElementTree as etree
 
 import pytest
 
@@ -70,6 +71,19 @@ class Hosts:
 
     def namespace(self, name: str) -> str:
         return self.cluster.settings.NAMESPACES + name
+
+    def sources(self, name: str, uuid: str, *options: str) -> dict[str, dict[str, str]]:
+        """{target: where its blocks are} of a guest's disks, as the libvirt of a host has them.
+
+        :param options: of virsh dumpxml; --inactive: of the definition that stays
+        """
+        found = {}
+        for disk in etree.fromstring(self.virsh(name, 'dumpxml', *options, uuid)).findall('./devices/disk'):
+            source, target = disk.find('source'), disk.find('target')
+            assert target is not None
+            found[target.get('dev', '')] = {key: value for key, value in (
+                {} if source is None else source.attrib).items() if key != 'index'}
+        return found
 
     def inside(self, name: str, *command: str) -> None:
         """Run a command in the network namespace of a host."""

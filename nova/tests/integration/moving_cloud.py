@@ -48,6 +48,8 @@ graceful_shutdown_timeout = 5
 shutdown_timeout = 1
 cpu_allocation_ratio = 64
 ram_allocation_ratio = 4
+[messages]
+signatures = accept
 [network]
 driver = fake
 bridge = {bridge}
@@ -96,7 +98,7 @@ class Fleet(moving.Hosts):
         self.url, self.computes, self.places = broker.url, {}, {}
         self.cloud = Cloud(self.directory / 'cloud', network__bridge=BRIDGE, service_down_time=DOWN_S,
                            conductor__reconcile_interval=2, conductor__task_deadline=15, **{
-                               'my_ip': self.cluster.settings.ADDRESS,
+                               'my_ip': self.cluster.settings.ADDRESS, 'messages__signatures': 'accept',
                                'volume__export_tls_dir': str(self.certificates()), **self.options})
         bus.register_options(self.cloud.conf)
         self.cloud.conf.set_override('transport_url', broker.url)
@@ -258,10 +260,14 @@ class Fleet(moving.Hosts):
     def migrate_live(self, ident: str, host: str | None = None, block: typing.Any = 'auto') -> None:
         self.act(ident, 'os-migrateLive', {'host': host, 'block_migration': block}, '2.79')
 
-    def evacuate(self, ident: str, host: str) -> None:
-        """Of a host that is off; on a busy machine a heartbeat of it may be read late."""
+    def evacuate(self, ident: str, host: str, **more: str) -> None:
+        """Of a host that is off; on a busy machine a heartbeat of it may be read late.
+
+        :param more: of the request
+        """
         def accepted() -> bool:
-            answer = self.admin.post(f'/servers/{ident}/action', {'evacuate': {'host': host}}, version=EVACUATE)
+            answer = self.admin.post(f'/servers/{ident}/action', {'evacuate': {'host': host, **more}},
+                                     version=EVACUATE)
             assert answer.status_code == 200 or 'still in use' in answer.text, answer.text
             return answer.status_code == 200
         waiting.wait_for(accepted, 60, 'the evacuation to be accepted', pause_s=0.5)
@@ -373,6 +379,8 @@ class Fleet(moving.Hosts):
         assert self.place(ident) == name
         there = {host: guests[ident] for host, guests in self.guests().items() if ident in guests}
         assert there == {name: state}
+        # CVE-2020-17376: what stays names the devices that the guest has, or its next start opens another's
+        assert self.sources(name, ident) == self.sources(name, ident, '--inactive')
 
         def clean() -> None:
             assert self.left_of(ident, name, kept) == []

@@ -333,6 +333,13 @@ class RabbitMQ:
         self._group = process.pid
         _wait(lambda: _accepts(self.port), process, self._log)
 
+    @property
+    def release(self):
+        """(major, minor) of the broker that is installed."""
+        said = subprocess.run([self._control, 'version'], env=self._environment, cwd=self.directory,
+                              capture_output=True, text=True, check=True, timeout=120, **_as('rabbitmq')).stdout
+        return tuple(int(number) for number in said.split()[-1].split('.')[:2])
+
     def kill(self):
         """End the broker without a word."""
         os.killpg(self._group, signal.SIGKILL)

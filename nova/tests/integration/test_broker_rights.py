@@ -169,7 +169,7 @@ def test_users_with_certificates(tmp_path):
         made._broker, made._stack = broker, stack
         buses = {}
         for name in ('controller', 'compute1'):
-            pair = authority.pair(name, [name])
+            pair = authority.pair(name, [name], use=certificates.CLIENT)
             buses[name] = made.bus(name, 'wrong', name, ssl=True, ssl_ca_file=str(authority.trusted),
                                    ssl_cert_file=str(pair.certificate), ssl_key_file=str(pair.key),
                                    rabbit_login_method='EXTERNAL')

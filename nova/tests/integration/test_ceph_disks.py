@@ -15,6 +15,7 @@ from nova.tests.contract import driver_contract
 from nova.tests.waiting import wait_for
 from nova.virt import driver
 from nova.virt.libvirt import qemu_img
+from nova.virt.libvirt.local_disks import ceph_rights
 from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt import resize
 from nova.virt.libvirt import storage
@@ -284,12 +285,25 @@ def test_a_qemu_that_still_runs_on_a_dead_host_writes_nothing_more(ceph, store, 
     disk, data, neighbour = qemu(image), qemu(volume), qemu(f'{ceph.pool}/{untouched.uuid}_disk')
     for each in (disk, data, neighbour):
         assert 'wrote' in each.tell(WRITE.format(1)) and 'failed' not in each.tell('flush')
+    access = other._pool._pool
+    images = {each: sorted(access.watchers(each)) for each in (image, volume)}
+
+    def fence(clients, *devices, accepts=False):
+        return fencing.fence(other, access, instance.uuid, driver.FormerHost('one', False, [
+            {'destination_type': 'volume', 'volume_id': name, 'connection_info': {
+                'driver_volume_type': kind, 'data': data}} for name, kind, data in devices], clients, accepts))
+    mine = 'v', 'rbd', {'name': volume}
+    for clients, devices, reason in (
+            (None, [mine], 'were not recorded'), ({image: None}, [mine], 'were not recorded'),
+            ({image: images[image]}, [mine], 'were not recorded'),
+            (images, [mine, ('w', 'rbd', {'name': 'nothing/here'})], 'No such file'),
+            (images, [mine, ('x', 'local', {})], 'no fence closes volumes of kind local')):
+        with pytest.raises(exception.NotFenced, match=reason):
+            fence(clients, *devices)
+        assert 'wrote' in disk.tell(WRITE.format(1))     # nothing was shut out
+    assert fence(images, mine)
     pool_record.take(other, instance.uuid, 'one', 'qemu')
     assert shared_storage.came_over(other.load(instance.uuid), 'one', 'two')
-    devices = [{'volume_id': 'v', 'connection_info': {'driver_volume_type': 'rbd', 'data': {'name': volume}}},
-               {'volume_id': 'w', 'connection_info': {'driver_volume_type': 'rbd', 'data': {'name': 'nothing/here'}}},
-               {'volume_id': 'x', 'connection_info': {'driver_volume_type': 'local', 'data': {}}}]
-    fencing.fence(other, instance.uuid, devices)
     for old, name in ((disk, image), (data, volume)):
         assert 'write failed: ' in old.tell(WRITE.format(2))
         new = qemu(name)
@@ -301,6 +315,25 @@ def test_a_qemu_that_still_runs_on_a_dead_host_writes_nothing_more(ceph, store, 
     for each in (disk, data, neighbour):
         each.end()
     ceph.rbd('rm', '--no-progress', volume.partition('/')[2])
+
+
+def test_an_operator_may_let_a_server_start_that_nobody_has_shut_out(ceph, store, tmp_path):
+    instance = build(store)
+    other = make(ceph, tmp_path / 'other', 'two')
+    former = driver.FormerHost('one', False, [], None, True)
+    assert fencing.fence(other, other._pool._pool, instance.uuid, former) is False
+
+
+@pytest.mark.parametrize(('mon', 'osd', 'missing'), [
+    ('profile rbd', 'profile rbd pool=vms', []), ('allow r', 'profile rbd pool=vms', ['cannot shut clients out']),
+    ('profile rbd', 'profile rbd pool=other', ['cannot look at'])])
+def test_rights_that_a_fence_needs_are_tested(ceph, store, mon, osd, missing):
+    instance, user = build(store), f'user-{uuid.uuid4().hex[:8]}'
+    subprocess.run(['ceph', '-c', ceph.conf, 'auth', 'get-or-create', f'client.{user}', 'mon', mon, 'osd', osd, '-o',
+                    ceph.directory / f'ceph.client.{user}.keyring'], check=True)
+    tried = pool.Pool(ceph.pool, str(ceph.conf), user, 60)
+    found = ceph_rights.missing(tried, {f'{ceph.pool}/{instance.uuid}_disk'})
+    assert len(found) == len(missing) and all(each in found[number] for number, each in enumerate(missing)), found
 
 
 @long_runs.only
@@ -417,6 +450,26 @@ def test_a_copy_of_a_disk_and_the_disk_of_a_rescue(ceph, store):
     for name in ('disk.rescue', 'disk.configrescue', 'disk.rescue'):
         store.remove_disk(instance.uuid, name)
     assert disks(ceph, instance) == ['disk']
+
+
+def test_a_copy_of_a_disk_in_use_is_of_one_moment_and_has_no_zeros(ceph, store, qemu):
+    """QEMU's own copy of a clone of 1 GiB had 1,074,135,040 bytes. What a crash has left does not hinder it."""
+    instance = build(store)
+    root, path = store.load(instance.uuid).disks[0], store.path(instance.uuid, 'disk.out')
+    guest, place = qemu(f'{ceph.pool}/{instance.uuid}_disk'), store.of(root)
+    assert 'wrote' in guest.tell(WRITE.format(1)) and 'wrote' in guest.tell('write -P 0 32M 64M')
+    place.keep_moment(root)                          # and then its host crashes
+    assert 'wrote' in guest.tell(WRITE.format(2)) and 'failed' not in guest.tell('flush')
+    place.keep_moment(root)
+    assert 'wrote' in guest.tell(WRITE.format(3)) and 'failed' not in guest.tell('flush')
+    place.copy_moment(root, path)
+    place.forget_moment(root)
+    assert os.path.getsize(path) < 4 << 20
+    subprocess.run(['qemu-img', 'convert', '-f', 'qcow2', '-O', 'raw', path, f'{path}.raw'], check=True)
+    with open(f'{path}.raw', 'rb') as file:
+        assert file.read(4096) == b'\2' * 4096
+    assert 'wrote' in guest.tell(WRITE.format(4)) and ceph.rbd('snap', 'ls', f'{instance.uuid}_disk') == ''
+    guest.end()
 
 
 def test_a_host_that_shares_the_record_takes_the_disks_over(ceph, store):

@@ -72,7 +72,7 @@ def qemu(authority, tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def cloud(authority, tmp_path_factory):
-    pair = authority.pair('proxy', ['proxy.example.org'])
+    pair = authority.pair('proxy', ['proxy.example.org'], use=certificates.CLIENT)
     with whole.running(tmp_path_factory.mktemp('cloud'), spice__enabled=True,
                        console__hypervisor_ca_file=str(authority.trusted),
                        console__hypervisor_cert_file=str(pair.certificate),
@@ -154,7 +154,7 @@ def test_what_offers_no_tls_is_refused(cloud, server, kind, place):
 def test_a_certificate_of_another_authority_is_refused(authority, qemu, tmp_path):
     from nova import conf as configuration
     other = certificates.Authority(tmp_path)
-    other.pair('x', ['127.0.0.1'])
+    other.pair('x', ['127.0.0.1'], use=certificates.CLIENT)
     context = streams.context(configuration.new(files=[], console__hypervisor_ca_file=str(other.trusted)))
     stream = streams.connect('127.0.0.1', qemu.serial)
     with pytest.raises(streams.Broken, match='certificate verify failed'):

@@ -20,6 +20,8 @@ host = {host}
 compute_driver = fake
 report_interval = 1
 graceful_shutdown_timeout = 5
+[messages]
+signatures = accept
 [http]
 port = {port}
 [network]

@@ -343,6 +343,87 @@ def test_what_a_connection_to_a_server_begins_with(make):
         assert conn.connection.dbapi_connection is not last and conn.scalar(sa.select(1)) == 1
 
 
+def _collations(db):
+    """The set of (collation of a table, of its text columns)."""
+    with db.reader() as conn:
+        return {tuple(row) for row in conn.execute(sa.text(
+            'SELECT t.table_collation, c.collation_name FROM information_schema.tables t '
+            'JOIN information_schema.columns c ON c.table_schema = t.table_schema AND c.table_name = t.table_name '
+            'WHERE t.table_schema = DATABASE() AND c.collation_name IS NOT NULL AND t.table_name NOT LIKE :versions'),
+            {'versions': 'alembic%'})}
+
+
+@pytest.mark.parametrize('branch', migration.BRANCHES)
+def test_tables_have_one_collation_whatever_the_server_takes_by_default(make, branch):
+    """MariaDB 11.5 changed the default of utf8mb4; MySQL 8 has another one."""
+    db = make(f'one_collation_{branch}')
+    if db.sqlite or db.engine.dialect.name == 'postgresql':
+        pytest.skip('Only MariaDB and MySQL have collations of tables.')
+    migration.sync(db, branch)
+    assert _collations(db) == {('utf8mb4_general_ci', 'utf8mb4_general_ci')}
+
+
+def test_tables_made_before_and_after_an_upgrade_of_the_server_compare(make):
+    """The tables that an older release made after the upgrade of the server get the collation of the others."""
+    db = make('collations')
+    if db.sqlite or db.engine.dialect.name == 'postgresql':
+        pytest.skip('Only MariaDB and MySQL have collations of tables.')
+    migration.sync(db, 'cell')
+    statement = sa.select(tables_cell.instances.c.id).join(
+        tables_cell.instance_actions, tables_cell.instance_actions.c.instance_uuid == tables_cell.instances.c.uuid)
+    row = server_rows.row(1)
+    db.run(lambda conn: conn.execute(sa.insert(tables_cell.instances), [row]))
+
+    def convert(*names, collation='utf8mb4_unicode_ci'):
+        with db.writer() as conn:
+            for name in names:
+                conn.exec_driver_sql(f'ALTER TABLE {name} CONVERT TO CHARACTER SET utf8mb4 COLLATE {collation}')
+    convert('instance_actions', 'services')
+    with pytest.raises(sa.exc.OperationalError, match='Illegal mix of collations'), db.reader() as conn:
+        conn.execute(statement).all()
+    migration.sync(db, 'cell')                       # there is no newer revision
+    with db.reader() as conn:
+        assert conn.execute(statement).all() == []
+        assert conn.scalar(sa.select(tables_cell.instances.c.uuid)) == row['uuid']
+    assert _collations(db) == {('utf8mb4_general_ci', 'utf8mb4_general_ci')}
+
+
+def test_a_database_keeps_the_collation_that_its_tables_have(make):
+    """Also in the tables of later revisions: large tables are not rebuilt for it."""
+    from alembic import command
+
+    db = make('kept_collation')
+    if db.sqlite or db.engine.dialect.name == 'postgresql':
+        pytest.skip('Only MariaDB and MySQL have collations of tables.')
+    with db.writer() as conn:
+        command.upgrade(migration.config('cell', conn), 'cell_0001')
+        conn.commit()
+    with db.writer() as conn:
+        for name in sa.inspect(conn).get_table_names():
+            conn.exec_driver_sql(f'ALTER TABLE {name} CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci')
+    before = len(_tables(db))
+    migration.sync(db, 'cell')
+    assert len(_tables(db)) > before
+    assert _collations(db) == {('utf8mb4_unicode_ci', 'utf8mb4_unicode_ci')}
+
+
+def _tables(db):
+    with db.reader() as conn:
+        return sa.inspect(conn).get_table_names()
+
+
+def test_text_outside_the_basic_plane_is_kept_without_a_word_in_the_url(make):
+    """A connection's character set is utf8mb4, not MariaDB's utf8 of three bytes."""
+    db = make('characters')
+    plain = engine.Database(db.url.set(query={}))
+    migration.sync(plain, 'cell')
+    plain.run(lambda conn: conn.execute(sa.insert(tables_cell.instances), [
+        server_rows.row(1, display_name='web \U0001f600')]))
+    with plain.reader() as conn:
+        assert conn.scalar(sa.select(tables_cell.instances.c.display_name)) == 'web \U0001f600'
+    plain.dispose()
+
+
 def test_rows_are_read_as_the_driver_reads_them(make):
     """nova.runtime.hooks.pymysql_answers stands in for PyMySQL; other drivers are asked themselves."""
     db = make('rows')

@@ -242,6 +242,20 @@ class TestContract(driver_contract.DriverContract):
 
 # ---- boot -------------------------------------------------------------------------------
 
+def test_a_guest_that_cannot_be_started_says_what_is_missing(rig, instance):
+    """What a server of a restored database needs on its host."""
+    assert f'has no disks of server {instance.uuid}' in rig.driver.why_unstartable(instance)
+    spawn(rig, instance)
+    assert rig.driver.why_unstartable(instance) is None
+    rig.driver.power_off(instance)
+    assert rig.driver.why_unstartable(instance) is None
+    disk = rig.instances / instance.uuid / 'disk'
+    disk.rename(disk.with_name('aside'))
+    assert rig.driver.why_unstartable(instance) == 'Host a-host lacks the file disk of its disks.'
+    disk.with_name('aside').rename(disk)
+    assert rig.driver.why_unstartable(instance) is None
+
+
 def test_guest_boots_and_finds_its_config_drive(rig, system):
     line = next(line for line in rig.console(system).splitlines() if b'guest ready' in line)
     assert system.uuid.encode() in line and b'my-name' in line

@@ -9,6 +9,7 @@ import uuid
 import pytest
 
 from nova import exception
+from nova import states
 from nova.tests import ceph as cephs
 from nova.tests import long_runs
 from nova.tests.integration import test_libvirt
@@ -103,9 +104,62 @@ def test_a_server_lives_in_the_pool_and_leaves_nothing(ceph, rig, instance, stat
         subprocess.run(['qemu-img', 'convert', '-f', form, '-O', 'raw', state_path / 'copy', state_path / 'raw'],
                        check=True)
         assert b'kept-by-ceph' in (state_path / 'raw').read_bytes()
+        # of the disk of 1 GiB what it has, while the guest runs as well
+        assert (state_path / 'copy').stat().st_size < 128 << 20
+        assert '@copy' not in ceph.rbd('snap', 'ls', '--format', 'json', f'{instance.uuid}_disk')
     rig.driver.destroy(None, second, [])
     rig.driver.destroy(None, instance, [])
     assert ceph.images() == [IMAGE]
+
+
+def test_the_clients_of_a_guest_are_recorded_before_it_runs(ceph, rig, instance, monkeypatch):
+    """Of each start: ceph forgets a client that is cut off, and an evacuation has to shut it out (ADR 0051)."""
+    found = []
+
+    def record(uuid, images, started):
+        found.append((uuid, images, started, rig.driver.hypervisor.power_state(uuid)))
+    monkeypatch.setattr(rig.driver.clients, 'record', record)
+    image, data = f'{ceph.pool}/{instance.uuid}_disk', f'data-{instance.uuid}'
+
+    def watchers(name):
+        return {each['address'] for each in json.loads(ceph.rbd('status', '--format', 'json', name))['watchers']}
+
+    def is_recorded():
+        uuid, images, started, state = found.pop()
+        assert (uuid, started, state) == (instance.uuid, True, states.POWER_PAUSED) and found == []
+        assert images == {image: sorted(watchers(image.partition('/')[2]))} and len(images[image]) == 1
+        assert rig.driver.power_state(instance) == states.RUNNING
+        return images[image]
+    test_libvirt.spawn(rig, instance, config_drive={'a': b'b'})
+    first = is_recorded()
+    rig.driver.reboot(None, instance, [], True)
+    second = is_recorded()
+    assert first != second
+    rig.driver.suspend(instance)
+    rig.driver.resume(None, instance, [])
+    assert is_recorded() not in (first, second)
+    ceph.rbd('create', '--size', '1M', data)
+    place = {'name': f'{ceph.pool}/{data}', 'hosts': [ceph.monitor[0]], 'ports': [str(ceph.monitor[1])],
+             'auth_enabled': True, 'auth_username': ceph.user, 'secret_uuid': SECRET}
+    device = {'volume_id': str(uuid.uuid4()), 'destination_type': 'volume', 'device_name': '/dev/vdc',
+              'connection_info': {'driver_volume_type': 'rbd', 'data': place}}
+    rig.booted(instance)
+    rig.driver.attach_volume(None, instance, device)
+    assert [each[1:3] for each in found] == [
+        ({f'{ceph.pool}/{data}': None}, False), ({f'{ceph.pool}/{data}': sorted(watchers(data))}, False)]
+    assert rig.driver.open_clients(instance.uuid) == {
+        image: sorted(watchers(image.partition('/')[2])), f'{ceph.pool}/{data}': sorted(watchers(data))}
+    rig.driver.destroy(None, instance, [])
+    ceph.rbd('rm', '--no-progress', data)
+
+
+def test_a_guest_whose_clients_are_not_recorded_does_not_run(rig, instance, monkeypatch):
+    def record(uuid, images, started):
+        raise exception.InstanceChanged(instance_id=uuid)
+    monkeypatch.setattr(rig.driver.clients, 'record', record)
+    with pytest.raises(exception.InstanceChanged):
+        test_libvirt.spawn(rig, instance)
+    assert instance.uuid not in rig.driver.guests()
 
 
 @long_runs.only

@@ -173,6 +173,14 @@ def test_a_copy_goes_on_after_its_process_was_killed(wire, places):
     assert copied <= data + BLOCK                        # holes stay holes
 
 
+def test_zeros_that_a_guest_has_written_become_holes(wire, places):
+    """Also at the end of the file; what comes is as long, and the same."""
+    (places[0] / FIRST).write_bytes(os.urandom(1 << 20) + bytes(8 << 20) + os.urandom(1 << 20) + bytes(4 << 20))
+    disk_transfer.fetch(wire.uri, str(places[0]), [FIRST], str(places[1]), 60)
+    assert filecmp.cmp(places[0] / FIRST, places[1] / FIRST, shallow=False)
+    assert (places[1] / FIRST).stat().st_blocks * 512 < 4 << 20 < (places[0] / FIRST).stat().st_blocks * 512
+
+
 def test_a_file_that_has_changed_there_comes_anew(wire, places):
     """The server ran meanwhile: neither its half nor its whole file is taken for the one that it has now."""
     for name in (FIRST, SECOND):

@@ -45,19 +45,22 @@ def limits(instance):
 
 
 def most_of(rig, instance):
-    """(CPUs, MiB of memory) that the guest's kernel uses when it is told to use all that it has found."""
+    """(CPUs, CPUs for which it has made room at its boot, MiB of memory) that the guest's kernel uses when it is told
+    to use all that it has found.
+    """
     rig.type(instance, f'cd {SYSTEM}; for each in cpu/cpu[1-9]*/online memory/memory*/online; do echo 1 >$each; done')
-    rig.type(instance, 'echo "<$(grep -c ^processor /proc/cpuinfo) $(ls -d memory/memory[0-9]* | wc -l) $(cat '
-                       'memory/memory*/online | tr -d 0 | tr -d "\\n" | wc -c)>"')
+    rig.type(instance, 'echo "<$(grep -c ^processor /proc/cpuinfo) $(sed s/.*-// cpu/possible) '
+                       '$(ls -d memory/memory[0-9]* | wc -l) '
+                       '$(cat memory/memory*/online | tr -d 0 | tr -d "\\n" | wc -c)>"')
     found = []
 
     def answered():
-        found[:] = re.findall(rb'<([0-9]+) ([0-9]+) ([0-9]+)>', rig.driver.console_output(instance))
+        found[:] = re.findall(rb'<([0-9]+) ([0-9]+) ([0-9]+) ([0-9]+)>', rig.driver.console_output(instance))
         return found
     waiting.wait_for(answered, base.BOOT_SECONDS, 'the answer')
-    cpus, blocks, online = map(int, found[-1])
+    cpus, last, blocks, online = map(int, found[-1])
     assert online == blocks
-    return cpus, blocks * growth.BLOCK_MB
+    return cpus, last + 1, blocks * growth.BLOCK_MB
 
 
 def sizes(vcpus, memory_mb):
@@ -85,7 +88,10 @@ def test_a_running_guest_grows(rig, instance):
     assert seen(instance) == (4, 4, 1024, 2, ident) and limits(instance) == {'vda': (0, 0)}
     guest = rig.driver.storage.load(instance.uuid)
     assert (guest.vcpus, guest.memory_mb, guest.facts['flavor']) == (4, 1024, 'of 4')
-    assert most_of(rig, instance) == (4, 1024)
+    cpus, room, memory = most_of(rig, instance)
+    assert (cpus, memory) == (room, 1024)
+    # Linux 6.12 makes no room for vCPUs that are absent at its boot where no KVM tells it that it is a guest.
+    assert room == 4 or room == 1 and rig.driver.virt_type == 'qemu'
     with pytest.raises(exception.VirtError, match='without room for so many'):
         rig.driver.grow(instance, sizes(5, 1024))
     # started again it is all one piece

@@ -250,7 +250,7 @@ def test_memory_and_disks_are_encrypted_on_their_way(fleet, tls):
 def test_strangers_are_kept_out(fleet):
     """A certificate of another authority, and none at all."""
     stranger = fleet.directory / 'stranger'
-    pair = certificates.Authority(stranger).pair('stranger', ['127.0.0.1'])
+    pair = certificates.Authority(stranger).pair('stranger', ['127.0.0.1'], use=certificates.CLIENT)
     uri = f'qemu+tls://{fleet.address(TWO)}/system?pkipath={stranger}'
     (stranger / 'cacert.pem').write_bytes((fleet.directory / 'tls' / 'ca.pem').read_bytes())
     with pytest.raises(libvirt.libvirtError):

@@ -11,6 +11,8 @@ import tempfile
 import pytest
 
 from nova import states
+from nova.db.servers import instances
+from nova.objects import disk_clients
 from nova.tests import ceph as cephs
 from nova.tests import long_runs
 from nova.tests import waiting
@@ -57,6 +59,11 @@ class Fleet(moving_cloud.Fleet):
 
     def disks(self, ident):
         return single.disks(self.ceph, type('Named', (), {'uuid': ident}))
+
+    def recorded(self, ident):
+        """The system metadata of a server."""
+        with self.cloud.cell_db.reader() as conn:
+            return instances.get(conn, ident)['system_metadata']
 
     def owner(self, ident):
         note = json.loads(self.ceph.rbd('image-meta', 'get', f'{ident}_record', 'nova'))
@@ -158,8 +165,12 @@ def test_an_evacuation_finds_the_disk_and_the_dead_host_takes_nothing(fleet, ser
     assert answer.status_code == 200, answer.text
     is_now('in-use')
     fleet.tell(ONE, server, '[ -b /dev/vdc ] && echo data-$((40+2)) >/dev/vdc; sync; head -n1 /dev/vdc', 'data-42')
+    known = disk_clients.read(fleet.recorded(server))
+    assert known.host == ONE and list(known.images) == [f'{fleet.ceph.pool}/{server}_disk']
     fleet.switch_off(ONE)
     fleet.evacuate(server, TWO)
+    after = disk_clients.read(fleet.recorded(server))
+    assert after.host == TWO and not {*known.images.popitem()[1]} & {*after.images.popitem()[1]}
     fleet.booted_on(TWO, server)
     fleet.remembers(TWO, server, memory=False)
     fleet.tell(TWO, server, 'head -n1 /dev/vdc', 'data-42')

@@ -39,6 +39,8 @@ def test_the_disk_stays_and_the_guest_goes_round(fleet):
         # evacuated with its disk, while its host is off; nobody has two guests when that is back
         fleet.switch_off(THREE)
         fleet.evacuate(server, TWO)
+        assert fleet.admin.get(f'/servers/{server}').json()['server']['OS-EXT-SRV-ATTR:host'] == THREE    # no fence
+        fleet.evacuate(server, TWO, accepted_risk='two-writers')
         assert moving.os.path.sameopenfile(before.fileno(), open(disk, 'rb').fileno())
     fleet.booted_on(TWO, server)
     fleet.remembers(TWO, server, memory=False)

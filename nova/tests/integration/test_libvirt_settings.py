@@ -1,4 +1,5 @@
 """What real QEMU guests see of their flavor's and image's settings; needs what test_libvirt.py does, OVMF and swtpm."""
+import contextlib
 import pathlib
 import re
 import subprocess
@@ -260,3 +261,18 @@ def test_traits_are_of_this_host(rig):
     assert {'COMPUTE_FIRMWARE_UEFI', 'COMPUTE_SECURITY_UEFI_SECURE_BOOT', 'COMPUTE_SECURITY_TPM_2_0',
             'COMPUTE_STORAGE_BUS_SATA', 'COMPUTE_GRAPHICS_MODEL_VIRTIO'} <= found
     assert not any('SEV' in trait for trait in found)
+
+
+def test_firmware_that_is_installed_later_is_offered_with_the_next_report(rig):
+    """An empty file in /etc/qemu/firmware hides the description of the same name that a package has."""
+    hidden = [pathlib.Path('/etc/qemu/firmware') / file.name for file in
+              pathlib.Path('/usr/share/qemu/firmware').glob('*.json')]
+    with contextlib.ExitStack() as stack:
+        hidden[0].parent.mkdir(parents=True, exist_ok=True)
+        for file in hidden:
+            file.touch(exist_ok=False)
+            stack.callback(file.unlink)
+        rig.driver.resources()
+        assert 'COMPUTE_SECURITY_UEFI_SECURE_BOOT' not in rig.driver.guest_traits()
+    rig.driver.resources()
+    assert {'COMPUTE_FIRMWARE_UEFI', 'COMPUTE_SECURITY_UEFI_SECURE_BOOT'} <= set(rig.driver.guest_traits())

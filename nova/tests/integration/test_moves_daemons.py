@@ -20,6 +20,8 @@ host = {host}
 compute_driver = fake
 report_interval = 1
 graceful_shutdown_timeout = 5
+[messages]
+signatures = accept
 ''' + prepared.NO_IMAGES + '''
 [fake]
 state_dir = {state}/fake
@@ -56,7 +58,7 @@ def deployment(tmp_path):
     """(Cloud with the host host1, Computes with host2 and host3)."""
     with contextlib.ExitStack() as stack:
         broker = servers.virtual_host()
-        cloud = cloud_fixture.Cloud(tmp_path / 'state')
+        cloud = cloud_fixture.Cloud(tmp_path / 'state', messages__signatures='accept')
         bus.register_options(cloud.conf)
         cloud.conf.set_override('transport_url', broker.url)
         stack.callback(cloud.stop, 5)

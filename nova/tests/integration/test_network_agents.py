@@ -52,6 +52,8 @@ host = {host}
 report_interval = 1
 service_down_time = 8
 graceful_shutdown_timeout = 5
+[messages]
+signatures = accept
 [identity]
 password_hash_rounds = 4
 [network]

@@ -1197,7 +1197,7 @@ def test_nobody_sends_as_a_neighbour_by_two_routers(world):
     first, second = world.router(same, 'other'), world.router(between, 'other')
     legs = [world.make('other', 'ports', network_id=ident) for ident in (between, network)]
     for router, leg in zip((first, second), legs):
-        world.put('other', f'routers/{router}/add_router_interface', {'port_id': leg['id']})
+        world.put('admin', f'routers/{router}/add_router_interface', {'port_id': leg['id']})
     world.put('other', f'routers/{first}', {'router': {'routes': [
         {'destination': f'{target.address}/32', 'nexthop': '10.5.0.1'}]}})
     port = world.make('other', 'ports', network_id=same, fixed_ips=[{'ip_address': neighbour.address}])

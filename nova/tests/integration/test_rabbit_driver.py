@@ -13,6 +13,7 @@ import pytest
 from nova import conf as nova_conf
 from nova import exception
 from nova.rpc import bus
+from nova.rpc import transport_url
 from nova.rpc.rabbit import driver as rabbit_driver
 from nova.rpc.rabbit import link
 from nova.rpc.rabbit import settings
@@ -288,11 +289,53 @@ def test_a_queue_with_other_properties_is_used_with_a_warning(connect, caplog):
     assert 'echo.new is at the broker with other properties' in caplog.text
 
 
+@pytest.mark.parametrize('driver', ['nova-rabbit', 'rabbit'])
+def test_a_broker_that_refuses_transient_queues_gets_quorum_queues(driver):
+    """RabbitMQ refuses them by default since 4.3; 4.0 to 4.2 where it is configured."""
+    servers._program('rabbitmq-server')
+    with servers._directory('rabbitmq') as directory:
+        node = rabbit_cluster.Node(directory, 'nova-test-cookie')
+        if node.release < (4, 0):
+            pytest.skip('RabbitMQ before 4.0 cannot refuse them.')
+        (directory / 'rabbit.conf').write_text('deprecated_features.permit.transient_nonexcl_queues = false\n')
+        try:
+            node.start()
+            node.control('await_startup')
+            _serve_without_transient_queues(node, driver)
+        finally:
+            node.stop()
+
+
+def _serve_without_transient_queues(node, driver):
+    with contextlib.ExitStack() as stack:
+        buses = []
+        for _ in range(2):
+            conf = nova_conf.new(files=[])
+            bus.register_options(conf)
+            if driver == 'rabbit':                     # which has an option instead
+                conf.set_override('rabbit_transient_quorum_queue', True, group='oslo_messaging_rabbit')
+            buses.append(bus.Bus(conf, f'{driver}://guest:guest@127.0.0.1:{node.port}/'))
+            stack.callback(buses[-1].close)
+        manager = Manager('one')
+        stack.enter_context(served(buses[0], 'one', manager))
+        client = buses[1].client(ECHO)
+        assert client.echo(CONTEXT, server='one', value=1) == 1
+        client.remember(CONTEXT, server='one', value={'cast': True})
+        assert manager.event.wait(60) and manager.remembered == [{'cast': True}]
+        lines = node.control('list_queues', '--no-table-headers', 'name', 'type', 'durable', 'arguments').splitlines()
+        found = {name.partition('_')[2][:6] or name: (kind, durable, 'x-expires' in arguments)
+                 for name, kind, durable, arguments in (line.split('\t') for line in lines)}
+        assert found.pop('fanout') == ('quorum', 'true', True)
+        replies = {name: row for name, row in found.items() if not name.startswith(ECHO.topic)}
+        assert replies and set(replies.values()) == {('quorum', 'true', True)}
+        assert {found[ECHO.topic], found[f'{ECHO.topic}.one']} == {('quorum', 'true', False)}
+
+
 def test_a_channel_that_the_broker_closed_is_open_again_at_once(broker):
     """The answer to its opening was dropped where it came before the asker looked: a service that started hung."""
     conf = nova_conf.new(files=[])
     bus.register_options(conf)
-    url = oslo_messaging.TransportURL.parse(conf, f'nova-rabbit://guest:guest@127.0.0.1:{broker.port}/')
+    url = transport_url.parse(conf, f'nova-rabbit://guest:guest@127.0.0.1:{broker.port}/')
     options = settings.of(conf.oslo_messaging_rabbit, url)
     made, ready = [], threading.Event()
 

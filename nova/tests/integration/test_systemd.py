@@ -26,6 +26,8 @@ transport_url = rabbit://nova:secret@127.0.0.1/
 state_path = /var/lib/nova
 my_ip = 127.0.0.1
 compute_driver = fake
+[messages]
+signatures = accept
 [network]
 driver = linux
 [identity]
@@ -40,8 +42,8 @@ connection = mysql+pymysql://nova:secret@127.0.0.1/nova_api
 connection = mysql+pymysql://nova:secret@127.0.0.1/nova_cell1
 '''
 STATEMENTS = '''
-CREATE DATABASE nova_api CHARACTER SET utf8mb4;
-CREATE DATABASE nova_cell1 CHARACTER SET utf8mb4;
+CREATE DATABASE nova_api CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci;
+CREATE DATABASE nova_cell1 CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci;
 CREATE USER nova@'127.0.0.1' IDENTIFIED BY 'secret';
 GRANT ALL ON nova_api.* TO nova@'127.0.0.1';
 GRANT ALL ON nova_cell1.* TO nova@'127.0.0.1';

@@ -12,9 +12,11 @@ from concurrent import futures
 import pytest
 
 from nova import conf as nova_conf
+from nova import context as nova_context
 from nova import exception
 from nova.db.tables import volume as tables
 from nova.runtime import certificates
+from nova.runtime import metrics
 from nova.tests import long_runs
 from nova.tests.functional import test_volume_files
 from nova.tests.waiting import wait_for
@@ -60,7 +62,7 @@ class Home(test_volume_files.Home):
     def certificate(self, name):
         """A directory as QEMU's client wants it."""
         authority = certificates.Authority(self.directory / 'tls')
-        made, directory = authority.pair(name, [name]), self.directory / f'client-{name}'
+        made, directory = authority.pair(name, [name], use=certificates.CLIENT), self.directory / f'client-{name}'
         if directory.exists():           # several use it at once
             return directory
         directory.mkdir()
@@ -147,11 +149,24 @@ def test_exports_outlive_the_service_and_come_back_after_a_crash(home):
     home.start()                                         # the service ends, and another one goes on
     assert home.daemons() == [before]
     assert home.client('h2', data, 'write -P 9 0 4096', 'flush')[0] == 0
-    # a row that went while no service was there leaves no export
+    # a restored database does not name it, or names the host where it was before: the guest keeps its disk
     home.volumes.stop(5)
+    with home.db.reader() as conn:
+        row = test_volume_files.db_volumes.get(conn, tables.volume_attachments, left, nova_context.ALL_PROJECTS)
     home.db.run(test_volume_files.db_volumes.delete, tables.volume_attachments, left)
+    closed = metrics.EXPORTS_CLOSED._value.get()
+    home.start()
+    assert home.client('h2', left_data, 'write -P 3 0 512', 'flush')[0] == 0
+    home.db.run(test_volume_files.db_volumes.insert, tables.volume_attachments, {
+        **row, 'connector': home.connector('h3')})
+    home.volumes.ways.exports.compare()
+    assert home.client('h2', left_data, 'read -P 3 0 512')[0] == 0
+    # a row that says that it ends closes it
+    home.db.run(test_volume_files.db_volumes.update, tables.volume_attachments, left, {
+        'status': 'closing', 'connector': home.connector('h2')})
     home.start()
     assert home.client('h2', left_data, 'read 0 512')[0] == CLOSED
+    assert metrics.EXPORTS_CLOSED._value.get() == closed + 1
     # the daemon crashes: the same address, the same export
     os.kill(before, signal.SIGKILL)
     wait_for(lambda: home.client('h2', data, 'read 0 512')[0] == 0, 30, 'the exporter to come back')
@@ -255,6 +270,17 @@ def test_a_snapshot_of_one_moment_while_a_host_elsewhere_writes(home):
     assert pathlib.Path(home.volumes.files.snapshot(again)).open('rb').read(2) == b'\6\6'
     home.volumes.detach(ALICE, attachment)
     assert home.daemons() == []
+
+
+def test_zeros_that_a_guest_has_written_are_not_in_a_copy(home):
+    volume_id = home.made(1)
+    attachment, data = home.attached(volume_id)
+    assert home.client('h2', data, 'write -P 4 0 1M', 'write -P 0 16M 32M', 'flush')[0] == 0
+    assert home.path(volume_id).stat().st_blocks * 512 >= 33 << 20
+    copy = home.volumes.files.prepare_copy(str(home.directory / 'copy'), GIB, str(home.path(volume_id)))
+    home.volumes.ways.copy(attachment, home.connector('h2'), copy)
+    assert pathlib.Path(copy).stat().st_blocks * 512 < 4 << 20
+    home.volumes.detach(ALICE, attachment)
 
 
 @long_runs.only

@@ -113,7 +113,8 @@ def test_projects_with_their_own_trust_no_other(tmp_path):
     assert 'unable to get local issuer' in verify(tmp_path, found.trusted(OTHER), certificate)
     # an authority of a project signs users alone, not other authorities
     text = openssl('x509', '-in', tmp_path / 'CA' / 'projects' / PROJECT / 'ca.pem', '-noout', '-text').stdout.decode()
-    assert 'CA:TRUE, pathlen:0' in text and f'OU = {PROJECT}' in text
+    assert 'CA:TRUE, pathlen:0' in text
+    assert f'OU={PROJECT}' in text.replace(' = ', '=')                # OpenSSL prints OU=… since 3.2
 
 
 def test_what_is_revoked_is_in_the_list(found, tmp_path):

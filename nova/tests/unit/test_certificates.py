@@ -5,6 +5,7 @@ import ssl
 import stat
 import threading
 
+from cryptography import x509
 import pytest
 
 from nova import exception
@@ -50,11 +51,62 @@ def greeting(context, pair, trusted, host):
     thread.start()
     try:
         client = ssl.create_default_context(cafile=trusted)
+        client.verify_flags |= ssl.VERIFY_X509_STRICT              # as Python 3.13 and later set it
         with client.wrap_socket(theirs, server_hostname=host) as connection:
             return connection.recv(5)
     finally:
         theirs.close()
         thread.join()
+
+
+def handshake(server, client, authority):
+    """Whether both take the other's certificate, with which each proves who it is."""
+    contexts = [ssl.create_default_context(purpose, cafile=authority.trusted)
+                for purpose in (ssl.Purpose.CLIENT_AUTH, ssl.Purpose.SERVER_AUTH)]
+    for context, pair in zip(contexts, (server, client)):
+        certificates.load(context, pair)
+        context.verify_mode = ssl.CERT_REQUIRED
+    ours, theirs = socket.socketpair()
+    taken = []
+
+    def serve():
+        try:
+            with contexts[0].wrap_socket(ours, server_side=True) as connection:
+                connection.sendall(b'hello')
+                taken.append(True)
+        except (ssl.SSLError, OSError):
+            ours.close()
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        with contexts[1].wrap_socket(theirs, server_hostname=HOSTS[0]) as connection:
+            said = connection.recv(5)
+    except (ssl.SSLError, OSError):
+        said = b''
+    finally:
+        theirs.close()
+        thread.join()
+    return said == b'hello' and taken == [True]
+
+
+def test_a_certificate_is_for_a_server_or_for_a_client(authority):
+    """The key of a listener opened servers that know their clients by certificates, as a broker does."""
+    server = authority.pair('api', HOSTS)
+    client = authority.pair('host', HOSTS, use=certificates.CLIENT)
+    assert handshake(server, client, authority)
+    assert not handshake(server, server, authority) and not handshake(client, client, authority)
+    assert {row.name: row.uses for row in authority.status() if row.hosts} == {
+        'api': (certificates.SERVER,), 'host': (certificates.CLIENT,)}
+
+
+def test_a_certificate_of_an_earlier_release_for_both_is_replaced(authority, monkeypatch):
+    real = x509.ExtendedKeyUsage
+    with monkeypatch.context() as patch:
+        patch.setattr(x509, 'ExtendedKeyUsage', lambda _uses: real([certificates.SERVER, certificates.CLIENT]))
+        before = authority.renew('api', HOSTS).certificate.read_bytes()
+    assert authority.status()[-1].uses == (certificates.SERVER, certificates.CLIENT)
+    assert authority.pair('api', HOSTS).certificate.read_bytes() != before
+    assert authority.status()[-1].uses == (certificates.SERVER,)
 
 
 def mode(path):

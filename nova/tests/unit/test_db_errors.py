@@ -3,6 +3,8 @@ import socketserver
 import sqlite3
 import struct
 import threading
+import time
+import types
 
 import pytest
 import sqlalchemy as sa
@@ -11,10 +13,14 @@ from oslo_db import exception as db_exc
 from nova import exception
 from nova.cmd.manage import main as manage
 from nova.db import engine
+from nova.db import errors as db_errors
+from nova.db import grants
 from nova.db import server_engines
 from nova.rpc import bus
 from nova.runtime import concurrency
+from nova.tests import waiting
 from nova.tests.unit import test_rpc
+from nova.web import faults
 
 READ_ONLY = ["(1290, 'The MariaDB server is running with the --read-only option so it cannot execute this statement')",
              "(1792, 'Cannot execute statement in a READ ONLY transaction')",
@@ -24,31 +30,69 @@ READ_ONLY = ["(1290, 'The MariaDB server is running with the --read-only option 
 @pytest.fixture
 def database(tmp_path):
     """A Database and a list of errors that its next statements meet."""
-    made, errors = engine.Database(f'sqlite:///{tmp_path}/a.sqlite'), []
+    made, failures = engine.Database(f'sqlite:///{tmp_path}/a.sqlite'), []
 
     @sa.event.listens_for(made.engine, 'do_execute')
     def fail(cursor, statement, parameters, context):
-        if errors:
-            raise sqlite3.OperationalError(errors.pop())
-    yield made, errors
+        if failures:
+            raise sqlite3.OperationalError(failures.pop())
+    yield made, failures
     made.dispose()
+
+
+FULL = [
+    ('sqlite', sqlite3.OperationalError('database or disk is full'), True),
+    ('sqlite', sqlite3.OperationalError('no such table: x'), False),
+    ('mysql', Exception("(1114, \"The table 'instances' is full\")"), True),
+    ('mysql', Exception('(1030, \'Got error 28 "No space left on device" from storage engine InnoDB\')'), True),
+    ('mysql', Exception('(1030, \'Got error 168 "Unknown" from storage engine InnoDB\')'), False),
+    ('postgresql', Exception('(psycopg2.errors.DiskFull) could not extend file "base/1": No space left'), True)]
+
+
+@pytest.mark.parametrize('dialect, error, full', FULL)
+def test_a_full_disk_of_a_database_is_known_and_named_in_the_log(dialect, error, full, caplog):
+    """While the disk was full for 75 s, the log said that a service does not answer."""
+    wrapped = sa.exc.OperationalError('INSERT', {}, error)
+    assert db_errors.is_full(wrapped) is full
+    with caplog.at_level('ERROR', logger='nova.web.faults'):
+        assert faults.explain(wrapped, 'req-1')[0] == 503
+    line, = caplog.records
+    words = 'the disk of the database is full' if full else 'a service that it needs does not answer'
+    assert line.getMessage().startswith(f'Request req-1: {words}: ') and str(error) in line.getMessage()
+
+
+@pytest.mark.parametrize('dialect, place, first', [
+    ('mysql+pymysql', '`nova api`.', 'GRANT'), ('postgresql+psycopg2', '', '\\connect "nova api"')])
+def test_grants_name_their_database(dialect, place, first, monkeypatch):
+    made = sa.create_engine(f'{dialect}://u:p@nowhere/nova api')
+
+    class Connection:
+        engine, dialect = made, made.dialect
+    monkeypatch.setattr(grants.sa, 'inspect', lambda conn: Tables())
+    lines = grants.script(Connection(), grants.API, 'account')
+    assert lines[0].startswith(first) and f'GRANT SELECT ON {place}cells TO account;' in lines
+
+
+class Tables:
+    def get_table_names(self):
+        return ['cells']
 
 
 def test_a_lock_that_was_not_had_is_asked_for_again(database):
     """SQLite's own words were an OperationalError, and the user's request failed."""
-    made, errors = database
-    errors += ['database is locked', 'database table is locked: instances']
+    made, failures = database
+    failures += ['database is locked', 'database table is locked: instances']
     assert made.run(lambda conn: conn.scalar(sa.text('SELECT 7'))) == 7
-    assert errors == []
+    assert failures == []
 
 
 @pytest.mark.parametrize('text', READ_ONLY, ids=range(len(READ_ONLY)))
 def test_a_database_that_refuses_to_write_is_one_that_is_away(database, text):
     """It was an error of ours, a 500; the connection was kept and would have stayed with what was the primary."""
-    made, errors = database
+    made, failures = database
     with pytest.raises(db_exc.DBConnectionError), made.reader() as conn:
         connection = conn.connection
-        errors.append(text)
+        failures.append(text)
         conn.execute(sa.text('SELECT 7'))
     assert not connection.is_valid
     assert made.run(lambda conn: conn.scalar(sa.text('SELECT 7'))) == 7
@@ -56,8 +100,8 @@ def test_a_database_that_refuses_to_write_is_one_that_is_away(database, text):
 
 def test_a_transaction_that_loses_its_connection_is_begun_again_before_its_commit_alone(database):
     """After a restart of the server each connection of the pool failed a request."""
-    made, errors = database
-    errors.append(READ_ONLY[0])
+    made, failures = database
+    failures.append(READ_ONLY[0])
     assert made.run(lambda conn: conn.scalar(sa.text('SELECT 7'))) == 7
     calls = []
 
@@ -101,14 +145,14 @@ class Away(test_rpc.Manager):
 
 
 ERRORS = pytest.mark.parametrize('error', [
-    db_exc.DBConnectionError(), db_exc.DBDeadlock(), sa.exc.TimeoutError('pool'),
-    sa.exc.OperationalError('SELECT', {}, Exception('gone'))], ids=lambda error: type(error).__name__)
+    db_exc.DBConnectionError(), db_exc.DBDeadlock(), sa.exc.TimeoutError('pool'), db_errors.Unwritable()],
+    ids=lambda error: type(error).__name__)
 
 
 @ERRORS
 def test_a_cast_waits_for_the_database(error, monkeypatch):
     """What had begun while it was restarted lay there until its deadline, two minutes."""
-    monkeypatch.setattr(bus, 'CAST_PAUSES_S', (0, 0))
+    monkeypatch.setattr(bus, 'CAST_PAUSES_S', dict.fromkeys(bus.CAST_PAUSES_S, (0, 0)))
     asked, done = [], threading.Event()
 
     class Waiting(test_rpc.Manager):
@@ -126,6 +170,62 @@ def test_a_cast_waits_for_the_database(error, monkeypatch):
     finally:
         server.stop()
         made.close()
+
+
+@pytest.mark.parametrize(('error', 'attempts'), [
+    (sa.exc.OperationalError('SELECT', {}, Exception("(1054, 'Unknown column')")), 1), (db_exc.DBDeadlock(), 3),
+    (sa.exc.TimeoutError('pool'), 3), (db_exc.DBConnectionError(), 7)], ids=lambda value: type(value).__name__)
+def test_a_cast_sleeps_in_a_worker_for_an_outage_alone(error, attempts, monkeypatch):
+    """A wrong column slept for 31 s, as long as the database was away: a few such messages held up all others."""
+    asked, slept, done = [], [], threading.Event()
+    monkeypatch.setattr(bus, 'time', types.SimpleNamespace(sleep=slept.append, monotonic=time.monotonic))
+
+    class Failing(test_rpc.Manager):
+        def remember(self, context, value):
+            if value == 2:
+                done.set()
+                return
+            asked.append(value)
+            raise error
+    made = test_rpc.make_bus('failing')
+    server = made.serve(test_rpc.ECHO, Failing(), 'one')
+    server.start()
+    try:
+        made.client(test_rpc.ECHO).remember(test_rpc.CONTEXT, value=1)
+        waiting.wait_for(lambda: len(asked) == attempts, 10, 'the attempts')
+        made.client(test_rpc.ECHO).remember(test_rpc.CONTEXT, value=2)
+        assert done.wait(10) and asked == [1] * attempts
+        assert sum(slept) <= (1.5 if attempts < 7 else 31.5)
+    finally:
+        server.stop()
+        made.close()
+
+
+def test_a_statement_that_is_wrong_is_no_outage_to_a_caller():
+    class Wrong(test_rpc.Manager):
+        def echo(self, context, value):
+            raise sa.exc.OperationalError('SELECT', {}, Exception('no such column'))
+    made = test_rpc.make_bus('wrong')
+    server = made.serve(test_rpc.ECHO, Wrong(), 'one')
+    server.start()
+    try:
+        with pytest.raises(exception.RemoteError) as caught:
+            made.client(test_rpc.ECHO).echo(test_rpc.CONTEXT, value=1)
+        assert caught.value.kwargs['type'] == 'OperationalError'
+    finally:
+        server.stop()
+        made.close()
+
+
+@pytest.mark.parametrize('text', ['database or disk is full', 'disk I/O error'])
+def test_a_full_disk_is_an_outage_and_a_wrong_column_is_none(database, text):
+    made, failures = database
+    failures.append(text)
+    with pytest.raises(db_errors.Unwritable), made.reader() as conn:
+        conn.execute(sa.text('SELECT 7'))
+    assert issubclass(db_errors.Unwritable, db_errors.UNAVAILABLE)
+    with pytest.raises(sa.exc.OperationalError), made.reader() as conn:
+        conn.execute(sa.text('SELECT nothing'))
 
 
 @ERRORS

@@ -1,10 +1,13 @@
 """What the EC2 API makes of the answers of the services behind it, and the rules that its dry runs ask."""
+import datetime
 import time
 import urllib.parse
+import uuid
 from xml.etree import ElementTree as etree
 
 import orjson
 import pytest
+import sqlalchemy as sa
 
 from nova import context
 from nova.api.ec2 import calls
@@ -19,8 +22,10 @@ from nova.api.ec2 import waits
 from nova.api.ec2 import written
 from nova.api.ec2.instances import metadata_options
 from nova.api.ec2.networks import interfaces
+from nova.api.ec2.volumes import volumes
 from nova.db import engine
 from nova.db import schema
+from nova.db.tables import ec2 as ec2_tables
 
 USER = calls.User('token', 'user', 'project', ('member',))
 
@@ -82,7 +87,7 @@ def test_a_token_whose_outcome_is_not_known_is_not_given_back(api_db, status, co
         raise errors.ServiceRefused(status, 'no')
     for _number in range(2):
         with pytest.raises((errors.ServiceRefused, errors.Ec2Error)) as error:
-            client_tokens.once(req, 'CreateVolume', {'ClientToken': 'a'}, lambda: None, make)
+            client_tokens.once(req, 'CreateVolume', {'ClientToken': 'a'}, lambda _since: None, make)
         found = error.value if isinstance(error.value, errors.Ec2Error) else errors.of_service(error.value)
         assert found.code == code
     assert len(made) == (2 if status == 400 else 1)
@@ -210,3 +215,55 @@ def test_few_requests_wait_for_servers_and_none_for_long(api_db, monkeypatch):
         pass
     assert waits.wait(req, 'one', lambda server: True) is False and not looks              # too many wait already
     assert req.waits.acquire('of another project')
+
+
+class Storage:
+    """A block storage with two pages of volumes, newest first, and the paths that are requested of it."""
+
+    def __init__(self):
+        self.asked, self.pages = [], [
+            [self.volume(number, 1 if page else 5) for number in range(operations.PAGE)] for page in (0, 1, 2)]
+        self.pages[0][0]['metadata'] = {volumes.TOKEN: 'token'}
+
+    @staticmethod
+    def volume(number, day):
+        return {'id': str(uuid.uuid5(uuid.NAMESPACE_URL, f'{day} {number}')), 'size': 1, 'status': 'available',
+                'created_at': f'2026-11-0{day}T00:00:00.000000', 'attachments': [], 'metadata': {}}
+
+    def send(self, _user, _service, method, path, _headers, _body):
+        self.asked.append((method, path.partition('?')[0]))
+        if '/detail' in path:
+            return 200, orjson.dumps({'volumes': self.pages.pop(0)})
+        return 200, orjson.dumps({'volume': self.volume(7, 5) if method == 'POST' else {
+            **self.volume(7, 5), 'id': path.rpartition('/')[2]}})
+
+
+@pytest.fixture
+def block_storage(api_db):
+    storage = Storage()
+    return storage, operations.Request(calls.Caller(storage, USER, {}), ids.Ids(api_db), api_db, 'r', 'u', 'req')
+
+
+def test_one_volume_is_not_looked_for_in_the_list_of_all(block_storage):
+    storage, req = block_storage
+    idents = [storage.volume(number, 5)['id'] for number in range(operations.FEW + 1)]
+    shown = [req.ids.one('vol', ident) for ident in idents]
+    found = volumes.describe_volumes(req, {'VolumeIds': shown[:1]})['Volumes']
+    assert [row['VolumeId'] for row in found] == shown[:1] and storage.asked == [('GET', f'/volumes/{idents[0]}')]
+    storage.asked.clear()
+    assert len(volumes.describe_volumes(req, {'VolumeIds': [*shown[:2], shown[0]]})['Volumes']) == 2
+    assert len(storage.asked) == 2
+
+
+def test_a_new_volume_reads_no_list_and_a_repetition_what_is_newer_than_it(block_storage, api_db):
+    storage, req = block_storage
+    given = {'Size': 1, 'ClientToken': 'token'}
+    volumes.create_volume(req, given)
+    assert not [path for _method, path in storage.asked if 'detail' in path]
+    with api_db.writer() as conn:                    # the first attempt was broken off, long ago
+        begun = datetime.datetime(2026, 11, 5)
+        conn.execute(sa.update(ec2_tables.ec2_client_tokens).values(uuid=None, created_at=begun, tried_at=begun))
+    storage.asked.clear()
+    volumes.create_volume(req, given)
+    assert [path for _method, path in storage.asked if 'detail' in path] == ['/volumes/detail'] * 2
+    assert ('POST', '/volumes') not in storage.asked

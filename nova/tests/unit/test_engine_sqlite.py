@@ -1,10 +1,19 @@
 """The transactions of SQLite: each sees what was committed before it began. And who may read its files."""
+import contextlib
 import os
+import sqlite3
+import subprocess
+import threading
+import time
 
+from oslo_db import exception as db_exc
 import pytest
 import sqlalchemy as sa
 
 from nova.db import engine
+from nova.db import errors
+from nova.db import spare_room
+from nova.runtime import metrics
 
 
 def test_a_result_that_was_not_read_to_its_end_does_not_keep_its_moment(tmp_path):
@@ -65,3 +74,89 @@ def test_nobody_else_reads_its_files(tmp_path):
         assert conn.execute(sa.text('SELECT count(*) FROM numbers')).scalar() == 0
     assert path.stat().st_mode & 0o777 == 0o640
     db.dispose()
+
+
+# ---- a file that another process has locked
+
+def test_a_transaction_waits_for_a_locked_file_for_a_bounded_time(tmp_path, monkeypatch):
+    """Ten attempts of 30 s each, one request after the other: a POST had no answer after 150 s."""
+    monkeypatch.setattr(engine, 'SQLITE_BUSY_S', 1)
+    path = tmp_path / 't.sqlite'
+    db = engine.Database(f'sqlite:///{path}', name='locked')
+    db.run(lambda conn: conn.execute(sa.text('CREATE TABLE numbers (number INTEGER)')))
+    gave_up = metrics.DB_GAVE_UP.labels('locked')._value.get()
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute('BEGIN IMMEDIATE')
+    took = []
+
+    def write():
+        began = time.monotonic()
+        with pytest.raises(db_exc.DBDeadlock):
+            db.run(lambda conn: conn.execute(sa.text('INSERT INTO numbers VALUES (1)')))
+        took.append(time.monotonic() - began)
+    threads = [threading.Thread(target=write) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(took) == 5 and max(took) < 6, took
+    assert metrics.DB_GAVE_UP.labels('locked')._value.get() == gave_up + 5
+    other.execute('ROLLBACK')
+    db.run(lambda conn: conn.execute(sa.text('INSERT INTO numbers VALUES (1)')))
+    db.dispose()
+    other.close()
+
+
+# ---- a disk that is full
+
+@pytest.fixture
+def small(tmp_path):
+    """A file system of 16 MiB."""
+    if os.geteuid():
+        pytest.skip('mounts a file system')
+    directory = tmp_path / 'small'
+    directory.mkdir()
+    subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=16m', 'tmpfs', directory], check=True)
+    yield directory
+    subprocess.run(['umount', directory], check=True)
+
+
+def fill(directory):
+    with open(directory / 'filler', 'ab', buffering=0) as file:
+        for size in (1 << 20, 4096):
+            with contextlib.suppress(OSError):
+                while True:
+                    file.write(bytes(size))
+
+
+def test_a_full_disk_has_room_for_what_frees_some(small):
+    db = engine.Database(f'sqlite:///{small}/t.sqlite')
+    db.keep_spare_room()
+    db.run(lambda conn: conn.execute(sa.text('CREATE TABLE texts (text TEXT)')))
+    add = sa.text('INSERT INTO texts VALUES (:text)')
+    for _ in range(20):
+        db.run(lambda conn: conn.execute(add, {'text': 'x' * 10_000}))
+    spare = small / 't.sqlite.spare'
+    before = spare.stat().st_size
+    assert before == 1 << 20
+    fill(small)
+    with spare_room.for_request(adds=True), pytest.raises(sa.exc.OperationalError) as caught:
+        for _ in range(1000):
+            db.run(lambda conn: conn.execute(add, {'text': 'x' * 10_000}))
+    assert errors.is_full(caught.value) and spare.stat().st_size == before
+    with spare_room.for_request(adds=False):
+        for _ in range(100):
+            db.run(lambda conn: conn.execute(sa.text('DELETE FROM texts WHERE rowid = (SELECT min(rowid) FROM texts)')))
+    with db.reader() as conn:
+        assert not conn.execute(sa.text('SELECT count(*) FROM texts')).scalar()
+    (small / 'filler').unlink()
+    db._spare._look_at = 0
+    db.run(lambda conn: conn.execute(add, {'text': 'x'}))
+    assert spare.stat().st_size == before, 'there is room again'
+    db.dispose()
+
+
+def test_the_series_of_what_is_given_up_is_there_from_the_start(tmp_path):
+    """A series that begins at 1 has no increase: the alert never fired."""
+    engine.Database(f'sqlite:///{tmp_path}/t.sqlite', name='fresh').dispose()
+    assert 'nova_db_gave_up_total{database="fresh"} 0' in metrics.exposed()[0].decode()

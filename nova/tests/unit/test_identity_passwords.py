@@ -113,13 +113,49 @@ def test_guesses_from_many_addresses_wait_and_the_user_does_not():
 
 def test_the_number_of_counters_is_bounded(monkeypatch):
     monkeypatch.setattr(ratelimit, 'MAX_KEYS', 10)
-    delays = ratelimit.LoginDelays(1, 60)
+    clock = Clock()
+    delays = ratelimit.LoginDelays(1, 60, clock)
     for number in range(30):
-        delays.failed('u', number)
-        delays.succeeded('u', -number)
+        delays.failed('u', f'address{number}')
+        delays.succeeded('u', f'own{number}')
         delays.failed(str(number), 'a')
-    assert [len(kept) for kept in (delays._pairs, delays._known, delays._attacks)] == [10, 10, 10]
-    assert wait_of(delays, '29', 'a') and not wait_of(delays, 'u', 0)
+    assert delays._names == sum(len(each.names) for each in delays._addresses.values()) == 10
+    assert len(delays._known) == 10 >= len(delays._attacks) and len(delays._addresses) <= 11
+    clock.now += 400
+    delays.failed('u', 'another')
+    assert delays._names == 1 and list(delays._addresses) == ['another']
+
+
+@pytest.mark.parametrize('names', [10_400, 30])
+@pytest.mark.parametrize('addresses_used', ['same', 'others'])
+def test_invented_names_evict_no_lock_out(monkeypatch, names, addresses_used):
+    """10,400 wrong codes for users that do not exist let the guesser of a user's code try again at once."""
+    if names == 30:
+        monkeypatch.setattr(ratelimit, 'MAX_KEYS', 10)
+    clock = Clock()
+    delays = ratelimit.LoginDelays(5, 300, clock)
+    delays.succeeded('known', 'address0')
+    assert guess(delays, clock, 'victim', 'guesser', 11)[-1] == 32
+    assert guess(delays, clock, 'alone', 'second', 5) == [0] * 5
+    before = wait_of(delays, 'victim', 'guesser'), wait_of(delays, 'alone', 'second')
+    for number in range(names):
+        delays.failed(f'invented{number}', 'guesser' if addresses_used == 'same' else f'address{number % 300}')
+    assert (wait_of(delays, 'victim', 'guesser'), wait_of(delays, 'alone', 'second')) == before == (60, 1)
+    assert wait_of(delays, 'known', 'address0') == 0           # has logged in from there
+    if names == 30:                                            # there is no place: new names wait together
+        assert wait_of(delays, 'new', 'guesser') > 0
+
+
+def test_names_beyond_those_of_one_address_are_one():
+    clock = Clock()
+    delays = ratelimit.LoginDelays(5, 300, clock)
+    for number in range(ratelimit.MOST_NAMES):
+        delays.failed(f'invented{number}', 'a')
+    assert [wait_of(delays, f'more{number}', 'a') or delays.failed(f'more{number}', 'a') for number in range(7)] == [
+        None] * 5 + [1, 1]
+    assert wait_of(delays, 'more', 'b') == 0
+    clock.now += 301
+    assert wait_of(delays, 'more', 'a') == 0 == len(delays._addresses.get('a', ratelimit._Address()).names)
 
 
 @pytest.mark.parametrize('address, counts_as', [

@@ -17,6 +17,7 @@ import oslo_messaging
 import pytest
 import sqlalchemy as sa
 from oslo_config import cfg
+from oslo_context import context as oslo_context_context
 from oslo_db.sqlalchemy import exc_filters
 from oslo_messaging._drivers import amqpdriver
 from oslo_messaging._drivers import common
@@ -32,6 +33,7 @@ import nova
 from nova import policy
 from nova.rpc import bus
 from nova.runtime.hooks import keystonemiddleware
+from nova.runtime.hooks import oslo_context
 from nova.runtime.hooks import oslo_messaging as messaging_hooks
 from nova.runtime.hooks import oslo_policy
 from nova.runtime.hooks import oslo_versionedobjects
@@ -231,6 +233,26 @@ def test_the_driver_of_rabbitmq_does_not_wake_up_many_times_behind_each_message(
     assert pauses[0] == 0.5 and sum(pauses) > 15
 
 
+def test_oslo_context_has_one_context_a_thread_and_logs_read_it():
+    def found():
+        return oslo_context.current()
+    before = oslo_context.current()
+    try:
+        made = oslo_context_context.RequestContext(overwrite=True)
+        assert oslo_context.current() is made is oslo_context_context.get_current()
+        oslo_context.become(None)
+        assert oslo_context_context.get_current() is None
+        oslo_context.become(made)
+        assert oslo_context_context.get_current() is made
+        seen = []
+        thread = threading.Thread(target=lambda: seen.append(found()))
+        thread.start()
+        thread.join()
+        assert seen == [None]
+    finally:
+        oslo_context.become(before)
+
+
 def test_the_options_that_oslo_messaging_registers_globally_are_on_a_private_configuration(transport):
     conf = transport.conf
     assert conf.oslo_messaging_tracing.tracing_enabled is False and conf.oslo_messaging_metrics.metrics_enabled is False
@@ -308,6 +330,22 @@ def test_auth_token_has_its_options():
         'AuthProtocol has no _conf any more: how long a token is kept is not known.')
 
 
+def test_auth_token_asks_keystone_past_its_cache():
+    from keystonemiddleware import auth_token
+    protocol = auth_token.AuthProtocol(lambda environ, start_response: [], {'auth_type': 'none'})
+    asked = []
+
+    class Server:
+        def verify_token(self, token):
+            asked.append(token)
+            return {'token': {'roles': []}}
+    assert callable(protocol._identity_server.verify_token), (
+        'AuthProtocol has no _identity_server any more: streams are not ended when Keystone revokes a token.')
+    protocol._identity_server = Server()
+    assert [keystonemiddleware.verify(protocol, 'token') for _ in range(2)] == [{'token': {'roles': []}}] * 2
+    assert asked == ['token'] * 2
+
+
 def test_auth_token_says_who_calls_by_these_keys():
     from keystonemiddleware import auth_token
     keys = keystonemiddleware.keys_of_caller()
@@ -358,7 +396,9 @@ def test_connections_without_options_for_tls_share_a_context_without_certificate
     monkeypatch.setattr(ssl.SSLContext, 'load_default_certs', None)
     first, second = (pymysql_answers.connect(defer_connect=True) for _ in range(2))
     assert first.ssl and first.ctx is second.ctx, 'PyMySQL makes its context elsewhere.'
-    for name in ('options', 'verify_mode', 'check_hostname', 'minimum_version', 'maximum_version', 'verify_flags'):
+    # Neither looks at a certificate: their verify_flags, which differ since Python 3.13, mean nothing.
+    assert theirs.verify_mode == ssl.CERT_NONE
+    for name in ('options', 'verify_mode', 'check_hostname', 'minimum_version', 'maximum_version'):
         assert getattr(first.ctx, name) == getattr(theirs, name), name
     assert first.ctx.get_ciphers() == theirs.get_ciphers()
     with pytest.raises(FileNotFoundError):

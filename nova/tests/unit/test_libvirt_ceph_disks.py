@@ -1,5 +1,6 @@
 """Disks of guests in a pool of Ceph, as far as no Ceph is needed; with one: integration/test_ceph_disks.py."""
 import dataclasses
+import json
 import types
 from xml.etree import ElementTree as etree
 
@@ -11,6 +12,7 @@ from nova import exception
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import disks
+from nova.virt.libvirt.local_disks import owners
 from nova.virt.libvirt.local_disks import pool
 from nova.virt.libvirt.local_disks import rbd
 from nova.virt.libvirt.moves import arrival
@@ -65,6 +67,28 @@ def test_another_host_believes_in_the_pool_and_not_in_where_it_is(tmp_path):
     assert found.disks[0].source == place().source(there.path(UUID, 'disk'))
     with pytest.raises(exception.VirtError, match='is not rbd'):
         arrival.unpacked(values, UUID, stored(tmp_path / 'three', pooled=False), 'qemu', [])
+
+
+class Notes:
+    """What a pool says of one guest."""
+
+    def __init__(self, values):
+        self._text = json.dumps(values)
+
+    def note(self, _uuid):
+        return self._text
+
+
+def test_unknown_fields_of_a_record_in_the_pool_are_ignored(tmp_path):
+    values = arrival.packed(guest(stored(tmp_path / 'one')))
+    known = {'host': 'there', 'before': None, 'successor': None, 'guest': values}
+    newer = {**known, 'new': 1, 'guest': {**values, 'new': 1, 'disks': [{**values['disks'][0], 'new': 1}]}}
+    note = owners.Owners(Notes(newer), 'here').read(UUID)
+    here = stored(tmp_path / 'two')
+    assert note.host == 'there' and arrival.known(note.guest) == values
+    assert arrival.unpacked(arrival.known(note.guest), UUID, here, 'qemu', []).disks[0].file == here.path(UUID, 'disk')
+    with pytest.raises(exception.VirtError, match='does not say it'):
+        owners.Owners(Notes([]), 'here').read(UUID)
 
 
 def test_what_goes_to_a_host_of_another_release_has_no_new_field(tmp_path):

@@ -1,6 +1,8 @@
 """Names of disks: one table of prefixes, one search for a free name."""
 import pytest
 
+pytest.importorskip('libvirt', reason='libvirt-python is not installed')
+
 from nova import exception
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import targets

@@ -7,12 +7,14 @@ import pytest
 from nova import conf as configuration
 from nova import exception
 from nova.tests.unit import test_libvirt_xml
+from nova.virt.libvirt.domain import offered
 from nova.virt.libvirt import graphics
 from nova.virt.libvirt.moves import migration_xml
 from nova.virt.libvirt import xml
 
 TCP = {'serial_console__enabled': True, 'serial_console__server_listen': '127.0.0.1',
        'serial_console__port_range': '18950:18955'}
+KINDS = frozenset({'sdl', 'vnc', 'spice', 'egl-headless', 'dbus'})              # QEMU's
 EVERYTHING = {'spice__enabled': True, 'spice__tls': True, **TCP}
 
 
@@ -70,18 +72,34 @@ def test_serial_ports_as_sockets():
         '/i/serial0.sock', '/i/serial1.sock']
 
 
-@pytest.mark.parametrize('options, settings, word', [
-    ({'vnc__server_listen': '0.0.0.0'}, {}, 'every address'),
-    ({'spice__enabled': True, 'spice__server_listen': '::'}, {}, 'every address'),
-    ({'spice__enabled': True, 'spice__tls': True}, {}, 'spice_tls'),
-    ({**TCP, 'serial_console__tls': True}, {'chardev_tls': '0'}, 'chardev_tls')])
-def test_what_no_guest_could_start_with_is_refused(options, settings, word):
+@pytest.mark.parametrize('options, settings, kinds, word', [
+    ({'vnc__server_listen': '0.0.0.0'}, {}, KINDS, 'every address'),
+    ({'spice__enabled': True, 'spice__server_listen': '::'}, {}, KINDS, 'every address'),
+    ({'spice__enabled': True, 'spice__tls': True}, {}, KINDS, 'spice_tls'),
+    ({'spice__enabled': True}, {}, KINDS - {'spice'}, 'qemu-system-modules-spice'),
+    ({**TCP, 'serial_console__tls': True}, {'chardev_tls': '0'}, KINDS, 'chardev_tls')])
+def test_what_no_guest_could_start_with_is_refused(options, settings, kinds, word):
     with pytest.raises(exception.InvalidInput, match=word):
-        graphics.check(configuration.new(files=[], **options), settings)
+        graphics.check(configuration.new(files=[], **options), settings, kinds)
+
+
+def test_a_qemu_without_spice_is_used_where_spice_is_off():
+    graphics.check(configuration.new(files=[]), {}, KINDS - {'spice'})
+
+
+def test_types_of_graphics_are_those_that_every_machine_has():
+    """As libvirt 11.3 describes a QEMU 10.0 without its module for SPICE, and one with it."""
+    text = '''<domainCapabilities><devices><graphics supported='yes'><enum name='type'><value>sdl</value>
+        <value>vnc</value>%s<value>egl-headless</value><value>dbus</value></enum></graphics></devices>
+        </domainCapabilities>'''
+    with_spice, without = (etree.fromstring(text % part) for part in ('<value>spice</value>', ''))
+    assert offered.graphics([with_spice, with_spice]) == KINDS
+    assert offered.graphics([with_spice, without]) == KINDS - {'spice'}
+    assert offered.graphics([]) == frozenset()
 
 
 def test_what_is_configured_right_is_taken():
-    graphics.check(configuration.new(files=[], **EVERYTHING), {'spice_tls': '1', 'chardev_tls': '1'})
+    graphics.check(configuration.new(files=[], **EVERYTHING), {'spice_tls': '1', 'chardev_tls': '1'}, KINDS)
 
 
 def test_everything_follows_the_schema(tmp_path, monkeypatch):

@@ -1,7 +1,9 @@
 """What a host makes of another host's word, and whose a guest's files are: without a hypervisor."""
 import contextlib
 import dataclasses
+import functools
 import json
+import operator
 import pathlib
 import types
 from xml.etree import ElementTree as etree
@@ -11,8 +13,11 @@ import pytest
 from nova import conf as configuration
 from nova import exception
 from nova import states
+from nova.objects import pci
 from nova.virt.libvirt import storage
+from nova.virt.libvirt import vifs
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.life import rescued
 from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import migration_xml
 from nova.virt.libvirt.moves import shared_storage
@@ -130,6 +135,47 @@ def test_how_the_destination_reaches_volumes_is_its_own_knowledge_where_disks_ar
     assert shared_storage.expected(two, UUID, 'two').volumes == guest.volumes
     shared_storage.forget_expected(two, UUID, 'two')
     assert shared_storage.expected(two, UUID, 'two') is None
+
+
+def rich_record(stored):
+    """A record with a part of every kind that is stored below a guest."""
+    values = dataclasses.asdict(dataclasses.replace(
+        record(stored), hostdevs=[pci.Device('0000:00:02.0', '8086', '1572', pci.PCI)],
+        volumes=[volumes.Volume('v1', 'vdc', 'virtio', {'type': 'file', 'file': '/v1'})],
+        rescued=rescued.Rescued([xml.Disk('/rescue', 'raw', 'vda')])))
+    values['interfaces'][0]['port'] = dataclasses.asdict(vifs.Port('ovs', UUID, '52:54:00:00:00:01', 'br-int', 'tap-a'))
+    return values
+
+
+@pytest.mark.parametrize('path', [(), ('disks', 0), ('interfaces', 0), ('interfaces', 0, 'port'), ('hostdevs', 0),
+                                  ('volumes', 0), ('rescued',), ('rescued', 'disks', 0)])
+def test_unknown_fields_of_a_stored_record_are_ignored(tmp_path, path):
+    """A host of a newer release that shares the directory has written it."""
+    stored = store(tmp_path / 'one', 'one')
+    values = rich_record(stored)
+    expected = xml.Guest.from_dict(json.loads(json.dumps(values)))
+    functools.reduce(operator.getitem, path, values)['of_a_newer_release'] = {'any': 'thing'}
+    (tmp_path / 'one' / UUID).mkdir()
+    (tmp_path / 'one' / UUID / 'guest.json').write_text(json.dumps(values))
+    assert stored.records() == [expected] == stored.guests()
+    assert dataclasses.asdict(expected) == rich_record(stored)
+
+
+def test_a_port_of_an_older_record_gets_the_fields_that_it_lacks(tmp_path):
+    values = rich_record(store(tmp_path / 'one', 'one'))
+    del values['interfaces'][0]['port']['multiqueue']
+    assert xml.Guest.from_dict(values).ports()[0]['multiqueue'] is False
+
+
+def test_unknown_fields_of_a_migrations_call_are_ignored(tmp_path):
+    stored = store(tmp_path / 'one', 'one')
+    (tmp_path / 'one' / UUID).mkdir()
+    calls = post_copy.PostCopy(None, stored, 'one')
+    call = post_copy.Call('qemu:///session', {}, outgoing.libvirt.VIR_MIGRATE_POSTCOPY)
+    calls.keep(UUID, call)
+    path = tmp_path / 'one' / UUID / 'leaving.one.json'
+    path.write_text(json.dumps({**json.loads(path.read_text()), 'of_a_newer_release': 1}))
+    assert calls.kept(UUID) == call
 
 
 def test_sizes_are_numbers(tmp_path):

@@ -61,6 +61,7 @@ def test_its_steps_are_those_of_the_driver(place, helper):
     steps.qemu_img.create(str(disk), 'qcow2', MIB)
     steps.qemu_img.resize(str(disk), 'qcow2', 2 * MIB)
     assert steps.qemu_img.info(str(disk), 'qcow2')['virtual-size'] == 2 * MIB
+    assert 0 < steps.qemu_img.measure(str(disk), 'qcow2') < MIB
     steps.qemu_img.convert(str(disk), 'qcow2', str(copy), 'qcow2')
     assert copy.stat().st_size
     key, locked = '5' * 64, place / UUID / 'disk.locked'
@@ -96,6 +97,7 @@ def test_other_paths_are_refused(place, helper, path):
     path = path.format(place) if isinstance(path, str) else path
     for operation, arguments in (
             ('qemu_img.info', {'disk_format': 'raw'}), ('guest.let_read', {}),
+            ('qemu_img.measure', {'disk_format': 'raw', 'backing_file': None}),
             ('qemu_img.create', {'disk_format': 'raw', 'size': 1, 'backing_file': None, 'backing_format': None}),
             ('qemu_img.resize', {'disk_format': 'raw', 'size': 1, 'backing_file': None})):
         with pytest.raises(exception.VirtError, match='the privileged part refuses it'):

@@ -79,6 +79,28 @@ def qcow2(tmp_path):
     return path
 
 
+def test_a_copy_of_a_disk_is_measured_with_what_is_below_it_and_without_compression(store, tmp_path):
+    """By its file an image of 1 MB was let expand to 600 MB."""
+    raw, base, disk, tool = tmp_path / 'raw', tmp_path / 'base', tmp_path / 'disk', qemu_img.QemuImg(60)
+    tool.prepare(str(tmp_path))
+    raw.write_bytes(b'x' * (6 << 20) + bytes(2 << 20))
+    qemu('convert', '-c', '-f', 'raw', '-O', 'qcow2', raw, base)
+    qemu('create', '-f', 'qcow2', '-b', base, '-F', 'qcow2', disk)
+    for path in (base, disk):
+        path.chmod(0o644)
+    assert base.stat().st_size < 1 << 20
+    for size in (tool.measure(str(base), 'qcow2'), tool.measure(str(disk), 'qcow2', str(base))):
+        assert 6 << 20 <= size < 7 << 20
+
+
+def test_an_image_without_room_is_not_downloaded(tmp_path, images, qcow2):
+    reserve = disk_space.Reserve(1 << 60, str(tmp_path / 'ledger'))
+    full = storage.Storage(str(tmp_path / 'instances'), images, qemu_img.QemuImg(60), reserve=reserve)
+    full.prepare()
+    with pytest.raises(exception.InsufficientStorage):
+        create(full, images.add('one', qcow2, 'qcow2'))
+
+
 def create(store, image, **values):
     request = driver.SpawnRequest(image=image, network_info=[], config_drive=values.pop('config_drive', None),
                                   block_devices=values.pop('block_devices', []))

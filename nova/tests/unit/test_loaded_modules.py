@@ -32,7 +32,8 @@ OSLO = {
 BUS = {'orjson', 'pamqp', 'prometheus_client'}
 HTTP_SERVER = {'cheroot', 'jaraco', 'more_itertools'}             # of [monitoring]
 NAMESPACES = {'paste', 'repoze', 'google', 'sphinxcontrib'}       # a .pth file makes them in every process
-EACH = OSLO | BUS | HTTP_SERVER | NAMESPACES
+DISTRIBUTION = {'sitecustomize', 'apport_python_hook'}            # Debian's and Ubuntu's Python, in every process
+EACH = OSLO | BUS | HTTP_SERVER | NAMESPACES | DISTRIBUTION
 HTTP_CLIENT = {'certifi', 'chardet', 'charset_normalizer', 'keystoneauth1', 'os_service_types', 'requests', 'socks',
                'urllib3'}
 DATABASE = {'oslo_db', 'sqlalchemy'}          # without sqlalchemy.orm, which has 5 to 8 MB and is used by nothing here

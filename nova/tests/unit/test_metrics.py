@@ -66,6 +66,20 @@ def test_alerts_are_about_what_there_is():
         assert used <= known, (rule['alert'], used - known)
 
 
+ALERTS_THAT_COUNT_ONE = {
+    'NovaGuestFailed': 'how="crashed"', 'NovaGuestRemoved': 'what="guest"', 'NovaVolumeDisconnected': ''}
+
+
+@pytest.mark.parametrize('alert', ALERTS_THAT_COUNT_ONE)
+def test_alerts_see_the_first_event(alert):
+    """increase() of a series that begins at 1 is 0: it must be there before."""
+    rules = yaml.safe_load((pathlib.Path(nova.__file__).parents[1] / 'etc/nova/prometheus-alerts.yaml').read_text())
+    rule, = [rule for group in rules['groups'] for rule in group['rules'] if rule['alert'] == alert]
+    name = re.search(r'nova_\w+', rule['expr'])[0]
+    lines = metrics.exposed()[0].decode().splitlines()
+    assert any(line.startswith(name) and ALERTS_THAT_COUNT_ONE[alert] in line for line in lines)
+
+
 @pytest.mark.skipif(not shutil.which('promtool'), reason='promtool is not installed')
 def test_promtool_accepts_what_is_exposed():
     assert not subprocess.run(['promtool', 'check', 'metrics'], input=metrics.exposed()[0], capture_output=True).stderr

@@ -342,7 +342,7 @@ def test_an_agent_loads_no_database_code():
 def test_an_agent_of_an_older_release_gets_no_parts_of_routers(fleet, monkeypatch):
     asked = []
     monkeypatch.setattr('nova.network.agents.served.host_load.load',
-                        lambda *arguments: asked.append(arguments[-1]) or host_state.HostState([], [], {}, {}))
+                        lambda *arguments, **more: asked.append(arguments[-1]) or host_state.HostState([], [], {}, {}))
     for known in (None, {}, {'parts': True}):
         fleet.of_host.host_state(context.admin_context(), host='host1', physical={}, address='192.0.2.9',
                                  **({} if known is None else {'known': known}))
@@ -356,7 +356,7 @@ def test_a_fleet_of_mixed_releases_is_routed_centrally_until_all_are_of_this_one
     """[network] routing = central had to be set by hand for the time of an upgrade."""
     asked = []
     monkeypatch.setattr('nova.network.manager.host_load.load',
-                        lambda *arguments: asked.append(arguments[-1]) or host_state.HostState([], [], {}, {}))
+                        lambda *arguments, **more: asked.append(arguments[-1]) or host_state.HostState([], [], {}, {}))
     fleet.agent.report()
     fleet.rig.manager.load()
     with fleet.rig.db.writer() as conn:

@@ -74,8 +74,9 @@ def flavor(**specs):
     return {'vcpus': 4, 'memory_mb': 1024, 'extra_specs': {'hw:' + name: value for name, value in specs.items()}}
 
 
-def test_the_host_is_stored_in_its_form():
-    found = capabilities.topology(etree.fromstring(numa_seed.CAPABILITIES))
+@pytest.mark.parametrize('clusters', [False, True])
+def test_the_host_is_stored_in_its_form(clusters):
+    found = capabilities.topology(etree.fromstring(numa_seed.capabilities(clusters)))
     stored = numa.dump_host(found)
     for each, expected in zip(stored['nova_object.data']['cells'], numa_seed.STORED['nova_object.data']['cells']):
         extra = set(each['nova_object.data']) - set(expected['nova_object.data'])

@@ -264,3 +264,23 @@ def test_older_names_lead_to_rules_that_there_are():
                 assert any(each.startswith(rule[:-1]) for each in known), (name, rule)
             else:
                 assert rule in known, (name, rule)
+
+
+# {attribute of a caller: (check that compares with it, a value that passes, one that does not)}; of others the check is
+# ``attribute:one``.
+COMPARED = {'is_admin': ('is_admin:True', True, False), 'roles': ('role:one', ['one'], ['two']),
+            'service_roles': ('service_roles:one', ['one'], ['two'])}
+
+
+@pytest.mark.parametrize('attribute', sorted({*context.RequestContext(overwrite=False).to_policy_values(), 'is_admin'}))
+def test_answers_are_remembered_for_one_value_of_each_attribute_of_the_caller(deployment, attribute):
+    """A rule may compare with any of them, those of the service that sent the request among them."""
+    check, one, two = COMPARED.get(attribute, (f'{attribute}:one', 'one', 'two'))
+    deployment.write(f'"{LIST}": "{check}"\n')
+    rules = deployment.rules()
+    caller = context.RequestContext(user_id='u', project_id='p', overwrite=False)
+    found = []
+    for value in (one, two, one, two):
+        setattr(caller, attribute, value)
+        found.append(rules.allows(caller, LIST, {}))
+    assert found == [True, False, True, False]

@@ -142,6 +142,27 @@ def test_it_ends_with_the_ordinary_part(death):
         process.kill()
 
 
+def test_an_interrupted_call_leaves_its_answer_to_nobody():
+    """The next caller got it in the place of its own."""
+    found, _errors = run('''
+        import signal
+        class Interrupt(BaseException):
+            pass
+        def interrupt(*_):
+            raise Interrupt()
+        signal.signal(signal.SIGALRM, interrupt)
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        try:
+            helper.call('make', name='slow1')
+        except Interrupt:
+            answers = ['interrupted']
+        time.sleep(1)
+        answers += [refused('make', name='a'), refused('make', name='b')]
+        print(json.dumps([answers, helper.alive()['privileged part'][0]]))''')
+    ended = 'its privileged part has ended'
+    assert found[0][0] == 'interrupted' and all(ended in each for each in found[0][1:]) and found[1] is False
+
+
 def test_parallel_callers_get_their_own_answers():
     found, _errors = run('''
         import threading

@@ -7,7 +7,6 @@ import sys
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies
-import oslo_messaging
 from oslo_messaging._drivers import common
 import pytest
 from pamqp import commands
@@ -16,6 +15,7 @@ from pamqp import frame as pamqp_frame
 from nova import conf as nova_conf
 from nova import exception
 from nova.rpc import bus
+from nova.rpc import transport_url
 from nova.rpc.rabbit import envelope
 from nova.rpc.rabbit import frames
 from nova.rpc.rabbit import settings
@@ -123,7 +123,7 @@ def configured(url='nova-rabbit://u:p%40@one,[fd00::1]:5673/v', **options):
     bus.register_options(conf)
     for name, value in options.items():
         conf.set_override(name, value, group='oslo_messaging_rabbit')
-    return conf, settings.of(conf.oslo_messaging_rabbit, oslo_messaging.TransportURL.parse(conf, url))
+    return conf, settings.of(conf.oslo_messaging_rabbit, transport_url.parse(conf, url))
 
 
 def test_settings():
@@ -135,6 +135,31 @@ def test_settings():
     assert configured('nova-rabbit://one')[1].virtual_host == '/'
     assert found.prefetch == settings.PREFETCH and configured(rabbit_qos_prefetch_count=7)[1].prefetch == 7
     assert [found.waited(number) for number in (0, 1, 3)] == [0, 1, 9]
+
+
+@pytest.mark.parametrize('hosts, found', [
+    ('u:p@one,u:q@[fd00::1]:5673', [('one', None, 'u', 'p'), ('fd00::1', 5673, 'u', 'q')]),
+    ('u:p@[fd00::1]:5673,[fd00::2],two:5674', [
+        ('fd00::1', 5673, 'u', 'p'), ('fd00::2', None, None, None), ('two', 5674, None, None)]),
+    ('[fd00::1]:5673,u:p%2F%5B@two', [('fd00::1', 5673, None, None), ('two', None, 'u', 'p/[')]),
+    ('[fd00::1],', [('fd00::1', None, None, None)]),
+    ('[::ffff:192.0.2.1]:5673', [('::ffff:192.0.2.1', 5673, None, None)]),
+    ('u:p@one,two', [('one', None, 'u', 'p'), ('two', None, None, None)])])
+@pytest.mark.parametrize('rest', ['', '/', '/v', '/v?ssl=true'])
+def test_brokers_by_ipv6_address_are_parsed_with_every_python(hosts, found, rest):
+    conf, _settings = configured()
+    url = transport_url.parse(conf, f'nova-rabbit://{hosts}{rest}')
+    assert [(host.hostname, host.port, host.username, host.password) for host in url.hosts] == found
+    assert (url.transport, url.virtual_host) == ('nova-rabbit', {'': None, '/': ''}.get(rest, 'v'))
+    assert url.query == ({'ssl': 'true'} if '?' in rest else {})
+
+
+@pytest.mark.parametrize('url', ['nova-rabbit://u:secret@[fd00::1', 'nova-rabbit://u:secret@x[fd00::1]:5673/',
+                                 'nova-rabbit://u:secret@[fd00::1]x,two/', 'nova-rabbit://u:secret@[10.0.0.1],two/'])
+def test_an_ipv6_address_that_is_none_is_refused_without_the_password(url):
+    with pytest.raises(exception.InvalidInput, match='transport_url: ') as refused:
+        bus.Bus(configured()[0], url)
+    assert 'secret' not in str(refused.value)
 
 
 def test_tls_looks_at_the_certificate_and_its_name():
@@ -175,5 +200,10 @@ def test_queues():
     assert queue.durable and queue.exchange.durable and queue.arguments == {'x-queue-type': 'quorum'}
     reply = topology.reply_queue('reply_h:1')
     assert (reply.exchange, reply.durable, reply.arguments) == (None, False, {'x-expires': 1800000})
+    assert reply.as_durable() == dataclasses.replace(
+        reply, durable=True, arguments={'x-queue-type': 'quorum', 'x-expires': 1800000})
+    assert queue.as_durable() is queue
+    assert passing.as_durable().arguments == {'x-queue-type': 'quorum'}
     fanout = topology.fanout_queue('compute')
+    assert fanout.as_durable().exchange == dataclasses.replace(fanout.exchange, durable=True)
     assert fanout.own and fanout.exchange.auto_delete and fanout.name.startswith('compute_fanout_')

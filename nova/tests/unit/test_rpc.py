@@ -21,6 +21,7 @@ from nova.rpc.interface import Interface
 from nova.rpc.interface import Method
 from nova.rpc.interface import Methods
 from nova.rpc.interface import Newer
+from nova.runtime import metrics
 
 ECHO = Interface('echo', '1.2',
                  Method('echo', ('value',), call=True),
@@ -205,6 +206,24 @@ def test_a_message_that_no_service_receives_is_logged_with_its_reason_once(serve
     logged = [(record.levelname, record.getMessage()) for record in caplog.records if 'could not be sent' in record.msg]
     assert [level for level, _text in logged] == ['WARNING', 'DEBUG', 'DEBUG', 'WARNING']
     assert {text for _level, text in logged} == {'echo could not be sent to echo: no service that receives it runs'}
+
+
+def test_a_notice_to_all_without_a_receiver_is_no_failure(monkeypatch, caplog):
+    """Without agents each change of a port was a WARNING, and NovaMessagesFail fired."""
+    bus = make_bus()
+    notice = Interface('network_agent', '1.0', Method('changed', fanout=True))
+
+    def fail(*_args, **_more):
+        raise oslo_messaging.MessageUndeliverable('312 NO_ROUTE', 'nova', 'network_agent', None)
+    monkeypatch.setattr(inprocess.Driver, 'send', fail)
+    client = bus.client(notice)
+    sent = metrics.RPC_SENT.labels('network_agent', 'changed', 'unavailable')._value
+    before = sent.get()
+    with caplog.at_level('INFO', logger='nova.rpc.bus'):
+        assert client.changed(CONTEXT) is None
+    assert sent.get() == before and not caplog.records
+    with pytest.raises(exception.ServiceUnavailable):
+        client.changed(CONTEXT, server='host1')
 
 
 @pytest.mark.parametrize('error, reason', [

@@ -1,11 +1,15 @@
 """The queue of a compute's tasks: what is waited for gives its result, its error, or up."""
+import logging
 import threading
 import time
 
 import pytest
 
+from nova import context
 from nova import exception
 from nova.compute import queue
+from nova.runtime import concurrency
+from nova.runtime.hooks import oslo_context
 
 
 @pytest.fixture
@@ -116,3 +120,55 @@ def test_what_waits_for_its_turn_is_given_up_when_the_queue_stops(tasks):
     assert not tasks.stop(0.1)
     assert set(tasks.in_progress()) == {'0'}
     go.set()
+
+
+# ---- whose request id log lines carry
+
+class Lines(logging.Handler):
+    """{text: request id} of lines, as oslo.log reads them on the thread of each."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = {}
+
+    def emit(self, record):
+        current = oslo_context.current()
+        self.found[record.getMessage()] = current and current.request_id
+
+
+@pytest.fixture
+def lines():
+    handler, logger = Lines(), logging.getLogger('nova.tests.request_ids')
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield handler
+    logger.removeHandler(handler)
+    oslo_context.become(None)
+
+
+def test_log_lines_of_a_task_carry_the_id_of_its_request(lines, tasks):
+    """The threads of a compute kept the context of the first task: all later lines carried its id."""
+    log, done = logging.getLogger('nova.tests.request_ids'), threading.Event()
+
+    def work(number):
+        context.admin_context('req-of-nobody')               # as tasks make them for messages: no line carries it
+        log.info('%s', number)
+        if number == 19:
+            done.set()
+    for number in range(20):                                 # one server: each begins on the thread of the one before
+        context.RequestContext(request_id=f'req-{number}')
+        tasks.submit('u', work, number)
+    oslo_context.become(None)
+    assert done.wait(20)
+    assert lines.found == {str(number): f'req-{number}' for number in range(20)}
+
+
+def test_a_thread_without_a_task_has_no_request_id(lines):
+    pool, log = concurrency.Pool('ids', 1), logging.getLogger('nova.tests.request_ids')
+    context.RequestContext(request_id='req-1')
+    pool.submit(log.info, 'first').result(20)
+    oslo_context.become(None)
+    pool.submit(context.admin_context).result(20)
+    pool.submit(log.info, 'second').result(20)
+    pool.stop(5)
+    assert lines.found == {'first': 'req-1', 'second': None}

@@ -97,7 +97,17 @@ def test_commands(tmp_path, capsys):
         assert packed.extractfile('etc/pki/qemu/server-cert.pem').read() == (
             tmp_path / 'tls' / 'rabbit1.pem').read_bytes()
         assert packed.extractfile('etc/pki/libvirt/private/clientkey.pem').read() == (
-            tmp_path / 'tls' / 'rabbit1.key').read_bytes()
+            tmp_path / 'tls' / 'rabbit1-client.key').read_bytes()
+    assert {row.name: row.uses for row in certificates.Authority(tmp_path / 'tls').status() if row.hosts} == {
+        'rabbit1': (certificates.SERVER,), 'rabbit1-client': (certificates.CLIENT,)}
+    code, out, _err = run('issue', 'host1', '--host', 'host1.example.org', '--use', 'client')
+    assert code == 0 and 'ssl_cert_file = /etc/nova/tls/host1.pem' in out
+    assert run('renew')[1].split() == [f'{tmp_path}/tls/{name}.pem' for name in ('host1', 'rabbit1-client', 'rabbit1')]
+    uses = {row.name: row.uses for row in certificates.Authority(tmp_path / 'tls').status() if row.hosts}
+    assert [row.subject for row in certificates.Authority(tmp_path / 'tls').status() if row.hosts] == [
+        'host1', 'rabbit1', 'rabbit1']                        # by which the exports of volumes know a host
+    assert uses == {'host1': (certificates.CLIENT,), 'rabbit1': (certificates.SERVER,),
+                    'rabbit1-client': (certificates.CLIENT,)}
     assert {'etc/pki/qemu/' + name for name in encryption.FILES} < set(found)
     assert {each.mode for each in found.values() if 'key.pem' in each.name} == {0o600, 0o640}
     assert (found['etc/pki/qemu/client-key.pem'].uname, found['etc/pki/qemu/client-key.pem'].gname) == (

@@ -16,6 +16,7 @@ from nova.db import schema as migration
 from nova.db.cells import cells as db_cells
 from nova.db.ec2 import ids
 from nova.db.networks import networks
+from nova.db.services import message_keys
 from nova.db.services import services
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
@@ -23,6 +24,7 @@ from nova.db.tables import network as tables_network
 from nova.db.tables.ec2 import ec2_ids
 from nova.network import attach
 from nova.rpc import bus
+from nova.rpc import signatures as keys
 from nova.rpc import versions
 from nova.tests import server_rows
 
@@ -262,6 +264,13 @@ def test_a_pin_that_is_not_known_is_a_failure(deployment):
     assert code == 2 and results['Upgrade Levels'] == 'Failure'
 
 
+def test_rights_of_a_fence_in_ceph_are_asked_for_where_the_configuration_uses_it(deployment):
+    deployment.config.write_text('[libvirt]\nrbd_user = nova\nimages_rbd_ceph_conf = /nonexistent/ceph.conf\n')
+    code, results, out = check(deployment)
+    assert code == 1 and results['Ceph Fencing'] == 'Warning' and 'cannot shut clients out' in ' '.join(
+        out.replace('|', ' ').split())
+
+
 # ---- pins of a process that has databases
 
 def test_pins_come_from_the_living_rows_of_all_cells(deployment, tmp_path):
@@ -288,6 +297,35 @@ def test_pins_come_from_the_living_rows_of_all_cells(deployment, tmp_path):
     assert transport.pins.of('conductor') == versions.NEWEST
     second.dispose()
     deployment.cells.close()
+
+
+def signatures(deployment, text='[messages]\n'):
+    """(result, details) of the check of message signatures with a broker."""
+    deployment.config.write_text('[DEFAULT]\ntransport_url = rabbit://u:p@127.0.0.1:1/\n' + text)
+    _code, results, out = check(deployment)
+    found, = [part for part in out.split('Check: ') if part.startswith('Message Signatures')]
+    return results['Message Signatures'], ' '.join(found.replace('|', ' ').split())
+
+
+def test_signatures_of_messages(deployment):
+    assert signatures(deployment)[0] == 'Success'                # before the first start
+    deployment.api_db.run(message_keys.signing_key, keys.Key)
+    assert signatures(deployment)[0] == 'Success'                # a new deployment requires them
+    for name in ('old', 'new'):
+        key = keys.Key()
+        deployment.api_db.run(message_keys.add, name, key.id, key.public, message_keys.PENDING)
+    deployment.api_db.run(message_keys.set_state, key.id, message_keys.APPROVED)
+    result, text = signatures(deployment)
+    assert result == 'Warning' and 'are refused' in text and 'the keys of old (' in text
+    result, text = signatures(deployment, '[messages]\nsignatures = accept\n')
+    assert result == 'Warning' and 'signatures is accept. Compare and approve the keys of old (' in text
+    with deployment.api_db.writer() as conn:
+        conn.execute(sa.update(tables_api.message_keys).values(signatures_required=False))
+    result, text = signatures(deployment)
+    assert result == 'Warning' and 'an older release has made this deployment. Compare and approve' in text
+    assert 'then on conductors' in text and signatures(deployment, '[messages]\nsignatures = require\n')[0] == 'Warning'
+    deployment.api_db.run(message_keys.revoke, 'old')
+    assert signatures(deployment, '[messages]\nsignatures = require\n')[0] == 'Success'
 
 
 def test_hosts_whose_networks_an_older_release_plumbs(deployment):

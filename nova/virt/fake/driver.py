@@ -138,6 +138,12 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
     def has_disks(self, instance: Any, source: str) -> Any:
         return self.shares_disks
 
+    def fence(self, instance: Any, former: driver.FormerHost) -> bool:
+        if former.accepts_two_writers:
+            return 'fence' not in self.failures
+        self.machine.fail('fence')
+        return True
+
     def power_on(self, context: RequestContext, instance: Instance, network_info: list[dict[str, str]]) -> None:
         with self.machine.operation('power_on'):
             self.machine.put(instance, states.RUNNING, network_info, *BOOT)

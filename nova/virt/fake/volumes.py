@@ -48,6 +48,11 @@ class Volumes(machine.Feature, driver.Volumes):
                 volumes[stays] = volumes.pop(volume_id)
                 self.machine.save()
 
+    def attached_volumes(self) -> dict[str, dict[str, dict[str, Any]]]:
+        return {uuid: {volume: {'attachment_id': None, 'device_name': name}
+                       for volume, name in guest['volumes'].items()}
+                for uuid, guest in self.machine.guests.items() if guest.get('volumes')}
+
     def volumes(self, uuid: str) -> dict[str, str]:
         """{volume id: device name} of a guest."""
         with self.machine.lock:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -93,6 +94,9 @@ class LibvirtBase(driver.ComputeDriver):
     def guests(self) -> dict[str, int]:
         return self.hypervisor.guests()
 
+    def guest_state(self, uuid: str) -> int | None:
+        return self.hypervisor.guest_state(uuid)
+
     def remnants(self) -> dict[str, bool]:
         return remnants.find(self.storage, self.host, self.hypervisor.guests())
 
@@ -103,6 +107,14 @@ class LibvirtBase(driver.ComputeDriver):
             if self.storage.load(instance.uuid):     # its disks are here: it is off and can be defined again
                 return states.SHUTDOWN
             raise
+
+    def why_unstartable(self, instance: Instance) -> str | None:
+        guest = self.storage.load(instance.uuid)
+        if guest is None:
+            return super().why_unstartable(instance)
+        needed = [path for disk in guest.disks if not disk.source for path in (disk.file, disk.backing_file) if path]
+        lost = [path for path in needed if not os.path.exists(path)]
+        return f'Host {self.host} lacks the file {os.path.basename(lost[0])} of its disks.' if lost else None
 
     def power_off(self, instance: Instance, timeout: int = 0) -> None:
         uuid = instance.uuid

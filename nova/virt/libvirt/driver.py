@@ -5,7 +5,7 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TYPE_CHECKING
 
 from oslo_config import cfg
@@ -23,10 +23,12 @@ from nova.runtime import metrics
 from nova.runtime import privileges
 from nova.virt import driver
 from nova.virt import image_signatures
+from nova.virt import sandbox
 from nova.virt import traits
 from nova.virt.libvirt import base
 from nova.virt.libvirt import capabilities
 from nova.virt.libvirt import cells
+from nova.virt.libvirt import disk_clients
 from nova.virt.libvirt import graphics
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import guest_operations
@@ -65,7 +67,9 @@ from nova.virt.libvirt.life import rescue
 from nova.virt.libvirt.life import rescued
 from nova.virt.libvirt.life import shares
 from nova.virt.libvirt.life import snapshots
+from nova.virt.libvirt.local_disks import ceph_rights
 from nova.virt.libvirt.local_disks import configured as local_disks
+from nova.virt.libvirt.local_disks import pool as pools
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
@@ -99,11 +103,14 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         self.storage = storage.Storage(
             directory, images, self._qemu_img, inspect_image,
             self._place, options.remove_unused_base_images_after,
-            disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB),
+            disk_space.reserve_of(conf),
             image_signatures.Verifier(conf.image.certificates_directory, lambda: self.certificate).verify, host,
             self._passphrase)
         self.set_up_operations()
         self.hypervisor = hosts.Host(options.connection_uri, self.storage.directory, self.state_changed)
+        self._ceph = pools.Pool(options.images_rbd_pool, options.images_rbd_ceph_conf, options.rbd_user,
+                                options.qemu_img_timeout)
+        self.clients = disk_clients.DiskClients(self._ceph)
         self.connectors = connectors.Connectors(host, connectors.Way(conf.libvirt.volume_root_helper,
                                                                      conf.libvirt.volume_use_multipath,
                                                                      os.path.join(os.path.dirname(directory),
@@ -112,6 +119,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         self.virt_type = ''                      # this and the next are known from init_host() on
         self.topology: numa.HostTopology | None = None
         self._placing = threading.Lock()
+        self._is_full = False
         self.jobs: dict[str, outgoing.Job] = {}
         self.unsettled: set[str] = set()
         self._guest_traits: frozenset[str] = frozenset()
@@ -146,7 +154,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         self._guest_traits = offered.of(described, self.virt_type)
         self._processor = processors.choose(self.conf, described)
         settings = self._steps.qemu_settings()
-        graphics.check(self.conf, settings)
+        graphics.check(self.conf, settings, offered.graphics(described))
         self.found_weaknesses = isolation.of_this_host(capabilities, settings)
         for weakness in self.found_weaknesses:
             LOG.warning('GUESTS ARE NOT KEPT APART: %s', weakness)
@@ -155,10 +163,20 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         self.settle_migrations()
         self.remove_unused_images()
         self.thaw_what_a_crash_left()
+        self._check_fence()
+
+    def _check_fence(self) -> None:
+        """Say at the start, and not at the first evacuation, that Ceph would refuse its fence."""
+        images = {image for guest in self.storage.guests() for image in disk_clients.images_of(guest)}
+        if images or self.conf.libvirt.rbd_user:
+            for sentence in ceph_rights.missing(self._ceph, images):
+                LOG.warning('EVACUATIONS TO THIS HOST WILL STOP: %s', sentence)
 
     def _prepare_qemu_img(self) -> None:
         way = self._qemu_img.prepare(self.storage.directory)
-        if way == 'none':
+        if way.startswith(sandbox.UNTRIED):
+            LOG.error('The sandbox of qemu-img is tried when the disk has room again.')
+        elif way == 'none':
             LOG.warning('qemu-img reads images without a sandbox, with all rights of this process: an image that '
                         'breaks it takes over this host. [libvirt] sandbox_images = true keeps it apart.')
         else:
@@ -166,9 +184,22 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
 
     # ---- the host ---------------------------------------------------------------------
 
+    def _check_room(self) -> None:
+        """Say in the log when the disk gets full, and when it has room again."""
+        full = self.storage.free_bytes() < disk_space.MIB
+        if full and not self._is_full:
+            LOG.error('The file system of %s is full. This host refuses what needs room: new guests, images, snapshots '
+                      'and moves to it. Guests go on, and can be stopped and deleted.', self.storage.directory)
+        elif self._is_full and not full:
+            LOG.info('The file system of %s has room again.', self.storage.directory)
+        self._is_full = full
+
     def resources(self) -> list[driver.NodeResources]:
+        self._check_room()
         facts = self.hypervisor.facts()
         self.topology = self._topology(facts)
+        # Firmware and swtpm may have been installed since the last report; libvirt looks for them each time.
+        self._guest_traits = offered.of(self.hypervisor.domain_capabilities(self.virt_type), self.virt_type)
         return [driver.NodeResources(
             node=self.host, memory_mb=self.conf.libvirt.file_backed_memory or facts['memory_mb'],
             local_gb=self.storage.total_bytes() // storage.GIB,
@@ -207,8 +238,18 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         pool_record.take(self.storage, instance.uuid, source, self.virt_type)
         return shared_storage.came_over(self.storage.load(instance.uuid), source, self.host)
 
-    def fence(self, instance: Instance, block_devices: list[dict[str, Any]]) -> None:
-        fencing.fence(self.storage, instance.uuid, block_devices)
+    def fence(self, instance: Instance, former: driver.FormerHost) -> bool:
+        return fencing.fence(self.storage, self._ceph, instance.uuid, former)
+
+    def watch_disk_clients(self, record: disk_clients.Record) -> None:
+        self.clients.record = record
+
+    def guests_with_clients(self) -> list[str]:
+        return [guest.uuid for guest in self.storage.guests() if disk_clients.images_of(guest)]
+
+    def open_clients(self, uuid: str) -> dict[str, list[str] | None]:
+        guest = self.storage.load(uuid)
+        return {} if guest is None or not self.is_active(uuid) else self.clients.look(guest)
 
     # ---- life -------------------------------------------------------------------------
 
@@ -227,7 +268,9 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
             except Exception as error:
                 self._undo(uuid)
                 if isinstance(error, OSError):
-                    raise exception.BuildFailed(instance_id=uuid, reason=error.strerror) from error
+                    full = error.errno in disk_space.FULL
+                    raise exception.BuildFailed(instance_id=uuid, reason=(
+                        f'the disk of host {self.host} is full' if full else error.strerror)) from error
                 if isinstance(error, exception.VirtError):
                     raise exception.BuildFailed(instance_id=uuid, reason=error.message) from error
                 raise
@@ -295,8 +338,11 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
                 state = states.SHUTDOWN
             if state == states.SHUTDOWN:
                 self._define_and_start(self._recorded(uuid, network_info))
-            else:
-                self.hypervisor.guest('start the guest', uuid, guests.start)
+                return
+            if state == states.POWER_SUSPENDED:
+                with self._opening(self.guest_record(uuid)):
+                    self.hypervisor.guest('start the guest', uuid, guests.start_paused)
+            self.hypervisor.guest('start the guest', uuid, guests.start)
 
     def power_on_here(self, context: RequestContext, instance: Instance, network_info: Any,
                       block_devices: list[dict[str, Any]]) -> None:
@@ -348,19 +394,33 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
 
         :param await_networks: see SpawnRequest; the guest is there then, and stands still until its network is ready
         """
-        if await_networks is None:
+        if await_networks is None and not disk_clients.images_of(guest):
             self._prepare(guest)
             self._plug(guest)
             self.hypervisor.run('start the guest', guests.define_and_start, guest.uuid, self._domain(guest))
             return
         self._define_paused(guest)
-        await_networks()
+        if await_networks is not None:
+            await_networks()
         self.hypervisor.guest('start the guest', guest.uuid, guests.start)
 
     def _define_paused(self, guest: xml.Guest) -> None:
         self._prepare(guest)
         self._plug(guest)
-        self.hypervisor.run('start the guest', guests.define_and_pause, guest.uuid, self._domain(guest))
+        with self._opening(guest):
+            self.hypervisor.run('start the guest', guests.define_and_pause, guest.uuid, self._domain(guest))
+
+    @contextlib.contextmanager
+    def _opening(self, guest: xml.Guest) -> Iterator[None]:
+        """Record the clients of Ceph that the start of a guest in the block makes; a guest whose clients are not
+        recorded does not run."""
+        try:
+            with self.clients.starting(guest):
+                yield
+        except exception.NovaException:
+            with contextlib.suppress(exception.GuestNotFound):
+                self.hypervisor.guest('stop the guest', guest.uuid, guests.stop)
+            raise
 
     def _prepare(self, guest: xml.Guest) -> None:
         """Give libvirt what opens the guest's disks and volumes, and make its mediated devices: neither is there any

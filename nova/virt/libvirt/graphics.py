@@ -12,7 +12,7 @@ https://libvirt.org/formatdomain.html#graphical-framebuffers and #consoles-seria
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 import ipaddress
 import secrets
 import socket
@@ -31,10 +31,11 @@ _LETTERS = string.ascii_letters + string.digits
 Record = dict[str, dict[str, Any]]
 
 
-def check(conf: ConfigOpts, settings: dict[str, str]) -> None:
+def check(conf: ConfigOpts, settings: dict[str, str], offered: Collection[str]) -> None:
     """Refuse a configuration with which no guest could start, or one that opens consoles to everybody.
 
     :param settings: of qemu.conf, as isolation.read_settings gives them
+    :param offered: types of graphics that this host's QEMU has, as offered.graphics gives them
     :raises InvalidInput: with the option
     """
     for group in ('vnc', 'spice', 'serial_console'):
@@ -42,6 +43,10 @@ def check(conf: ConfigOpts, settings: dict[str, str]) -> None:
         if options.enabled and options.server_listen and _is_every(options.server_listen):
             raise exception.InvalidInput(reason=f'server_listen in [{group}] is every address of this host: name the '
                                                 'one that the console proxies reach, and no one else.')
+    if conf.spice.enabled and 'spice' not in offered:
+        raise exception.InvalidInput(reason='enabled in [spice] needs a QEMU with SPICE, and that of this host has '
+                                            'none. Install its module (qemu-system-modules-spice on Debian 13 and '
+                                            'Ubuntu), or set enabled = false.')
     for group, setting in (('spice', 'spice_tls'), ('serial_console', 'chardev_tls')):
         if conf[group].enabled and conf[group].tls and settings.get(setting, '0').strip() != '1':
             raise exception.InvalidInput(reason=f'tls in [{group}] needs {setting} = 1 in /etc/libvirt/qemu.conf, and '

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+from xml.etree import ElementTree as etree
 
 import libvirt
 
@@ -40,6 +41,12 @@ def start(domain: libvirt.virDomain) -> None:
         domain.create()
     elif domain.state()[0] == libvirt.VIR_DOMAIN_PAUSED:
         domain.resume()
+
+
+def start_paused(domain: libvirt.virDomain) -> None:
+    """Start it where its saved memory ends, without a single instruction."""
+    if not domain.isActive():
+        domain.createWithFlags(libvirt.VIR_DOMAIN_START_PAUSED)
 
 
 def stop(domain: libvirt.virDomain) -> None:
@@ -128,29 +135,42 @@ def save(domain: libvirt.virDomain) -> None:
         domain.managedSave()
 
 
-def plug(domain: libvirt.virDomain, text: str, mac: str) -> None:
-    """Plug a network device into the definition, and into the guest when it runs."""
+def interface_path(mac: str) -> str:
+    """Path of a network device in a domain's XML, for the functions below."""
+    return f"./devices/interface/mac[@address='{mac.lower()}']"
+
+
+def plug(domain: libvirt.virDomain, text: str, path: str) -> None:
+    """Plug a device into the definition, and into the guest when it runs.
+
+    :param text: the XML of the device
+    :param path: where it is found in the XML of a domain that has it: names of a user are elsewhere in that XML
+    """
     for flag, described in _places(domain):
-        if mac not in domain.XMLDesc(described):
+        if not _has(domain, described, path):
             domain.attachDeviceFlags(text, flag)
 
 
-def ask_to_unplug(domain: libvirt.virDomain, text: str, mac: str) -> None:
-    """Request that a running guest releases a network device; libvirt refuses to repeat a request in progress."""
-    if holds_port(domain, mac):
+def ask_to_unplug(domain: libvirt.virDomain, text: str, path: str) -> None:
+    """Request that a running guest releases a device; libvirt refuses to repeat a request in progress."""
+    if holds_device(domain, path):
         with contextlib.suppress(libvirt.libvirtError):
             domain.detachDeviceFlags(text, libvirt.VIR_DOMAIN_AFFECT_LIVE)
 
 
-def holds_port(domain: libvirt.virDomain, mac: str) -> bool:
+def holds_device(domain: libvirt.virDomain, path: str) -> bool:
     """Whether the guest runs and has the device."""
-    return bool(domain.isActive()) and mac in domain.XMLDesc(0)
+    return bool(domain.isActive()) and _has(domain, 0, path)
 
 
-def undefine_port(domain: libvirt.virDomain, text: str, mac: str) -> None:
-    """Take a network device out of the definition."""
-    if mac in domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE):
+def undefine_device(domain: libvirt.virDomain, text: str, path: str) -> None:
+    """Take a device out of the definition."""
+    if _has(domain, libvirt.VIR_DOMAIN_XML_INACTIVE, path):
         domain.detachDeviceFlags(text, libvirt.VIR_DOMAIN_AFFECT_CONFIG)
+
+
+def _has(domain: libvirt.virDomain, described: int, path: str) -> bool:
+    return etree.fromstring(domain.XMLDesc(described)).find(path) is not None
 
 
 def _places(domain: libvirt.virDomain) -> list[tuple[int, int]]:

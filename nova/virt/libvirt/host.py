@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import fcntl
 import logging
@@ -20,6 +21,7 @@ from nova import exception
 from nova import states
 from nova.objects import pci
 from nova.runtime import concurrency
+from nova.runtime import metrics
 from nova.virt.libvirt import capabilities
 from nova.virt.libvirt import events
 from nova.virt.libvirt import xml
@@ -46,7 +48,30 @@ DENIED = (libvirt.VIR_ERR_AUTH_FAILED, libvirt.VIR_ERR_AUTH_CANCELLED, libvirt.V
           libvirt.VIR_ERR_ACCESS_DENIED, libvirt.VIR_ERR_OPERATION_DENIED)
 CONTAINER = 'exe'                        # libvirt's type of its system: its memory is never saved
 _CLOSED = object()
+# (event, detail): label of metrics.GUESTS_FAILED
+_FAILURES = {(libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_CRASHED): 'crashed',
+             (libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_FAILED): 'failed',
+             (libvirt.VIR_DOMAIN_EVENT_SUSPENDED, libvirt.VIR_DOMAIN_EVENT_SUSPENDED_IOERROR): 'paused'}
+FAILURE_TEXTS = {'crashed': 'ended: its QEMU is gone', 'failed': 'ended: its QEMU could not go on',
+                 'paused': 'stopped at a write that its disk did not take'}
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """An event of a guest that nobody asked for."""
+
+    uuid: str
+    how: str
 _STOP = object()
+
+
+class _Attempt:
+    """An attempt to open a connection: when it is ``done``, it has the connection or an error."""
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        self.connection: libvirt.virConnect | None = None
+        self.error: Exception | None = None
 
 
 class Host:
@@ -60,6 +85,7 @@ class Host:
         self._uri, self._owner, self._on_change = uri, owner, on_change
         self._lock = threading.Lock()
         self._connection = None
+        self._attempt: _Attempt | None = None    # to open it
         self._mailbox: Any = None                # a Mailbox, from connect() on
         self._stopped = False
 
@@ -95,13 +121,13 @@ class Host:
         while True:
             connection = None
             try:
-                connection = self._open()
+                connection = self._open(operation, until)
                 return concurrency.blocking(function, connection, *args)
             except libvirt.libvirtError as error:
                 if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
                     raise exception.GuestNotFound(instance_id=args[0] if args else '') from error
                 if connection is None:
-                    again = time.monotonic() < until and not self._stopped
+                    again = time.monotonic() + RECONNECT_MIN < until and not self._stopped
                 else:
                     again = not broken and not concurrency.blocking(_alive, connection)
                     broken = True
@@ -110,11 +136,38 @@ class Host:
             if connection is None:
                 time.sleep(RECONNECT_MIN)
 
-    def _open(self) -> libvirt.virConnect:
+    def _open(self, operation: str, until: float) -> libvirt.virConnect:
+        """The connection. A thread of its own opens it where it is not, and may hang in a libvirtd that stands still.
+
+        :raises libvirtError: it cannot be opened
+        :raises VirtError: it is not open at ``until``
+        """
+        connection = self._connection
+        if connection is not None and concurrency.blocking(_alive, connection):
+            return connection
         with self._lock:
-            if self._connection is None or not concurrency.blocking(_alive, self._connection):
-                self._connection = concurrency.blocking(_open, self._uri, self._mailbox)
-            return self._connection
+            if self._connection is not connection:       # another thread has opened it meanwhile
+                return self._connection
+            attempt = self._attempt
+            if attempt is None:
+                attempt = self._attempt = _Attempt()
+                concurrency.spawn('libvirt-open', self._try_to_open, attempt)
+        if not attempt.done.wait(max(RECONNECT_MIN, until - time.monotonic())):
+            raise exception.VirtError(operation=operation, reason='libvirt does not answer')
+        if attempt.error is not None:
+            raise attempt.error
+        return attempt.connection
+
+    def _try_to_open(self, attempt: _Attempt) -> None:
+        try:
+            attempt.connection = concurrency.blocking(_open, self._uri, self._mailbox)
+        except Exception as error:
+            attempt.error = error
+        with self._lock:
+            self._attempt = None
+            if attempt.connection is not None:
+                self._connection = attempt.connection
+        attempt.done.set()
 
     # ---- events ---------------------------------------------------------------------
 
@@ -125,6 +178,9 @@ class Host:
                 return
             if item is _CLOSED:
                 self._reconnect()
+            elif isinstance(item, Failure):
+                metrics.GUESTS_FAILED.labels(item.how).inc()
+                LOG.warning('The guest %s has %s.', item.uuid, FAILURE_TEXTS[item.how])
             else:
                 self._changed(item)
 
@@ -159,6 +215,14 @@ class Host:
     def guests(self) -> dict[str, int]:
         """{uuid: power state} of the deployment's guests."""
         return self.run('list the guests', _guests, self._owner)
+
+    def guest_state(self, uuid: str) -> int | None:
+        """The power state of one of ``guests()``; None: it is not among them."""
+        try:
+            found: int | None = self.run('read the power state', _guest_state, uuid, self._owner)
+        except exception.GuestNotFound:
+            return None
+        return found
 
     def power_state(self, uuid: str) -> int:
         return self.run('read the power state', lambda connection, uuid: state_of(_find(connection, uuid)), uuid)
@@ -241,9 +305,11 @@ def _open(uri: str, mailbox: concurrency.Mailbox) -> libvirt.virConnect:
     return connection
 
 
-def _lifecycle(_connection: libvirt.virConnect, domain: libvirt.virDomain, event: int, _detail: int,
+def _lifecycle(_connection: libvirt.virConnect, domain: libvirt.virDomain, event: int, detail: int,
                mailbox: concurrency.Mailbox) -> None:
     """Called on libvirt's native thread."""
+    if (event, detail) in _FAILURES:
+        mailbox.put(Failure(domain.UUIDString(), _FAILURES[event, detail]))
     if event not in (libvirt.VIR_DOMAIN_EVENT_DEFINED, libvirt.VIR_DOMAIN_EVENT_UNDEFINED):
         mailbox.put(domain.UUIDString())
 
@@ -275,13 +341,29 @@ def _guests(connection: libvirt.virConnect, owner: str) -> dict[str, int]:
     found = {}
     for domain in connection.listAllDomains():
         try:
-            metadata = domain.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, xml.OWNER_NAMESPACE)
-            if xml.owner_of(metadata) == owner:
-                found[domain.UUIDString()] = state_of(domain)
-        except libvirt.libvirtError as error:        # not ours, or gone since the listing
-            if error.get_error_code() not in (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_NO_DOMAIN_METADATA):
+            state = _state_of_ours(domain, owner)
+        except libvirt.libvirtError as error:
+            if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:      # it is gone since the listing
                 raise
+            continue
+        if state is not None:
+            found[domain.UUIDString()] = state
     return found
+
+
+def _guest_state(connection: libvirt.virConnect, uuid: str, owner: str) -> int | None:
+    return _state_of_ours(_find(connection, uuid), owner)
+
+
+def _state_of_ours(domain: libvirt.virDomain, owner: str) -> int | None:
+    """The power state of a domain with this owner, None of any other."""
+    try:
+        metadata = domain.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, xml.OWNER_NAMESPACE)
+    except libvirt.libvirtError as error:
+        if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN_METADATA:
+            raise
+        return None
+    return state_of(domain) if xml.owner_of(metadata) == owner else None
 
 
 def _domain_capabilities(connection: libvirt.virConnect, virt_type: str) -> list[etree.Element]:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection
 from typing import Any, TYPE_CHECKING
 
 from nova import exception
+from nova.runtime import disk_space
 from nova.runtime import progress
 from nova.virt.libvirt import files
 
@@ -54,11 +55,14 @@ class ImageCache:
     :param max_age: seconds after which an unused image is removed
     :param verify: called with (context, image, path) each time before a file is used; raises when its signature is
                    not good
+    :param reserve: nova.runtime.disk_space.Reserve that downloads leave
     """
 
     def __init__(self, directory: str, images: ImageSource, qemu_img: Tool,
                  inspect: Callable[[str, str], None] | None, max_age: float,
-                 verify: Callable[[Any, dict[str, Any], str], None] | None = None) -> None:
+                 verify: Callable[[Any, dict[str, Any], str], None] | None = None,
+                 reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
+        self._reserve = reserve
         self._directory, self._images, self._qemu_img = directory, images, qemu_img
         self._inspect, self._max_age, self._verify = inspect, max_age, verify
 
@@ -70,6 +74,7 @@ class ImageCache:
         :param image: dict as ImageSource.show gives it
         :param report: called with how much of it has come
         :raises ImageUnacceptable: its format is not supported, or its data has another one
+        :raises InsufficientStorage: there is no room for it
         """
         image_id, disk_format = image['id'], image.get('disk_format')
         if not IMAGE_ID.match(image_id):
@@ -92,7 +97,9 @@ class ImageCache:
         part = path + '.part'
         files.remove(part)               # of a download that a crash ended
         try:
-            self._images.download(context, image_id, part, progress.of_bytes(report, image.get('size')))
+            # the source writes beside ``part`` first, so nothing of it counts as written before the end
+            with self._reserve.claimed(self._directory, image.get('size') or 0, part):
+                self._images.download(context, image_id, part, progress.of_bytes(report, image.get('size')))
             os.chmod(part, MODE)
             if self._verify:
                 self._verify(context, image, part)

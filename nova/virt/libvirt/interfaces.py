@@ -44,7 +44,8 @@ class Interfaces(hands.Feature, driver.Interfaces, driver.PortDevices):
                 self.hands.steps.plug(instance.uuid, interface.port)
             with contextlib.suppress(exception.GuestNotFound):     # it is defined with all its ports at its start
                 self.hands.hypervisor.guest('plug the port', instance.uuid, guests.plug,
-                                            xml.interface(interface, guest), interface.mac)
+                                            xml.interface(interface, guest),
+                                            guests.interface_path(interface.mac))
 
     def detach_interface(self, context: RequestContext, instance: Instance, vif: dict[str, Any]) -> None:
         with self.hands.operation(instance.uuid):
@@ -53,24 +54,25 @@ class Interfaces(hands.Feature, driver.Interfaces, driver.PortDevices):
                 return
             for interface in _plugged(guest, vif):
                 with contextlib.suppress(exception.GuestNotFound):
-                    self._unplug(instance.uuid, xml.interface(interface, guest), interface.mac)
+                    self._unplug(instance.uuid, xml.interface(interface, guest),
+                                 guests.interface_path(interface.mac))
                 if interface.port:
                     self.hands.steps.unplug(instance.uuid, interface.port)
                 guest.interfaces = [known for known in guest.interfaces if known.mac != interface.mac]
             guest.hostdevs = [device for device in guest.hostdevs if device.request_id != vif['id']]
             self.hands.storage.save(guest)
 
-    def _unplug(self, uuid: str, text: str, mac: str) -> None:
+    def _unplug(self, uuid: str, text: str, path: str) -> None:
         """
         :raises VirtError: the guest holds the device
         """
         deadline, ask_at = time.monotonic() + UNPLUG_SECONDS, 0.0
         operation = 'unplug the port'
-        while self.hands.hypervisor.guest(operation, uuid, guests.holds_port, mac):
+        while self.hands.hypervisor.guest(operation, uuid, guests.holds_device, path):
             if time.monotonic() > deadline:
                 raise exception.VirtError(operation=operation, reason='the guest does not let it go')
             if time.monotonic() >= ask_at:
-                self.hands.hypervisor.guest(operation, uuid, guests.ask_to_unplug, text, mac)
+                self.hands.hypervisor.guest(operation, uuid, guests.ask_to_unplug, text, path)
                 ask_at = time.monotonic() + UNPLUG_RETRY_S
             time.sleep(POLL)
-        self.hands.hypervisor.guest(operation, uuid, guests.undefine_port, text, mac)
+        self.hands.hypervisor.guest(operation, uuid, guests.undefine_device, text, path)

@@ -37,6 +37,8 @@ class Tool(Protocol):
 
     def info(self, path: str, disk_format: str) -> dict[str, Any]: ...
 
+    def measure(self, path: str, disk_format: str, backing_file: str | None = None) -> int: ...
+
     def create(self, path: str, disk_format: str, size: int, backing_file: str | None = None,
                backing_format: str | None = None, key: str | None = None) -> None: ...
 
@@ -85,6 +87,18 @@ class QemuImg:
         output = self._run('read the disk', ['info', '--output=json', '-U', '-f', disk_format, path],
                            cpu=INFO_CPU_SECONDS, timeout=INFO_TIMEOUT, reads=[path])
         return json.loads(output)
+
+    def measure(self, path: str, disk_format: str, backing_file: str | None = None) -> int:
+        """How many bytes a copy of a disk takes at most: its data without compression, as a qcow2 file. Holes of it,
+        and zeros that its tables name, are none.
+
+        :param backing_file: as for ``resize``
+        :raises VirtError: it is not of that format, or reading it takes more than it may
+        """
+        arguments = ['measure', '--output=json', '-U', '-f', disk_format, '-O', 'qcow2', path]
+        output = self._run('measure the disk', arguments, cpu=INFO_CPU_SECONDS, timeout=INFO_TIMEOUT,
+                           reads=[path, backing_file] if backing_file else [path])
+        return int(json.loads(output)['required'])
 
     def create(self, path: str, disk_format: str, size: int, backing_file: str | None = None,
                backing_format: str | None = None, key: str | None = None) -> None:

@@ -101,7 +101,7 @@ class Storage:
     :param inspect: see ImageCache
     :param disks: local_disks.base.Place of new disks; None: qcow2 files
     :param max_age: seconds; see ImageCache
-    :param reserve: nova.runtime.disk_space.Reserve that snapshots leave
+    :param reserve: nova.runtime.disk_space.Reserve that snapshots, images and guests that come leave
     :param verify: see ImageCache
     :param host: whose guests are saved and listed here; others may share the directory. None: all are
     :param key: function(uuid of a guest) -> the passphrase of its disks; raises VirtError
@@ -111,14 +111,15 @@ class Storage:
                  inspect: Callable[[str, str], None] | None = None, disks: Place | None = None, max_age: int = 86400,
                  reserve: disk_space.Reserve = disk_space.Reserve(), verify: Callable[..., Any] | None = None,
                  host: str | None = None, key: Callable[[str], str] = _no_key) -> None:
-        self.directory, self._reserve, self._host = directory, reserve, host
+        self.directory, self.reserve, self.host = directory, reserve, host
         self._qemu_img, self._key = qemu_img, key
         self._base = os.path.join(directory, BASE)
-        self.cache = imagecache.ImageCache(self._base, images, qemu_img, inspect, max_age, verify)
+        self.cache = imagecache.ImageCache(self._base, images, qemu_img, inspect, max_age, verify, reserve)
         self._shares = False
-        self._disks: Place = disks or local_files.Qcow2(directory, qemu_img)         # where new ones are made
+        self._parsed: dict[str, tuple[records.Stamp, xml.Guest]] = {}    # by uuid, see records()
+        self._disks: Place = disks or local_files.Qcow2(directory, qemu_img, reserve)         # where new ones are made
         pooled = self._disks.pooled
-        self._files = local_files.Qcow2(directory, qemu_img) if pooled else self._disks
+        self._files = local_files.Qcow2(directory, qemu_img, reserve) if pooled else self._disks
         self._pool = typing.cast('Pool', disks) if pooled else None
         self.owners = owners.Owners(self._pool, host)
         self.kept = kept_guests.KeptGuests(self, self._pool, host)
@@ -222,41 +223,30 @@ class Storage:
 
     def is_ours(self, guest: xml.Guest) -> bool:
         """Whether the record is one of this host."""
-        return self._host is None or guest.host in (None, self._host)
+        return self.host is None or guest.host in (None, self.host)
 
     def save(self, guest: xml.Guest) -> None:
-        if self._host is not None:
-            if guest.host not in (None, self._host):
+        if self.host is not None:
+            if guest.host not in (None, self.host):
                 guest.taken_from = guest.host
-            guest.host = self._host
+            guest.host = self.host
         self.owners.write(guest, self.path(guest.uuid))
         self.record(guest)
 
     def record(self, guest: xml.Guest) -> None:
         """As ``save``, of a guest that stays whose it is."""
         records.write(self.path(guest.uuid), guest)
+        self._parsed.pop(guest.uuid, None)
 
     def has_lost(self, uuid: str) -> bool:
         """Whether another host has taken over, in the pool, a guest whose record here is this host's own."""
         guest = self.load(uuid)
-        return guest is not None and guest.host == self._host and any(disk.source for disk in guest.disks) and (
+        return guest is not None and guest.host == self.host and any(disk.source for disk in guest.disks) and (
             self.owners.are_others(uuid, self.path(uuid)))
 
-    def fence(self, uuid: str) -> None:
-        """Shut out of Ceph every client that has a guest's disks open; nothing where disks are files."""
-        if self._pool is not None:
-            self._pool.fence(uuid)
-
-    def fence_volume(self, name: str) -> None:
-        """The same of a volume in the Ceph of this host's disks.
-
-        :param name: pool/image
-        :raises VirtError: this host's user may not look at it, or it has none
-        """
-        if self._pool is None:
-            raise exception.VirtError(operation='shut clients of a volume out',
-                                      reason='[libvirt] images_type of this host is not rbd')
-        self._pool.fence_volume(name)
+    def pool_images(self, uuid: str) -> list[str]:
+        """[pool/image] of a guest's disks in Ceph; none where disks are files."""
+        return [] if self._pool is None else self._pool.images_of(uuid)
 
     def clear_pool(self, guest: xml.Guest) -> None:
         """Remove what the pool has of a guest and its record does not name."""
@@ -319,9 +309,13 @@ class Storage:
     def exists(self, uuid: str) -> bool:
         return os.path.isdir(self.path(uuid))
 
-    def check_room(self, sources: Iterable[str] = ()) -> None:
-        """:raises InsufficientStorage: copies of these files would use up the reserve"""
-        self._reserve.check(self.directory, sum(map(disk_space.used_bytes, sources)))
+    def check_room(self) -> None:
+        """:raises InsufficientStorage: the file system of the guests has less left than the reserve"""
+        self.reserve.check(self.directory)
+
+    def room(self) -> int:
+        """Bytes that guests which come may take at once."""
+        return self.unused_bytes() if self._disks.room() else self.reserve.room(self.directory)
 
     def check_free(self) -> None:
         """:raises VirtError: the file system of the guests has less left than the reserve"""
@@ -337,14 +331,16 @@ class Storage:
     def snapshot_path(self, uuid: str, sources: Iterable[str] = ()) -> Iterator[str]:
         """Path of a file that a snapshot may be written to; it is gone afterwards.
 
-        :param sources: paths of the files that are copied into it
+        :param sources: paths of the files that are copied into it as they are
         :raises InsufficientStorage: there is no room for them
         """
-        self.check_room(sources)
+        self.check_room()
         directory = tempfile.mkdtemp(prefix=SNAPSHOT, dir=self.path(uuid))
+        path = os.path.join(directory, 'disk.qcow2')
         try:
             os.chmod(directory, DIRECTORY_MODE)
-            yield os.path.join(directory, 'disk.qcow2')
+            with self.reserve.claimed(self.directory, sum(map(disk_space.used_bytes, sources)), path):
+                yield path
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 
@@ -379,14 +375,24 @@ class Storage:
         return status.f_frsize * status.f_bavail - promised
 
     def records(self) -> list[xml.Guest]:
-        """The recorded Guest of every directory, also of hosts that share it."""
-        found = []
+        """The recorded Guest of every directory, also of hosts that share it. They are not to be changed: a record that
+        is the same file as before is not read again.
+        """
+        known, found = dict(self._parsed), {}
         for name in sorted(os.listdir(self.directory)):
-            if records.UUID.match(name):
-                guest = self.load(name)
-                if guest:
-                    found.append(guest)
-        return found
+            if not records.UUID.match(name):
+                continue
+            stamp = records.stamp(self.path(name))
+            if stamp is None:
+                continue
+            if name in known and known[name][0] == stamp:
+                found[name] = known[name]
+                continue
+            guest = self.load(name)
+            if guest is not None:
+                found[name] = stamp, guest
+        self._parsed = found
+        return [guest for _stamp, guest in found.values()]
 
     def remove_unused_images(self) -> None:
         kept = [guest for guest in map(self.kept.load, self.kept.uuids()) if guest]

@@ -10,6 +10,7 @@ import re
 from typing import Any
 from xml.etree import ElementTree as etree
 
+from nova import utils
 from nova.hardware import cpus
 from nova.hardware import disks as disk_words
 from nova.hardware import growth
@@ -18,6 +19,7 @@ from nova.objects import pci
 from nova.virt.libvirt import cells
 from nova.virt.libvirt import graphics
 from nova.virt.libvirt import placement
+from nova.virt.libvirt import vifs
 from nova.virt.libvirt.domain import devices as small
 from nova.virt.libvirt.domain import disks
 from nova.virt.libvirt.domain import identity
@@ -162,13 +164,20 @@ class Guest:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Guest:
-        values = {name: value for name, value in values.items() if name != 'serial_ports'}    # of older records
-        values = dict(values, disks=[Disk(**disk) for disk in values['disks']],
-                      interfaces=[Interface(**interface) for interface in values['interfaces']],
+        """A Guest from its record, which another release may have written: unknown fields are ignored."""
+        values = dict(values, disks=[utils.from_known(Disk, disk) for disk in values['disks']],
+                      interfaces=[_interface(interface) for interface in values['interfaces']],
                       hostdevs=pci.load_devices(values.get('hostdevs', ())),
-                      volumes=[volume_disks.Volume(**volume) for volume in values.get('volumes', ())],
+                      volumes=[utils.from_known(volume_disks.Volume, volume) for volume in values.get('volumes', ())],
                       rescued=rescues.load(values.get('rescued'), Disk))
-        return cls(**values)
+        return utils.from_known(cls, values)
+
+
+def _interface(values: dict[str, Any]) -> Interface:
+    found = utils.from_known(Interface, values)
+    if found.port:
+        found.port = dataclasses.asdict(utils.from_known(vifs.Port, found.port))
+    return found
 
 
 def domain(guest: Guest, host: numa.HostTopology | None = None,

@@ -171,7 +171,9 @@ class Daemon:
         """
         with self._asking() as monitor:
             copy = _copy_of(name)
-            monitor.run('blockdev-add', driver='qcow2', node_name=copy, file={'driver': 'file', 'filename': path})
+            # zeros that a guest has written are not stored either
+            monitor.run('blockdev-add', driver='qcow2', node_name=copy, discard='unmap', detect_zeroes='unmap',
+                        file={'driver': 'file', 'filename': path, 'discard': 'unmap'})
             try:
                 monitor.run('blockdev-backup', job_id=copy, device=ident(name), target=copy, sync='full',
                             auto_dismiss=False)

@@ -1,7 +1,8 @@
 """Exports of volumes for guests on other hosts: a daemon for each compute host, an export for each attachment.
 
-The rows of the attachments say what is to be exported. A start, and a look every minute, make it so; a daemon that has
-ended is started again within a second or two.
+The rows of the attachments say what is to be exported. A start, and a look every minute, open what is missing; a daemon
+that has ended is started again within a second or two. An export ends by a request alone, or by an attachment that says
+that it ends: a row that is missing, or names another host, may be one of a database that was restored from a backup.
 """
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ import typing
 from nova import exception
 from nova.runtime import concurrency
 from nova.runtime import disk_space
+from nova.runtime import metrics
 from nova.virt.libvirt import files
 from nova.volume.exports import daemon as daemons
 
@@ -47,12 +49,15 @@ class Exporter:
     :param first_port: of the first one; the next ones follow
     :param credentials: gives the directory with ca-cert.pem, server-cert.pem and server-key.pem
     :param wanted: function of the id of an attachment, or None for all of them: [Wanted] as the rows say now
+    :param ending: function: {(host, id of an attachment)} whose rows say that their export to that host ends
     """
 
     def __init__(self, directory: str, address: str, first_port: int, credentials: Callable[[], str],
-                 wanted: Callable[[str | None], list[Wanted]]) -> None:
+                 wanted: Callable[[str | None], list[Wanted]],
+                 ending: Callable[[], set[tuple[str, str]]] = set) -> None:
         self._directory, self._address, self._first = directory, address, first_port
-        self._credentials, self._wanted = credentials, wanted
+        self._credentials, self._wanted, self._ending = credentials, wanted, ending
+        self._unknown: dict[str, set[str]] = {}          # {host: exports that no row wants}
         self._daemons: dict[str, daemons.Daemon] = {}
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -145,9 +150,18 @@ class Exporter:
                       if each.host == host and os.path.exists(each.path)}
             daemon = self._running(host) if wanted else self._daemon(host)
             known = daemon.names() if daemon.is_alive() else set()
-            if left := sorted(known - set(wanted)):
-                LOG.warning('Host %s still had %s exports that no attachment names; they are closed.', host, len(left))
-                self._shut(daemon, left)
+            ending = {daemons.ident(each) for name, each in self._ending() if name == host}
+            left = known - set(wanted)
+            if left & ending:
+                metrics.EXPORTS_CLOSED.inc(len(left & ending))
+                LOG.warning('Host %s still had %s exports of attachments that have ended; they are closed.', host,
+                            len(left & ending))
+                self._shut(daemon, sorted(left & ending))
+            if (unknown := left - ending) and unknown != self._unknown.get(host):
+                LOG.error('Host %s has %s exports that no attachment names (%s). They stay open: the database may have '
+                          'been restored from a backup. See `nova-manage state differences`.', host, len(unknown),
+                          ', '.join(sorted(unknown)[:5]))
+            self._unknown[host] = unknown
             for ident in sorted(set(wanted) - known):
                 each = wanted[ident]
                 self._running(host).open(each.attachment_id, each.path, each.readonly)

@@ -85,5 +85,5 @@ ROUTES = (
     Route('GET', '/attachments/{ident}', show_attachment),
     Route('PUT', '/attachments/{ident}', update_attachment, policy=schemas.TRUSTED, body=_CONNECTOR),
     Route('DELETE', '/attachments/{ident}', delete_attachment, schemas.TRUSTED),
-    schemas.action('attachments', 'os-complete', complete_attachment, 204, admin=True),
+    schemas.action('attachments', 'os-complete', complete_attachment, 204, policy=schemas.TRUSTED),
 )

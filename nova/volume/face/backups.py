@@ -135,8 +135,8 @@ ROUTES = (
     Route('GET', '/backups/{ident}', show_backup),
     Route('PUT', '/backups/{ident}', update_backup, body=schemas.Given('backup', _CHANGED)),
     Route('DELETE', '/backups/{ident}', delete_backup, status=202),
-    schemas.action('backups', 'os-force_delete', force_delete_backup, admin=True),
-    schemas.action('backups', 'os-reset_status', reset_backup_status, admin=True, schema=_RESET),
+    schemas.action('backups', 'os-force_delete', force_delete_backup, policy=schemas.ADMIN),
+    schemas.action('backups', 'os-reset_status', reset_backup_status, policy=schemas.ADMIN, schema=_RESET),
     Route('POST', '/backups/{ident}/restore', restore_backup, status=202, body=schemas.Given('restore', _RESTORE)),
     *_transfers('/os-volume-transfer'), *_transfers('/volume-transfers'),
 )

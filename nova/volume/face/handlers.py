@@ -147,7 +147,7 @@ def create_volume(request: VolumeRequest) -> dict[str, Any]:
             volume_type=given.get('volume_type'), source_volume_id=source_id, backup_id=backup_id,
             availability_zone=given.get('availability_zone'),
             multiattach=listing.flag('multiattach', given.get('multiattach')),
-            metadata=given.get('metadata'), of_server_images=request.microversion >= OF_SERVER_IMAGE)
+            metadata=items.replaced(given.get('metadata')), of_server_images=request.microversion >= OF_SERVER_IMAGE)
     except (exception.ImageNotFound, exception.VolumeTypeNotFound) as error:
         raise type(error)(error.message) from None
     return {'volume': views.new_volume(made, request)}
@@ -161,13 +161,13 @@ def update_volume(request: VolumeRequest, ident: str) -> dict[str, Any]:
     given = request.body
     values = schemas.named(given)
     if given.get('metadata') is not None:
-        values['metadata'] = given['metadata']
+        values['metadata'] = items.replaced(given['metadata'])
     return {'volume': views.volume(request.store.update(request.context, ident, lambda row: values), request)}
 
 
 def delete_volume(request: VolumeRequest, ident: str) -> None:
     force = listing.flag('force', request.query.get('force'))
-    if force and not request.trusted:
+    if force and not request.context.is_admin:
         raise exception.PolicyDenied(rule='volume:force_delete')
     request.store.delete(request.context, ident, force=force,
                          cascade=listing.flag('cascade', request.query.get('cascade')))
@@ -185,7 +185,7 @@ def add_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
 
 
 def replace_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    given = request.body
+    given = items.replaced(request.body)
     return {'metadata': request.store.update(request.context, ident, lambda row: {'metadata': given})['metadata']}
 
 
@@ -289,17 +289,17 @@ ROUTES = (
     Route('DELETE', '/volumes/{ident}/metadata/{key}', delete_metadata),
     schemas.action('volumes', 'os-extend', extend, schema=_EXTEND),
     schemas.action('volumes', 'os-set_bootable', set_bootable, 200, schema=_BOOTABLE),
-    schemas.action('volumes', 'os-reset_status', reset_status, admin=True, schema=_STATUS),
+    schemas.action('volumes', 'os-reset_status', reset_status, policy=schemas.ADMIN, schema=_STATUS),
     schemas.action('volumes', 'os-reimage', reimage, schema=_REIMAGE),
     schemas.action('volumes', 'os-update_readonly_flag', set_readonly, schema=_READONLY),
     schemas.action('volumes', 'os-retype', retype, schema=_RETYPE),
-    schemas.action('volumes', 'os-force_delete', force_delete, admin=True),
+    schemas.action('volumes', 'os-force_delete', force_delete, policy=schemas.ADMIN),
     schemas.action('volumes', 'os-set_image_metadata', set_image_metadata, 200, schema=_IMAGE_METADATA),
     schemas.action('volumes', 'os-unset_image_metadata', unset_image_metadata, 200, schema=_KEY),
     schemas.action('volumes', 'os-show_image_metadata', show_image_metadata, 200),
     schemas.action('volumes', 'os-volume_upload_image', upload_image, schema=_UPLOAD),
-    schemas.action('volumes', 'os-begin_detaching', begin_detaching, admin=True),
-    schemas.action('volumes', 'os-roll_detaching', roll_detaching, admin=True),
+    schemas.action('volumes', 'os-begin_detaching', begin_detaching, policy=schemas.TRUSTED),
+    schemas.action('volumes', 'os-roll_detaching', roll_detaching, policy=schemas.TRUSTED),
     *snapshots.ROUTES,
     *attachments.ROUTES,
     *types.ROUTES,

@@ -6,9 +6,11 @@ from typing import Any
 
 from nova import exception
 from nova.volume.face import schemas
+from nova.web import sizes
 
 Row = dict[str, Any]
 Change = Callable[[Row], Row]            # a row -> the values to write
+MOST = {'metadata': sizes.METADATA, 'image_metadata': sizes.IMAGE}      # bytes of JSON
 
 
 def added(column: str, given: dict[str, str], refusal: str) -> Change:
@@ -20,8 +22,18 @@ def added(column: str, given: dict[str, str], refusal: str) -> Change:
         merged = {**row[column], **given}
         if len(merged) > schemas.MOST_ITEMS:
             raise exception.BadRequest(refusal)
+        sizes.check(merged, MOST[column], column, row[column])
         return {column: merged}
     return change
+
+
+def replaced(given: dict[str, str] | None) -> dict[str, str] | None:
+    """The metadata of a new thing, or in place of what was there.
+
+    :raises TooLarge:
+    """
+    sizes.check(given, MOST['metadata'], 'metadata')
+    return given
 
 
 def removed(column: str, key: str) -> Change:

@@ -12,6 +12,7 @@ from nova import exception
 from nova.db import engine
 from nova.db.volumes import volumes as db
 from nova.volume.face import schemas
+from nova.web import sizes
 
 if TYPE_CHECKING:
     from nova.volume.face.app import VolumeRequest
@@ -77,9 +78,10 @@ def page(request: VolumeRequest, table: engine.Table, key: str,
         rows = db.page(conn, table, project_id, equal, administrative=request.trusted, sort=sort,
                        marker=query.get('marker'), limit=limit + 1, offset=_number(query, 'offset', 0))
         shown = view(conn, rows[:limit])
-    body: dict[str, Any] = {key: shown}
-    if len(rows) > limit > 0:
-        body[f'{key}_links'] = _next(request, rows[limit - 1])
+    number = sizes.fitting(shown)
+    body: dict[str, Any] = {key: shown[:number]}
+    if len(rows) > limit > 0 or number < len(shown):
+        body[f'{key}_links'] = _next(request, rows[min(limit, number) - 1])
     if flag('with_count', query.get('with_count')):
         with request.store.db.reader() as conn:
             body['count'] = db.count(conn, table, project_id, equal, request.trusted)
@@ -122,9 +124,11 @@ def kept(request: VolumeRequest, key: str, rows: Sequence[dict[str, Any]],
         start += found[0]
     limit = min(_number(query, 'limit', MAX_LIMIT), MAX_LIMIT)
     shown = rows[start:start + limit]
-    body: dict[str, Any] = {key: [view(row) for row in shown]}
-    if shown and len(rows) > start + limit:
-        body[f'{key}_links'] = _next(request, shown[-1])
+    views = [view(row) for row in shown]
+    number = sizes.fitting(views)
+    body: dict[str, Any] = {key: views[:number]}
+    if shown and len(rows) > start + number:
+        body[f'{key}_links'] = _next(request, shown[number - 1])
     return body
 
 

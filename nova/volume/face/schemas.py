@@ -88,9 +88,12 @@ def named(given: dict[str, typing.Any]) -> dict[str, typing.Any]:
     return found
 
 
-def action(noun: str, name: str, handler: typing.Callable[..., typing.Any], status: int = 202, admin: bool = False,
-           schema: dict[str, typing.Any] | None = None) -> Route:
-    return Route('POST', f'/{noun}/{{ident}}/action', handler, TRUSTED if admin else None, status=status, action=name,
+def action(noun: str, name: str, handler: typing.Callable[..., typing.Any], status: int = 202,
+           policy: str | None = None, schema: dict[str, typing.Any] | None = None) -> Route:
+    """
+    :param policy: TRUSTED or ADMIN; None: whoever has the resource
+    """
+    return Route('POST', f'/{noun}/{{ident}}/action', handler, policy, status=status, action=name,
                  body=schema and Given(name, schema))
 
 

@@ -39,14 +39,14 @@ def create_snapshot(request: VolumeRequest) -> dict[str, Any]:
         request.context, given['volume_id'], schemas.named(given).get('name'), schemas.named(given).get('description'),
         # openstackclient leaves the word out, and asks for the version before that
         force=request.microversion >= ALWAYS_FORCED or listing.flag('force', given.get('force'), default=True),
-        metadata=given.get('metadata'))
+        metadata=items.replaced(given.get('metadata')))
     return {'snapshot': views.new_snapshot(made, request)}
 
 
 def update_snapshot(request: VolumeRequest, ident: str) -> dict[str, Any]:
     values = schemas.named(request.body)
     if request.body.get('metadata') is not None:
-        values['metadata'] = request.body['metadata']
+        values['metadata'] = items.replaced(request.body['metadata'])
     return {'snapshot': views.snapshot(request.store.snapshots.update(request.context, ident, lambda row: values),
                                        request)}
 
@@ -66,8 +66,9 @@ def add_snapshot_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
 
 
 def replace_snapshot_metadata(request: VolumeRequest, ident: str) -> dict[str, Any]:
+    given = items.replaced(request.body)
     return {'metadata': request.store.snapshots.update(
-        request.context, ident, lambda row: {'metadata': request.body})['metadata']}
+        request.context, ident, lambda row: {'metadata': given})['metadata']}
 
 
 def delete_snapshot_metadata(request: VolumeRequest, ident: str, key: str) -> None:
@@ -95,8 +96,8 @@ ROUTES = (
     Route('POST', '/snapshots/{ident}/metadata', add_snapshot_metadata, body=_ITEMS),
     Route('PUT', '/snapshots/{ident}/metadata', replace_snapshot_metadata, body=_ITEMS),
     Route('DELETE', '/snapshots/{ident}/metadata/{key}', delete_snapshot_metadata),
-    schemas.action('snapshots', 'os-force_delete', delete_snapshot, admin=True),
-    schemas.action('snapshots', 'os-reset_status', reset_snapshot_status, admin=True, schema=_SNAPSHOT_RESET),
-    schemas.action('snapshots', 'os-update_snapshot_status', update_snapshot_status, admin=True,
+    schemas.action('snapshots', 'os-force_delete', delete_snapshot, policy=schemas.ADMIN),
+    schemas.action('snapshots', 'os-reset_status', reset_snapshot_status, policy=schemas.ADMIN, schema=_SNAPSHOT_RESET),
+    schemas.action('snapshots', 'os-update_snapshot_status', update_snapshot_status, policy=schemas.TRUSTED,
                    schema=_SNAPSHOT_STATUS),
 )

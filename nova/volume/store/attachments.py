@@ -23,6 +23,7 @@ Connector = dict[str, typing.Any]
 
 HELD = ('reserved', 'attaching', 'in-use')
 CLOSING = 'closing'              # of an attachment whose export ends
+LEAVES = 'leaves'                # in a connector: the host before, whose export ends
 
 
 class Ways:
@@ -80,6 +81,7 @@ class Attachments:
     def connect(self, ctx: nova_context.RequestContext, attachment_id: str, connector: dict[str, typing.Any],
                 device: str | None) -> dict[str, typing.Any]:
         self._ways.check(connector)
+        connector = {name: value for name, value in connector.items() if name != LEAVES}
 
         def write(conn: Connection) -> typing.Any:
             attachment = rows.attachment(conn, ctx, attachment_id, lock=True)
@@ -87,13 +89,17 @@ class Attachments:
                 raise exception.InvalidVolume(reason='the attachment is being removed.')
             row, ident = rows.volume(conn, ctx, attachment['volume_id']), attachment['id']
             status = 'attached' if attachment['status'] == 'attached' else 'attaching'
+            before = attachment['connector']
+            leaves = bool(before) and before.get('host') != connector.get('host') and self._ways.is_export(before)
             db.update(conn, volume_attachments, ident, {
-                'connector': connector, 'device': device, 'status': status})
+                'connector': {**connector, LEAVES: before['host']} if leaves else connector, 'device': device,
+                'status': status})
             settle(conn, attachment['volume_id'])
-            return row, ident, attachment['connector']
+            return row, ident, before if leaves else None
         row, attachment_id, before = self._db.run(write)     # the id as it is stored: MariaDB finds it in capitals, too
-        if before and before.get('host') != connector.get('host') and self._ways.is_export(before):
+        if before:
             self._ways.close(attachment_id, before)
+            self._db.run(db.update, volume_attachments, attachment_id, {'connector': connector})
         return {**self._ways.open(row, attachment_id, connector), 'host': connector.get('host')}
 
     def complete(self, ctx: nova_context.RequestContext, attachment_id: str) -> None:

@@ -128,7 +128,7 @@ class Contents:
     # ---- jobs
 
     def _submit(self, ident: str, job: Callable[..., None], *args: typing.Any, owner: str = '') -> None:
-        work = _Work(ident, owner, job, args)
+        work = _Work(ident, owner, concurrency.carried(job), args)
         with self._lock:
             if ident in self._busy:
                 self._again[ident] = work            # the one that runs may have done all that it looks at
@@ -205,7 +205,7 @@ class Contents:
         image = self._images.show(ctx, row['image_id'])
         self._files.image(path, size, image['disk_format'],
                           lambda target, group: self._images.readable(ctx, row['image_id'], target, group),
-                          self._keys.of(row))
+                          self._keys.of(row), 0 if self._images.in_place else image.get('size') or 0)
 
     def _copy(self, source: str, path: str, row: Row) -> None:
         """Copy a file that is encrypted as the row of its copy is."""
@@ -343,12 +343,13 @@ class Contents:
     # ---- after a start
 
     def recover(self) -> None:
-        """Compare files with rows: begin again what was cut off, name what is lost, remove what no row names."""
+        """Compare files with rows: begin again what was cut off, name what is lost, and what no row names."""
         with self._db.reader() as conn:
             every = [db.every(conn, table) for table in (volumes, volume_snapshots, volume_backups)]
         all_volumes, all_snapshots, all_backups = every
-        for name in self._files.keep_only(*({row['id'] for row in found} for found in every)):
-            LOG.warning('%s belongs to no volume, no snapshot and no backup; it is removed.', name)
+        for path in self._files.clean(*({row['id'] for row in found} for found in every)):
+            LOG.error('%s belongs to no volume, snapshot or backup. It stays: the database may have been restored '
+                      'from a backup. Remove it when nobody needs it.', path)
         for row in all_volumes:
             self._recover_volume(row)
         for row in all_snapshots:

@@ -50,6 +50,7 @@ class VolumeFiles:
                  backups: str | None = None) -> None:
         self.directory, self._reserve, self._convert = directory, reserve, convert
         self._backups = backups or os.path.join(directory, BACKUPS)
+        self._copies: dict[str, disk_space.Claim] = {}       # of ``prepare_copy``, by the path of the file
 
     @property
     def has_tools(self) -> bool:
@@ -80,8 +81,7 @@ class VolumeFiles:
             with self._written(path) as part, open(part, 'xb') as file:
                 file.truncate(size)
             return
-        self._check(luks.MOST_BYTES)
-        with self._written(path) as part:
+        with self._claimed(luks.MOST_BYTES, path + PART), self._written(path) as part:
             self._convert.create(part, qemu_img.LUKS, size, key=key)
             luks.header_bytes(part)
 
@@ -118,31 +118,33 @@ class VolumeFiles:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)    # of the backups: no guest opens those
         if self.clone(source, path, size):
             return
-        self._check(disk_space.used_bytes(source), os.path.dirname(path))
-        with self._written(path) as part:
+        with self._claimed(disk_space.used_bytes(source), path + PART), self._written(path) as part:
             _copy(source, part)
             os.truncate(part, size)
 
-    def image(self, path: str, size: int, disk_format: str, readable: Readable, key: str | None = None) -> None:
+    def image(self, path: str, size: int, disk_format: str, readable: Readable, key: str | None = None,
+              fetches: int = 0) -> None:
         """Make a file with what is in an image.
 
+        :param fetches: bytes that ``readable`` writes to the path that it gets, at most
         :param readable: as nova.image.api.Images.readable, given a path and a group
         :param key: as for ``blank``
         :raises ImageUnacceptable: it is larger than the volume
         :raises InsufficientStorage: there is no room for it
         """
-        self._check(0)
-        with self._written(path) as part:
-            fetched = part.removesuffix(PART) + '.image' + PART
+        fetched = path + '.image' + PART
+        with self._claimed(fetches, fetched), self._written(path) as part:
             try:
                 with readable(fetched, self._convert.group) as source:
-                    self._check(disk_space.used_bytes(source))
                     if key is not None:
-                        self._encrypt(self._reached(source, fetched), disk_format, part, size, key)
+                        with self._reached(source, fetched) as reached:
+                            self._encrypt(reached, disk_format, part, size, key)
                     elif disk_format in RAW_FORMATS:
-                        _copy(source, part)
+                        with self._claimed(disk_space.used_bytes(source), part):
+                            _copy(source, part)
                     else:
-                        self._convert.convert(self._reached(source, fetched), disk_format, part, 'raw')
+                        with self._reached(source, fetched) as reached:
+                            self._expand(reached, disk_format, part, size)
             finally:
                 files.remove(fetched)
             room = self.room(part, size, key)
@@ -162,12 +164,12 @@ class VolumeFiles:
             return
         made, copy = path + '.upload' + PART, path + '.upload.raw' + PART
         try:
-            self._check(disk_space.used_bytes(path))
-            self._convert.convert(self._reached(path, copy), 'raw', made, disk_format)
+            with self._reached(path, copy) as source, self._claimed(
+                    disk_space.used_bytes(path) + qemu_img.TABLES, made):
+                self._convert.convert(source, 'raw', made, disk_format)
             yield made
         finally:
             files.remove(made)
-            files.remove(copy)
 
     def _encrypt(self, source: str, disk_format: str, part: str, size: int, key: str) -> None:
         """What is no data is encrypted, too: the copy takes the room of all of the image's disk, however small its
@@ -176,17 +178,29 @@ class VolumeFiles:
         needed = int(self._convert.info(source, form)['virtual-size'])
         if needed > size:
             raise exception.ImageUnacceptable(image_id='of the volume', reason=TOO_LARGE)
-        self._check(needed)
-        self._convert.convert(source, form, part, qemu_img.LUKS, key=key)
+        with self._claimed(needed + luks.MOST_BYTES, part):
+            self._convert.convert(source, form, part, qemu_img.LUKS, key=key)
 
-    def _reached(self, source: str, copy: str) -> str:
-        """The path of a file that the sandbox reaches: its own, or that of a copy."""
+    def _expand(self, source: str, disk_format: str, part: str, size: int) -> None:
+        """Write the disk of an image file, which takes much more room than the file where that is compressed."""
+        if int(self._convert.info(source, disk_format)['virtual-size']) > size:
+            raise exception.ImageUnacceptable(image_id='of the volume', reason=TOO_LARGE)
+        with self._claimed(self._convert.measure(source, disk_format), part):
+            self._convert.convert(source, disk_format, part, 'raw')
+
+    @contextlib.contextmanager
+    def _reached(self, source: str, copy: str) -> typing.Iterator[str]:
+        """The path of a file that the sandbox reaches, for the time of the block: its own, or that of a copy."""
         if source == copy or self._convert.reaches(source):
-            return source
-        self._check(2 * disk_space.used_bytes(source))
-        _copy(source, copy)
-        os.chmod(copy, files.GUEST_MODE)                 # the sandbox reads it through its group
-        return copy
+            yield source
+            return
+        try:
+            with self._claimed(disk_space.used_bytes(source), copy):
+                _copy(source, copy)
+            os.chmod(copy, files.GUEST_MODE)             # the sandbox reads it through its group
+            yield copy
+        finally:
+            files.remove(copy)
 
     def prepare_copy(self, path: str, size: int, source: str, key: str | None = None) -> str:
         """An empty file that another QEMU copies a volume into; then ``finish_copy``. Holes stay holes: it is qcow2.
@@ -195,8 +209,12 @@ class VolumeFiles:
         :raises InsufficientStorage: there is no room for the copy
         """
         part = path + COPY
-        self._check(2 * (size + luks.MOST_BYTES) if key else disk_space.used_bytes(source))
         files.remove(part)
+        self._end_claim(path)
+        room = size + luks.MOST_BYTES if key else disk_space.used_bytes(source) + qemu_img.TABLES
+        self._make_directories()
+        # the copy, and what ``finish_copy`` makes of it
+        self._copies[path] = self._reserve.claim(os.path.dirname(path), 2 * room, part, path + PART)
         self._convert.create(part, qemu_img.LUKS if key else 'qcow2', size, key=key)
         files.give_to_guest(part)
         return part
@@ -210,6 +228,12 @@ class VolumeFiles:
         :param encrypted: ``prepare_copy`` got a key
         :raises InvalidVolume: the guest's QEMU has made another disk of it
         """
+        try:
+            self._finish_copy(path, size, check, encrypted)
+        finally:
+            self._end_claim(path)
+
+    def _finish_copy(self, path: str, size: int, check: Check, encrypted: bool) -> None:
         if not os.path.exists(path) and encrypted:
             room = self.room(path + COPY, size, encrypted)
             with self._written(path) as part:
@@ -231,6 +255,12 @@ class VolumeFiles:
     def give_up_copy(self, path: str) -> None:
         """The copy of ``prepare_copy`` was not made."""
         files.remove(path + COPY)
+        self._end_claim(path)
+
+    def _end_claim(self, path: str) -> None:
+        claim = self._copies.pop(path, None)
+        if claim is not None:
+            claim.end()
 
     @contextlib.contextmanager
     def _written(self, path: str) -> typing.Iterator[str]:
@@ -252,9 +282,15 @@ class VolumeFiles:
                 raise exception.InsufficientStorage() from error
             raise
 
-    def _check(self, adding: int, directory: str | None = None) -> None:
+    @contextlib.contextmanager
+    def _claimed(self, size: int, *targets: str) -> typing.Iterator[None]:
+        """Room for the files that are written in the block.
+
+        :raises InsufficientStorage: there is none
+        """
         self._make_directories()
-        self._reserve.check(directory or self.directory, adding)
+        with self._reserve.claimed(os.path.dirname(targets[0]), size, *targets):
+            yield
 
     def _make_directories(self) -> None:
         for path in (self.directory, *(os.path.join(self.directory, name) for name in (SNAPSHOTS, TRASH))):
@@ -304,8 +340,11 @@ class VolumeFiles:
         except FileNotFoundError:
             return None
 
-    def keep_only(self, volume_ids: set[str], snapshot_ids: set[str], backup_ids: set[str]) -> list[str]:
-        """Remove what has no row, and what a crash left half-written; the names of what had no row."""
+    def clean(self, volume_ids: set[str], snapshot_ids: set[str], backup_ids: set[str]) -> list[str]:
+        """Remove what a crash left half-written; the paths of files that have no row.
+
+        These stay: a database that was restored from a backup does not know what was made since.
+        """
         found = []
         for directory, known in ((self.directory, volume_ids), (os.path.join(self.directory, SNAPSHOTS), snapshot_ids),
                                  (self._backups, backup_ids)):
@@ -314,8 +353,7 @@ class VolumeFiles:
                 if name.endswith(PART):
                     files.remove(path)
                 elif UUID.match(name) and name not in known:
-                    self.discard(path)
-                    found.append(name)
+                    found.append(path)
         self.empty_trash()
         return found
 

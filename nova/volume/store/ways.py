@@ -6,6 +6,8 @@ import pathlib
 import shutil
 import typing
 
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
@@ -17,6 +19,10 @@ from nova.volume.exports import exporter
 from nova.volume.store import attachments
 from nova.volume.store import files as volume_files
 
+# file of [volume] export_tls_dir: function(its bytes), which raises ValueError
+_CREDENTIALS: dict[str, typing.Callable[[bytes], object]] = {
+    'ca-cert.pem': x509.load_pem_x509_certificate, 'server-cert.pem': x509.load_pem_x509_certificate,
+    'server-key.pem': lambda data: serialization.load_pem_private_key(data, None)}
 EXPORTS, CREDENTIALS = 'exports', 'tls'
 CERTIFICATE = 'volumes'          # its name among those that the deployment makes
 # A daemon keeps the certificate that it began with, and runs as long as its host has volumes. Each authority has more
@@ -34,7 +40,22 @@ class Ways(attachments.Ways):
         self._conf, self._db, self._files = conf, database, files
         self._directory = os.path.join(files.directory, EXPORTS)
         self.exports = exporter.Exporter(self._directory, conf.my_ip, conf.volume.export_port, self._credentials,
-                                         self._wanted)
+                                         self._wanted, self._ending)
+
+    def check_credentials(self) -> None:
+        """Find out at the start that exports cannot be made, not at the first attachment.
+
+        :raises InvalidInput: a file of [volume] export_tls_dir is not there, or is none
+        """
+        directory = self._conf.volume.export_tls_dir
+        for name, load in _CREDENTIALS.items() if directory else ():
+            path = os.path.join(directory, name)
+            try:
+                with open(path, 'rb') as file:
+                    load(file.read())
+            except (OSError, ValueError, TypeError) as error:
+                why = error.strerror if isinstance(error, OSError) else 'it is not in the PEM format'
+                raise exception.InvalidInput(f'[volume] export_tls_dir: {path} cannot be used: {why}.') from None
 
     def watch(self) -> None:
         """Look after the exports from now on."""
@@ -82,6 +103,13 @@ class Ways(attachments.Ways):
                     found.append(exporter.Wanted(row['id'], connector['host'], self._files.volume(row['volume_id']),
                                                  bool(row['readonly'])))
         return found
+
+    def _ending(self) -> set[tuple[str, str]]:
+        with self._db.reader() as conn:
+            found = db.connected(conn)
+        return {(host, row['id']) for row in found for host in (
+            row['connector'].get('host') if row['status'] == attachments.CLOSING else None,
+            row['connector'].get(attachments.LEAVES)) if host is not None}
 
     def _credentials(self) -> str:
         """The directory as QEMU wants it; made of the deployment's own certificates where the operator has none."""

@@ -244,7 +244,7 @@ class Bench:
         attachment = self.storage.attach(self.owner, volume, str(uuid.uuid4()))
         data = self.storage.connect(self.owner, attachment, {'host': 'far', 'ip': '192.0.2.1'}, '/dev/vdb')['data']
         authority = certificates.Authority(self.cloud.state_path / 'tls')
-        pair, directory = authority.pair('far', ['far']), self.cloud.state_path / 'far'
+        pair, directory = authority.pair('far', ['far'], use=certificates.CLIENT), self.cloud.state_path / 'far'
         directory.mkdir()
         for source, target in ((authority.trusted, 'ca-cert.pem'), (pair.certificate, 'client-cert.pem'),
                                (pair.key, 'client-key.pem')):

@@ -142,7 +142,7 @@ def create_launch_template(req: operations.Request, given: operations.Given) -> 
                                   f'The launch template {name!r} exists.')
         tags.put(req, 'lt', uuid, found)
         return uuid
-    uuid = client_tokens.once(req, 'CreateLaunchTemplate', given, lambda: None, make)
+    uuid = client_tokens.once(req, 'CreateLaunchTemplate', given, lambda _since: None, make)
     row = db.one(req.api_db, req.project_id, uuid=uuid)
     if row is None:
         raise errors.not_found('lt', req.ids.one('lt', uuid))
@@ -176,7 +176,7 @@ def modify_launch_template(req: operations.Request, given: operations.Given) -> 
                                   f'The launch template has no version {number}.')
         return str(number)
     # a repeated request shows what the first one did, and changes nothing that came after it
-    number = client_tokens.once(req, 'ModifyLaunchTemplate', given, lambda: None, change)
+    number = client_tokens.once(req, 'ModifyLaunchTemplate', given, lambda _since: None, change)
     return {'LaunchTemplate': _shown(req, {**_template(req, given), 'default_version': int(number)})}
 
 
@@ -201,7 +201,7 @@ def create_launch_template_version(req: operations.Request, given: operations.Gi
         if number is None:
             raise errors.not_found('lt', req.ids.one('lt', template['uuid']))
         return str(number)
-    number = client_tokens.once(req, 'CreateLaunchTemplateVersion', given, lambda: None, make)
+    number = client_tokens.once(req, 'CreateLaunchTemplateVersion', given, lambda _since: None, make)
     return {'LaunchTemplateVersion': _shown_version(template, req.ids.one('lt', template['uuid']),
                                                     _version(req, template, number))}
 

@@ -104,7 +104,7 @@ def _made(req: operations.Request, requested: operations.Given, given: operation
         shown = answer['servers'] if 'servers' in answer else [answer['server']] if 'server' in answer else []
         servers.extend(server for server in shown if 'status' in server)
         return str(answer['reservation_id'] if 'reservation_id' in answer else answer['server']['id'])
-    made = client_tokens.once(req, 'RunInstances', requested, lambda: None, make)
+    made = client_tokens.once(req, 'RunInstances', requested, lambda _since: None, make)
     return made, servers or None
 
 

@@ -92,7 +92,7 @@ def servers_of(req: operations.Request, instance_ids: Sequence[str] | None = Non
 
     :raises Ec2Error: one is not there
     """
-    if instance_ids is not None and len(instance_ids) <= interfaces.FEW:
+    if instance_ids is not None and len(instance_ids) <= operations.FEW:
         return [_server(req, uuid, shown)
                 for uuid, shown in zip(req.ids.uuids('i', instance_ids), instance_ids)]
     found = req.pages('compute', '/servers/detail', 'servers')

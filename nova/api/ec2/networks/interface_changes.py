@@ -55,7 +55,7 @@ def create_network_interface(req: operations.Request, given: operations.Given) -
             raise
         tags.put(req, 'eni', port, found)
         return port
-    made = client_tokens.once(req, 'CreateNetworkInterface', given, lambda: None, make)
+    made = client_tokens.once(req, 'CreateNetworkInterface', given, lambda _since: None, make)
     shown = req.ids.one('eni', made)
     return {'NetworkInterface': network_interfaces.shown(req, [find_port(req, shown)])[0]}
 

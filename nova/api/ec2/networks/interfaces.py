@@ -10,7 +10,6 @@ from nova.api.ec2.networks import network_interfaces
 from nova.api.ec2.networks import vpcs
 
 FIELDS = ('id', 'device_id', 'project_id', 'mac_address', 'fixed_ips', 'security_groups')
-FEW = 8                          # instances that are requested one by one
 
 
 class Interfaces:
@@ -78,7 +77,7 @@ def _one(index: int, ident: str, mac: str, vpc: str, subnet: str | None, address
 def ports_of(req: operations.Request, uuids: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
     """{uuid of a server: its ports}; none where the cloud has no network service."""
     query: dict[str, Any] = {'project_id': req.project_id, 'fields': FIELDS}
-    if len(uuids) <= FEW:
+    if len(uuids) <= operations.FEW:
         query['device_id'] = list(uuids)
     found: dict[str, list[dict[str, Any]]] = {}
     try:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+import datetime
 from typing import Any
 import uuid
 
@@ -62,7 +63,7 @@ def create_route_table(req: operations.Request, given: operations.Given) -> dict
         tags.put(req, 'rtb', ident, found)
         return ident
 
-    def find() -> str | None:
+    def find(_since: datetime.datetime | None) -> str | None:
         return ident if db.exists(req.api_db, 'rtb', req.project_id, ident) else None
     ident = client_tokens.once(req, 'CreateRouteTable', given, find, make)
     known = db.known(req.api_db, req.project_id)

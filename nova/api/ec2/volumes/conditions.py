@@ -16,7 +16,7 @@ def _rows(req: operations.Request, given: operations.Given) -> list[dict[str, An
 
     :raises Ec2Error: one is not there
     """
-    rows = req.pages('volume', '/volumes/detail', 'volumes')
+    rows = req.chosen('vol', given.get('VolumeIds'), 'volume', 'volumes')
     names = req.ids.shown('vol', [row['id'] for row in rows])
     return filters.choose([{**row, 'VolumeId': names[row['id']]} for row in rows], 'VolumeId', given.get('VolumeIds'),
                           'vol')

@@ -24,7 +24,7 @@ def _snapshots(req: operations.Request, rows: list[dict[str, Any]]) -> list[dict
 
 
 def describe_snapshots(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    rows = req.pages('volume', '/snapshots/detail', 'snapshots')
+    rows = req.chosen('snap', given.get('SnapshotIds'), 'volume', 'snapshots')
     shown = filters.choose(_snapshots(req, rows), 'SnapshotId', given.get('SnapshotIds'), 'snap')
     owners = given.get('OwnerIds')
     if owners and not {'self', req.project_id} & set(owners):

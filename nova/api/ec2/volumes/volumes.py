@@ -1,6 +1,7 @@
 """Volumes of the block storage service."""
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 from nova.api.ec2 import client_tokens
@@ -10,6 +11,7 @@ from nova.api.ec2 import operations
 from nova.api.ec2 import tags
 from nova.api.ec2.instances import run_parameters
 
+CLOCKS_DIFFER = datetime.timedelta(minutes=5)      # of the block storage and the EC2 API
 TOKEN = tags.HIDDEN + 'client-token'          # in a volume's metadata
 # A volume that is being attached is in use when it is: who waits for that has it then.
 STATES = {'available': 'available', 'reserved': 'available', 'attaching': 'available', 'in-use': 'in-use',
@@ -42,7 +44,7 @@ def time(text: str) -> str:
 
 
 def describe_volumes(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    rows = req.pages('volume', '/volumes/detail', 'volumes')
+    rows = req.chosen('vol', given.get('VolumeIds'), 'volume', 'volumes')
     shown = filters.choose(_volumes(req, rows), 'VolumeId', given.get('VolumeIds'), 'vol')
     shown = filters.apply(shown, given.get('Filters'), {
         'volume-id': lambda row: row['VolumeId'], 'status': lambda row: row['State'], 'size': lambda row: row['Size'],
@@ -74,7 +76,9 @@ def create_volume(req: operations.Request, given: operations.Given) -> dict[str,
         made = req.call('volume', 'POST', '/volumes', {'volume': {
             name: value for name, value in body.items() if value is not None}})['volume']
         return str(made['id'])
-    uuid = client_tokens.once(req, 'CreateVolume', given, lambda: _made_before(req, token), make)
+    if req.caller.dry and given.get('SnapshotId'):
+        req.find('snap', given['SnapshotId'], 'volume', '/snapshots/{}')
+    uuid = client_tokens.once(req, 'CreateVolume', given, lambda since: _made_before(req, token, since), make)
     try:
         row = req.call('volume', 'GET', f'/volumes/{uuid}')['volume']
     except errors.ServiceRefused as refused:
@@ -84,10 +88,18 @@ def create_volume(req: operations.Request, given: operations.Given) -> dict[str,
     return _volumes(req, [row])[0]
 
 
-def _made_before(req: operations.Request, token: str | None) -> str | None:
-    """The volume that an attempt with this token made whose row was lost, or never had its end written."""
-    return next((str(row['id']) for row in req.pages('volume', '/volumes/detail', 'volumes')
-                 if row['metadata'].get(TOKEN) == token), None)
+def _made_before(req: operations.Request, token: str | None, since: datetime.datetime | None) -> str | None:
+    """The volume that an attempt with this token made that did not come to its end.
+
+    :param since: when that attempt began; older volumes, which come later in the list, are not read. None: there was
+        none
+    """
+    if since is None:
+        return None
+    oldest = (since - CLOCKS_DIFFER).isoformat()
+    rows = req.pages('volume', '/volumes/detail', 'volumes', {'sort': 'created_at:desc'},
+                     lambda row: row['created_at'] < oldest)
+    return next((str(row['id']) for row in rows if row['metadata'].get(TOKEN) == token), None)
 
 
 def find_volume(req: operations.Request, shown: str) -> dict[str, Any]:

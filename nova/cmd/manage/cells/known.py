@@ -109,11 +109,12 @@ def check_urls(known: Known, transport: str | None, database: str) -> tuple[str,
     import oslo_messaging
 
     from nova.db.cells import urls as cell_urls
+    from nova.rpc import transport_url
     if not transport:
         refuse('Give --transport-url, or set transport_url in the configuration.')
     filled = cell_urls.fill(transport, known.transport), cell_urls.fill(database, known.database)
     try:
-        url = oslo_messaging.TransportURL.parse(known.conf, filled[0])
+        url = transport_url.parse(known.conf, filled[0])
         if not url.transport or not url.hosts:
             refuse('The transport URL names no broker.')
     except oslo_messaging.InvalidTransportURL:

@@ -73,11 +73,12 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
         directory = storage.instances_directory(conf.state_path)
         self._uids = users.parse('uid_maps', conf.libvirt.uid_maps)
         self._gids = users.parse('gid_maps', conf.libvirt.gid_maps)
+        reserve = disk_space.reserve_of(conf)
         self._steps = remote.RemoteSteps(helper, conf) if helper else steps.LocalSteps(conf, directory)
         self.storage = storage.Storage(
             directory, images, self._steps.qemu_img, inspect_image,
-            local_files.Raw(directory, self._steps.qemu_img), conf.libvirt.remove_unused_base_images_after,
-            disk_space.Reserve(conf.image.free_disk_reserve * disk_space.MIB),
+            local_files.Raw(directory, self._steps.qemu_img, reserve), conf.libvirt.remove_unused_base_images_after,
+            reserve,
             image_signatures.Verifier(conf.image.certificates_directory, lambda: self.certificate).verify, host)
         self.hypervisor = hosts.Host(hosts.address(conf), directory, self.state_changed)
         self._consoles = consoles.Consoles(
@@ -180,9 +181,9 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
             archives.append(self.storage.path(uuid, SEED))
             _write_seed(archives[-1], given)
         room = instance.root_gb * storage.GIB or self.storage.unused_bytes()
-        self.storage.check_room()
         try:
-            self._steps.unpack(uuid, archives, min(room, self.storage.unused_bytes()))
+            self.storage.check_room()
+            self._steps.unpack(uuid, archives, min(room, self.storage.room()))
         finally:
             files.remove(self.storage.path(uuid, SEED))
 
@@ -260,7 +261,7 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
             self.storage.save(guest)
             with contextlib.suppress(exception.GuestNotFound):     # it is defined with all its ports at its start
                 self.hypervisor.guest('plug the port', instance.uuid, guests.plug, domain.port(interface),
-                                      interface.mac)
+                                      guests.interface_path(interface.mac))
 
     def detach_interface(self, context: RequestContext, instance: Instance, vif: dict[str, Any]) -> None:
         with self.operation(instance.uuid):
@@ -269,9 +270,9 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
                 return
             interface, = spec.interfaces([vif], guest)
             with contextlib.suppress(exception.GuestNotFound):
-                for step in (guests.ask_to_unplug, guests.undefine_port):
+                for step in (guests.ask_to_unplug, guests.undefine_device):
                     self.hypervisor.guest('unplug the port', instance.uuid, step, domain.port(interface),
-                                          interface.mac)
+                                          guests.interface_path(interface.mac))
             guest.interfaces = [known for known in guest.interfaces if known.mac != interface.mac]
             self.storage.save(guest)
 

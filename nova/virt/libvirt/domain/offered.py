@@ -37,6 +37,12 @@ def of(capabilities: Iterable[etree.Element], virt_type: str) -> frozenset[str]:
     return frozenset(found)
 
 
+def graphics(capabilities: Iterable[etree.Element]) -> frozenset[str]:
+    """Return the types of graphics, 'vnc' and the like, that every machine of these domain capabilities has."""
+    found = [_values(root, './devices/graphics', 'type') for root in capabilities]
+    return frozenset(set.intersection(*found)) if found else frozenset()
+
+
 def _named(kind: str, values: Iterable[str]) -> set[str]:
     return {f'COMPUTE_{kind}_{value.upper().replace("-", "_")}' for value in values}
 

@@ -2,9 +2,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree as etree
+
+from nova import utils
 
 
 @dataclasses.dataclass
@@ -24,9 +25,11 @@ class Rescued:
     device: str = 'disk'
 
 
-def load(values: dict[str, Any] | None, disk: Callable[..., Any]) -> Rescued | None:
-    """From a record; ``disk`` makes an xml.Disk."""
-    return Rescued(**{**values, 'disks': [disk(**each) for each in values['disks']]}) if values else None
+def load(values: dict[str, Any] | None, disk: type[Any]) -> Rescued | None:
+    """From a record, without its unknown fields; ``disk`` is xml.Disk."""
+    if not values:
+        return None
+    return utils.from_known(Rescued, {**values, 'disks': [utils.from_known(disk, each) for each in values['disks']]})
 
 
 def booted(guest: Any) -> Any:

@@ -111,11 +111,14 @@ class Pool(Place, typing.Protocol):
     def put_note(self, uuid: str, text: str) -> None:
         """Note whose a guest's disks are."""
 
-    def fence(self, uuid: str) -> None:
-        """Shut out every client that has a guest's disks open."""
+    def keep_moment(self, disk: xml.Disk) -> None:
+        """Keep what a disk has at this moment for ``copy_moment``; its guest goes on. An older moment goes."""
 
-    def fence_volume(self, name: str) -> None:
-        """The same of a volume that lies in the same storage.
+    def copy_moment(self, disk: xml.Disk, path: str) -> None:
+        """As ``copy``, of a disk that a guest uses: what it had when ``keep_moment`` was called."""
 
-        :raises VirtError: it does not
-        """
+    def forget_moment(self, disk: xml.Disk) -> None:
+        """Undo ``keep_moment``."""
+
+    def images_of(self, uuid: str) -> list[str]:
+        """[pool/image] of a guest's disks in Ceph, whose clients an evacuation shuts out."""

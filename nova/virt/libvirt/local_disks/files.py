@@ -6,6 +6,7 @@ import subprocess
 import typing
 
 from nova import exception
+from nova.runtime import disk_space
 from nova.runtime import progress
 from nova.runtime import reflink
 from nova.virt.libvirt import files
@@ -17,17 +18,19 @@ class Files:
     """
     :param directory: of all guests
     :param qemu_img: a QemuImg
+    :param reserve: nova.runtime.disk_space.Reserve that copies leave
     """
 
     pooled: typing.ClassVar[bool] = False
 
-    def __init__(self, directory: str, qemu_img: typing.Any) -> None:
-        self._directory, self.qemu_img = directory, qemu_img
+    def __init__(self, directory: str, qemu_img: typing.Any,
+                 reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
+        self._directory, self.qemu_img, self._reserve = directory, qemu_img, reserve
         self.cache = 'writeback'
 
     @classmethod
     def configured(cls, conf: typing.Any, directory: str, qemu_img: typing.Any, host: str) -> typing.Self:
-        return cls(directory, qemu_img)
+        return cls(directory, qemu_img, disk_space.reserve_of(conf))
 
     def check_hypervisor(self, hypervisor: typing.Any) -> None:
         """QEMU opens files by itself."""
@@ -68,7 +71,9 @@ class Files:
         self.qemu_img.rebase(disk.file, disk.format, disk.backing_file, disk.backing_format)
 
     def copy(self, disk: xml.Disk, path: str) -> None:
-        self.qemu_img.convert(disk.file, disk.format, path, 'qcow2', disk.backing_file)
+        size = self.qemu_img.measure(disk.file, disk.format, disk.backing_file)
+        with self._reserve.claimed(self._directory, size, path):
+            self.qemu_img.convert(disk.file, disk.format, path, 'qcow2', disk.backing_file)
 
     def restore(self, disk: xml.Disk) -> None:
         """The file that was put aside is renamed back with its directory."""
@@ -109,7 +114,8 @@ class Raw(Files):
     def from_image(self, path: str, image_id: str, base: imagecache.Base, size: int, target: str,
                    bus: str, report: progress.Report = progress.ignore) -> xml.Disk:
         if base.format != 'raw' or not reflink.clone(base.path, path):
-            with progress.watched(path, [base.path], report):
+            room = self.qemu_img.measure(base.path, base.format)
+            with self._reserve.claimed(self._directory, room, path), progress.watched(path, [base.path], report):
                 self.qemu_img.convert(base.path, base.format, path, 'raw')
         os.truncate(path, size)
         files.give_to_guest(path)

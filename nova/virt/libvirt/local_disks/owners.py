@@ -14,6 +14,7 @@ import os
 import typing
 
 from nova import exception
+from nova import utils
 from nova.virt.libvirt import xml
 
 if typing.TYPE_CHECKING:
@@ -71,8 +72,8 @@ class Owners:
         if text is None:
             return None
         try:
-            found = Note(**json.loads(text))
-        except (TypeError, ValueError):
+            found = utils.from_known(Note, json.loads(text))
+        except (AttributeError, TypeError, ValueError):
             raise exception.VirtError(operation='find the owner of the disks', reason=(
                 'the pool does not say it in a way that this release understands')) from None
         self._written[uuid] = found

@@ -14,6 +14,7 @@ QUICK_S = 60                             # for what moves no data; an unreachabl
 WATCHED_S = 40                           # Ceph forgets a client that has died after 30 s
 POLL = 1
 VERSION_ONE = 'v1'
+LOOK = 'look at a disk'
 FENCED_S = 365 * 86400                   # an address that was shut out never comes again: it has a random part
 
 
@@ -74,28 +75,37 @@ class Pool:
                     raise
             time.sleep(POLL)             # of a QEMU that was killed
 
-    def of_cluster(self, name: str) -> Pool:
-        """Another pool of the same Ceph, for the same user."""
-        return Pool(name, self._conf, self._user, self._data_s)
+    # ---- clients, of images in whichever pool ----
+
+    def watchers(self, image: str, timeout: float = QUICK_S) -> set[str]:
+        """Addresses of the clients that have an image open: of all that were heard of within 30 s.
+
+        :param image: pool/image
+        """
+        text = self._run(LOOK, ['rbd', *self._access, 'status', '--format', 'json', image], timeout)
+        return {str(each['address']) for each in json.loads(text)['watchers']}
 
     def clients(self, image: str) -> set[str]:
-        """Addresses of the clients that have an image open, or have locked it and were not heard of since."""
-        try:
-            watchers = json.loads(self.rbd('look at a disk', 'status', '--format', 'json', image))['watchers']
-            locks = json.loads(self.rbd('look at a disk', 'lock', 'ls', '--format', 'json', image))
-        except Failed as error:
-            if error.code != errno.ENOENT:
-                raise
-            return set()
-        return {str(each['address']) for each in [*watchers, *locks]}
+        """The same, and those that have locked it and were not heard of since.
 
-    def fence(self, image: str) -> None:
-        """Let none of its clients write to an image any more.
-
-        Who opens it afterwards knows of that, and what serves the blocks learns it from the first that does.
+        :param image: pool/image
         """
-        for address in sorted(self.clients(image)):
-            self._run('shut a client out', ['ceph', *self._access, 'osd', 'blocklist', 'add', address, str(FENCED_S)])
+        locks = json.loads(self._run(LOOK, ['rbd', *self._access, 'lock', 'ls', '--format', 'json', image]))
+        return self.watchers(image) | {str(each['address']) for each in locks}
+
+    def shut_out(self, address: str, seconds: int = FENCED_S) -> None:
+        """Let a client write nothing more.
+
+        Who connects afterwards knows of that, and what serves the blocks learns it from the first that does.
+        """
+        self._run('shut a client out', ['ceph', *self._access, 'osd', 'blocklist', 'add', address, str(seconds)])
+
+    def is_monitored_by(self, hosts: typing.Collection[str]) -> bool:
+        """Whether this Ceph has one of these monitors.
+
+        :param hosts: addresses; none: the connection of a volume does not name them, and it is taken for one here
+        """
+        return not hosts or bool({str(host).strip('[]') for host in hosts} & {host for host, _port in self.monitors()})
 
     def try_rbd(self, accepted: int, operation: str, *arguments: str, data: bool = False) -> bool:
         """As ``rbd``; False when it ends with the error ``accepted``."""

@@ -2,6 +2,7 @@
 
     <uuid>_disk, <uuid>_disk.config …   disks of guests, each under the name that its file would have
     <uuid>_disk@resize                  as a resize has put it aside
+    <uuid>_disk@copy                    as it was when a snapshot of the server began, while that is copied
     <uuid>_record                       without content: whose they are (owners.py)
     image_<image id>@base               an image, once for all hosts; root disks are clones of it
     image_<image id>.<host>.part        one that a host brings into the pool at this moment
@@ -18,6 +19,7 @@ import time
 import typing
 
 from nova import exception
+from nova.runtime import disk_space
 from nova.runtime import progress
 from nova.virt.libvirt import files
 from nova.virt.libvirt import imagecache
@@ -28,7 +30,7 @@ from nova.virt.libvirt.local_disks import pool as pools
 
 LOG = logging.getLogger(__name__)
 
-BASE, PUT_ASIDE = 'base', 'resize'       # names of snapshots
+BASE, PUT_ASIDE, MOMENT = 'base', 'resize', 'copy'       # names of snapshots
 IMAGE, PART = 'image_', '.part'
 RECORD, NOTE = '_record', 'nova'         # the image that says whose a guest's disks are, and under which key
 CACHE = 'writeback'                      # librbd's own: QEMU passes each flush of the guest to it
@@ -44,12 +46,14 @@ class Rbd:
     :param auth: {'username', 'uuid'} of the secret that libvirt has; None: Ceph asks for none
     :param cache: QEMU's cache mode
     :param max_age: seconds that an image stays in the pool before it may be removed as unused
+    :param reserve: nova.runtime.disk_space.Reserve that files on this host leave
     """
 
     pooled: typing.ClassVar[bool] = True
 
     def __init__(self, pool: pools.Pool, qemu_img: typing.Any, host: str | None, auth: dict[str, str] | None,
-                 cache: str, max_age: float) -> None:
+                 cache: str, max_age: float, reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
+        self._reserve = reserve
         self._pool, self._qemu_img, self._auth = pool, qemu_img, auth
         self.cache, self._max_age = cache, max_age
         self._part = f'.{host}{PART}'
@@ -61,7 +65,7 @@ class Rbd:
         found = pools.Pool(options.images_rbd_pool, options.images_rbd_ceph_conf, options.rbd_user,
                            options.qemu_img_timeout)
         return cls(found, qemu_img, host, ceph_login.of(options), options.disk_cachemodes.get('network', CACHE),
-                   options.remove_unused_base_images_after)
+                   options.remove_unused_base_images_after, disk_space.reserve_of(conf))
 
     def check_hypervisor(self, hypervisor: typing.Any) -> None:
         if self._auth:
@@ -100,7 +104,9 @@ class Rbd:
         try:
             source = base.path
             if base.format != 'raw':
-                with progress.watched(path, [base.path], report):
+                size = self._qemu_img.measure(base.path, base.format)
+                with self._reserve.claimed(os.path.dirname(path), size, path), progress.watched(
+                        path, [base.path], report):
                     self._qemu_img.convert(base.path, base.format, path, 'raw')
                 source = path
             self._remove_image(part)     # of an attempt that did not come to its end
@@ -149,18 +155,8 @@ class Rbd:
         """Names of the images in the pool that are a guest's disks."""
         return [name for name in self._pool.images() if name.startswith(f'{uuid}_') and name != uuid + RECORD]
 
-    def fence(self, uuid: str) -> None:
-        """Shut out every client that has a guest's disks open."""
-        for name in self.disks_of(uuid):
-            self._pool.fence(name)
-
-    def fence_volume(self, name: str) -> None:
-        """Shut out every client that has an image of any pool open.
-
-        :param name: pool/image
-        """
-        pool, _slash, image = name.rpartition('/')
-        self._pool.of_cluster(pool).fence(image)
+    def images_of(self, uuid: str) -> list[str]:
+        return [f'{self._pool.name}/{name}' for name in self.disks_of(uuid)]
 
     def note(self, uuid: str) -> str | None:
         """What the pool says of a guest; None: nothing."""
@@ -189,11 +185,28 @@ class Rbd:
     def rebase(self, disk: xml.Disk) -> None:
         """Its parent is in the pool, where it is the same for every host."""
 
+    def keep_moment(self, disk: xml.Disk) -> None:
+        name = f'{name_of(disk.file)}@{MOMENT}'
+        if not self._pool.try_rbd(errno.EEXIST, 'copy a disk', 'snap', 'create', '--no-progress', name):
+            self.forget_moment(disk)     # of a copy that a crash has cut off
+            self._pool.rbd('copy a disk', 'snap', 'create', '--no-progress', name)
+
+    def forget_moment(self, disk: xml.Disk) -> None:
+        self._pool.try_rbd(errno.ENOENT, 'copy a disk', 'snap', 'rm', '--no-progress',
+                           f'{name_of(disk.file)}@{MOMENT}', data=True)
+
+    def copy_moment(self, disk: xml.Disk, path: str) -> None:
+        self._copy(disk, f'@{MOMENT}', path)
+
     def copy(self, disk: xml.Disk, path: str) -> None:
+        self._copy(disk, '', path)
+
+    def _copy(self, disk: xml.Disk, snapshot: str, path: str) -> None:
+        """rbd leaves out what an image does not have, and qemu-img what is zeros."""
         part = os.path.join(os.path.dirname(disk.file), COPY)
         files.remove(part)
         try:
-            self._pool.rbd('copy a disk', 'export', '--no-progress', name_of(disk.file), part, data=True)
+            self._pool.rbd('copy a disk', 'export', '--no-progress', name_of(disk.file) + snapshot, part, data=True)
             self._qemu_img.convert(part, 'raw', path, 'qcow2')
         finally:
             files.remove(part)

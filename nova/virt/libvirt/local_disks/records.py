@@ -12,6 +12,18 @@ RECORD = 'guest.json'
 UUID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
 
 
+Stamp = tuple[int, int, int]             # inode, time of the last change in nanoseconds, size
+
+
+def stamp(directory: str) -> Stamp | None:
+    """What tells a record from those before it, which are other files; None: there is none."""
+    try:
+        status = os.stat(os.path.join(directory, RECORD))
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
 def read(directory: str) -> xml.Guest | None:
     """The recorded Guest, or None."""
     values = files.read_json(os.path.join(directory, RECORD))

@@ -32,6 +32,8 @@ NOT_KEPT = ('size', 'pooled', 'source')
 SETTING = 255                            # characters of a value
 BOOT_FILES = ('kernel', 'ramdisk')
 SIZES = range(1 << 50)                   # bytes of a disk
+_FIELDS = {field.name for field in dataclasses.fields(xml.Guest)} | {'serial_ports'}      # the last: of older hosts
+_DISK_FIELDS = {field.name for field in dataclasses.fields(xml.Disk)} | set(NOT_KEPT)
 
 
 def packed(guest: xml.Guest, directory: str | None = None) -> dict[str, Any]:
@@ -68,6 +70,13 @@ def sizes(values: dict[str, Any]) -> dict[str, int]:
     return found
 
 
+def known(values: dict[str, Any]) -> dict[str, Any]:
+    """Select the fields that this release has of a guest and its disks."""
+    return {**{name: value for name, value in values.items() if name in _FIELDS},
+            'disks': [{name: value for name, value in disk.items() if name in _DISK_FIELDS}
+                      for disk in values['disks']]}
+
+
 def unpacked(values: dict[str, Any], uuid: str, stored: storage.Storage, virt_type: str,
              network_info: list[dict[str, Any]]) -> xml.Guest:
     """The Guest with the paths of this host, on the networks that it has here.
@@ -76,6 +85,8 @@ def unpacked(values: dict[str, Any], uuid: str, stored: storage.Storage, virt_ty
     :raises VirtError: it is not what our hosts say
     """
     try:
+        if values != known(values):      # a field that this host does not know may be one that it must not ignore
+            raise _refusal()
         sent = {name: value for name, value in values.items() if name not in OWN}
         guest = xml.Guest.from_dict({**sent, 'interfaces': [], 'disks': [
             {name: value for name, value in disk.items() if name not in NOT_KEPT} for disk in values['disks']]})

@@ -163,7 +163,8 @@ class ColdMoves(hands.Feature):
         if any(disk.source for disk in disks):
             pool_record.lend(self.storage, uuid, True)
         names = [os.path.basename(disk.file) for disk in disks if not disk.source]
-        disk_transfer.fetch(self.uri_of(address), there, [*names, *boot_files, *variables], directory, timeout, copies)
+        disk_transfer.fetch(self.uri_of(address), there, [*names, *boot_files, *variables], directory, timeout, copies,
+                            self.storage.reserve)
         for disk in disks:
             if disk.source:
                 self.storage.of(disk).renew(disk, disk.file)
@@ -184,7 +185,8 @@ class ColdMoves(hands.Feature):
             images = os.path.join(os.path.dirname(there), storage.BASE)
             # one that came along before lies next to the disk
             disk_transfer.fetch(self.uri_of(address), there if name == BASE_IMAGE else images, [name],
-                                self.storage.path(uuid), self.conf.libvirt.qemu_img_timeout)
+                                self.storage.path(uuid), self.conf.libvirt.qemu_img_timeout,
+                                reserve=self.storage.reserve)
             arrival.check_image(self.storage.path(uuid, name), disk.backing_format)
             disk.backing_file = self.storage.path(uuid, BASE_IMAGE)
             os.rename(self.storage.path(uuid, name), disk.backing_file)

@@ -10,6 +10,7 @@ from xml.etree import ElementTree as etree
 import libvirt
 
 from nova import exception
+from nova.runtime import disk_space
 from nova.virt.libvirt import files
 from nova.virt.libvirt.moves import arriving
 
@@ -23,11 +24,13 @@ class Copy:
 
     :param arrival: where its progress is recorded; None: it is known to this process alone, and what is there already
         is left as it is
+    :param reserve: nova.runtime.disk_space.Reserve that it leaves
     :ivar offset: what is before it is here, and on the disk; what is not comes again
     """
 
-    def __init__(self, path: str, arrival: arriving.Arrival | None = None) -> None:
-        self.path, self._arrival = path, arrival
+    def __init__(self, path: str, arrival: arriving.Arrival | None = None,
+                 reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
+        self.path, self._arrival, self._reserve = path, arrival, reserve
         self._part, self._block = path + arriving.PART, SMALLEST
         self._checked = arrival is None
         self.whole = os.path.exists(path)
@@ -42,6 +45,7 @@ class Copy:
 
         :raises TimeoutError: the time is over
         :raises VirtError: the file is not the one that it was
+        :raises InsufficientStorage: there is no room for it
         """
         stamp = stamp_of(volume)
         if not self._checked:
@@ -52,9 +56,12 @@ class Copy:
         self._stamp = stamp
         if self.whole:
             return
-        with open(self._part, 'r+b' if self.offset else 'wb') as file:
+        with open(self._part, 'r+b' if self.offset else 'wb') as file, self._reserve.claimed(
+                os.path.dirname(self._part), 0, self._part) as claim:
             while self.offset < stamp.size:
-                self._fetch_block(connection, volume, file, min(self._block, stamp.size - self.offset), deadline)
+                length = min(self._block, stamp.size - self.offset)
+                claim.need(os.fstat(file.fileno()).st_blocks * 512 + length)
+                self._fetch_block(connection, volume, file, length, deadline)
                 if self._arrival is not None:
                     self._arrival.note(os.path.basename(self.path), stamp, self.offset)
         files.give_to_guest(self._part)
@@ -99,6 +106,9 @@ def _download(connection: Any, volume: Any, file: BinaryIO, offset: int, length:
     def write(_stream: Any, data: bytes, _opaque: Any) -> int:
         if time.monotonic() > deadline:
             raise TimeoutError(0, 'it took longer than [libvirt] qemu_img_timeout allows')
+        if data == bytes(len(data)):     # zeros that a guest has written become a hole
+            file.seek(len(data), os.SEEK_CUR)
+            return len(data)
         return file.write(data)
 
     def skip(_stream: Any, hole: int, _opaque: Any) -> None:

@@ -17,6 +17,7 @@ import libvirt
 
 from nova import exception
 from nova.runtime import concurrency
+from nova.runtime import disk_space
 from nova.virt.libvirt.moves import arriving
 from nova.virt.libvirt.moves import disk_copy
 
@@ -28,7 +29,7 @@ _BROKEN = (libvirt.VIR_ERR_RPC, libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_ERR_IN
 
 
 def fetch(uri: str, directory: str, names: collections.abc.Sequence[str], target: str, timeout_s: float,
-          arrival: arriving.Arrival | None = None) -> None:
+          arrival: arriving.Arrival | None = None, reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
     """Fetch files of a directory of another host.
 
     A file appears under its name when it is whole. When the connection breaks, the copy goes on after the last block
@@ -38,9 +39,11 @@ def fetch(uri: str, directory: str, names: collections.abc.Sequence[str], target
     :param uri: of the other host's libvirt
     :param directory: there
     :param target: directory here
+    :param reserve: nova.runtime.disk_space.Reserve that the files leave
+    :raises InsufficientStorage: there is no room for them
     :raises VirtError: the host cannot be reached, or a file is missing there or not whole here
     """
-    copies = [disk_copy.Copy(os.path.join(target, name), arrival) for name in names]
+    copies = [disk_copy.Copy(os.path.join(target, name), arrival, reserve) for name in names]
     if all(copy.is_done() for copy in copies):
         return
     try:

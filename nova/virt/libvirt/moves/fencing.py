@@ -1,39 +1,174 @@
-"""Who had the disks and volumes of a guest open in Ceph writes nothing more there, before another host uses them.
+"""Fence of a dead host: its guest writes no more to the disks and volumes of a server before another host starts it.
 
-A host that counts as dead may only have lost its nova-compute, or its network to the conductors: its QEMU runs, and
-Ceph would let two of them write in turn. Ceph's blocklist takes the addresses of the clients of that one guest. Other
-guests of that host go on, and a new QEMU there is a new client: nothing has to be taken back (ADR 0051).
+A host that counts as dead may only have lost its nova-compute, or its network to the conductors. Its QEMU runs then,
+and Ceph would let two of them write in turn. Ceph's blocklist takes the addresses of the clients of that one guest;
+other guests of that host go on (ADR 0051).
+
+Three steps: ``gather`` reads the facts, ``decide`` is a pure function of them, ``fence`` writes what was decided.
 """
 from __future__ import annotations
 
+import collections.abc
+import dataclasses
 import logging
 import typing
 
 from nova import exception
+from nova.objects import disk_clients
 from nova.virt.libvirt import storage
+from nova.virt.libvirt.moves import shared_storage
+
+if typing.TYPE_CHECKING:
+    from nova.virt.driver import FormerHost
+    from nova.virt.libvirt.local_disks import pool as pools
 
 LOG = logging.getLogger(__name__)
 
-RBD = 'rbd'
+RBD, NBD = 'rbd', 'nbd'
+CEPH, CLOSED = 'ceph', 'closed'          # kinds of Part that can be shut; any other is named as it is in sentences
+UNKNOWN = 'its clients in Ceph were not recorded when it was started'
 
 
-def fence(stored: storage.Storage, uuid: str, block_devices: typing.Iterable[dict[str, typing.Any]]) -> None:
-    """Shut out every client that has the guest's disks or volumes open; the guest runs nowhere on this host.
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A disk or volume that the guest on the dead host may have open.
 
-    :param block_devices: how this host reaches its volumes
-    :raises VirtError: of a disk it cannot be done; of a volume a warning is logged, as of volumes that are not in Ceph
+    name      in sentences
+    kind      CEPH: an image; CLOSED: an export that the block storage closes before the new host gets its own;
+              else a sentence: why it cannot be shut
+    image     pool/image in Ceph
+    shared    other servers may have it open as well
+    seen      addresses of the clients that Ceph knows of
+    problem   why Ceph could not be asked, or is not the one of this host
+    volume    whether it is a volume
     """
-    stored.fence(uuid)
-    for device in block_devices:
-        info = device.get('connection_info') or {}
-        if info.get('driver_volume_type') != RBD:
+
+    name: str
+    kind: str
+    image: str = ''
+    shared: bool = False
+    seen: frozenset[str] = frozenset()
+    problem: str | None = None
+    volume: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """
+    addresses   clients of Ceph that are to be shut out
+    unfenced    [(name of a part, why it cannot be shut)]
+    """
+
+    addresses: tuple[str, ...]
+    unfenced: tuple[tuple[str, str], ...]
+
+
+def decide(parts: collections.abc.Iterable[Part], recorded: disk_clients.Images | None, off: bool) -> Decision:
+    """What is shut out, and what cannot be.
+
+    :param recorded: clients that the dead host has recorded; None: it has recorded none
+    :param off: the guest was switched off there, and nothing was starting it: it has nothing open
+    """
+    addresses: set[str] = set()
+    unfenced: dict[str, str] = {}
+    images = {part.image for part in parts if part.kind == CEPH}
+    for part in parts:
+        # an image of a pool that the guest has not opened; a volume that it had should be recorded
+        known = (recorded or {}).get(part.image, None if part.volume and recorded else [])
+        if not part.shared:
+            addresses |= part.seen
+        if part.kind == CLOSED or off and part.kind != CEPH:
             continue
-        if info.get('multiattach') or info['data'].get('multiattach'):
-            LOG.warning('Volume %s of server %s is for several servers: clients that have it open go on.',
-                        device['volume_id'], uuid)
-            continue
+        if part.kind != CEPH:
+            unfenced[part.name] = part.kind
+        elif part.problem:
+            unfenced[part.name] = part.problem
+        elif not off and (recorded is None or known is None):
+            unfenced[part.name] = UNKNOWN
+    for image, found in (recorded or {}).items():
+        addresses.update(found or ())
+        if found is None and image not in images and not off:
+            unfenced[f'image {image}'] = UNKNOWN
+    return Decision(tuple(sorted(addresses)), tuple(sorted(unfenced.items())))
+
+
+def gather(stored: storage.Storage, ceph: pools.Pool, uuid: str, former: FormerHost) -> list[Part]:
+    """The Parts of a server: its disks that this host shares with the dead one, and its volumes.
+
+    :param ceph: of this host; whichever pool
+    """
+    try:
+        parts = [_in_ceph(ceph, f'its disk {image}', image, False) for image in stored.pool_images(uuid)]
+    except exception.VirtError as error:
+        parts = [Part('its disks', CEPH, problem=_reason(error))]
+    guest = stored.load(uuid)
+    if shared_storage.came_over(guest, former.host, stored.host or '') and guest is not None and any(
+            disk.source is None and not disk.readonly for disk in guest.disks):
+        parts.append(Part('its disks', 'they are files of a directory that the hosts share, which no fence closes'))
+    for device in former.block_devices:
+        if device.get('destination_type') == 'volume' and device.get('volume_id'):
+            parts.append(_of_volume(ceph, device))
+    return parts
+
+
+def _of_volume(ceph: pools.Pool, device: dict[str, typing.Any]) -> Part:
+    name, info = f'volume {device["volume_id"]}', device.get('connection_info')
+    if info is None:
+        return Part(name, 'nothing says how its former host reached it', volume=True)
+    kind, data = info.get('driver_volume_type'), info.get('data') or {}
+    shared = bool(info.get('multiattach') or data.get('multiattach'))
+    if kind == NBD and data.get('export') and data['export'] == device.get('attachment_id') and not data.get('socket'):
+        return Part(name, CLOSED, volume=True)
+    if kind != RBD:
+        return Part(name, f'no fence closes volumes of kind {str(kind)[:20]}', shared=shared, volume=True)
+    image = str(data.get('name'))
+    return dataclasses.replace(_in_ceph(ceph, name, image, shared, data.get('hosts') or ()), volume=True)
+
+
+def _in_ceph(ceph: pools.Pool, name: str, image: str, shared: bool,
+             monitors: collections.abc.Collection[str] = ()) -> Part:
+    try:
+        if not ceph.is_monitored_by(monitors):
+            return Part(name, CEPH, image, shared, problem='it is in another Ceph than the one of this host')
+        return Part(name, CEPH, image, shared, frozenset(ceph.clients(image)))
+    except exception.VirtError as error:
+        return Part(name, CEPH, image, shared, problem=_reason(error))
+
+
+def _reason(error: exception.VirtError) -> str:
+    return str(error.kwargs.get('reason') or error.message)
+
+
+def fence(stored: storage.Storage, ceph: pools.Pool, uuid: str, former: FormerHost) -> bool:
+    """Shut out every client that the guest of a dead host has; it is not started on this host yet.
+
+    :returns: whether all of them are; False: an operator has accepted that they are not
+    :raises NotFenced: something is still open, and no operator has accepted that
+    """
+    parts = gather(stored, ceph, uuid, former)
+    decision = decide(parts, former.clients, former.off)
+    _check(uuid, former, decision.unfenced)
+    failed = []
+    for address in decision.addresses:
         try:
-            stored.fence_volume(info['data']['name'])
+            ceph.shut_out(address)
         except exception.VirtError as error:
-            LOG.warning('No client was shut out of volume %s of server %s: %s', device['volume_id'], uuid,
-                        error.message)
+            failed.append((f'the client {address} of Ceph', _reason(error)))
+    _check(uuid, former, failed)
+    if decision.addresses:
+        LOG.info('Server %s: %d clients of host %s are shut out of Ceph.', uuid, len(decision.addresses), former.host)
+    return not decision.unfenced and not failed
+
+
+def _check(uuid: str, former: FormerHost, unfenced: collections.abc.Sequence[tuple[str, str]]) -> None:
+    """:raises NotFenced: there is something, and no operator has accepted that"""
+    if not unfenced:
+        return
+    text = '; '.join(f'{name}: {reason}' for name, reason in unfenced)
+    if former.accepts_two_writers:
+        LOG.warning('TWO WRITERS: an operator lets server %s start although host %s may still write: %s', uuid,
+                    former.host, text)
+        return
+    LOG.warning('Server %s is not evacuated, because host %s may still write: %s', uuid, former.host, text)
+    more = f' (and {len(unfenced) - 1} more)' if len(unfenced) > 1 else ''
+    raise exception.NotFenced(part=unfenced[0][0], reason=unfenced[0][1], more=more, details=text)

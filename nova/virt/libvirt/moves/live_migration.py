@@ -24,6 +24,7 @@ from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import disk_transfer
 from nova.virt.libvirt.moves import encryption
+from nova.virt.libvirt import disk_clients
 from nova.virt.libvirt import files
 from nova.virt.libvirt import graphics
 from nova.virt.libvirt import guest as guests
@@ -63,6 +64,7 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
     storage: storage.Storage
     virt_type: str
     memory_source: str
+    clients: disk_clients.DiskClients
     jobs: dict[str, outgoing.Job]        # {uuid: the migration that leaves}
     unsettled: set[str]                  # uuids of guests of which the start could not find out what became of them
 
@@ -77,7 +79,8 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
         return {'block_migration': block_migration, 'over_commit': bool(disk_over_commit),
                 'seen': shared_storage.sight(self.storage, instance.uuid),
                 'pool_seen': pool_record.digest(self.storage, instance.uuid),
-                'free_bytes': self.storage.unused_bytes() if disk_over_commit else self.storage.free_bytes(),
+                'free_bytes': min(self.storage.room(), self.storage.unused_bytes() if disk_over_commit
+                                  else self.storage.free_bytes()),
                 'cpu_features': self.hypervisor.run('describe the processor', outgoing.cpu_features, self.virt_type),
                 'virt_type': self.virt_type, 'memory_source': self.memory_source,
                 'tls': bool(options.live_migration_with_native_tls), 'tls_able': self._can_encrypt(),
@@ -205,7 +208,8 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
         names = [os.path.basename(disk.file) for disk in files_of if disk.readonly]
         names += [part for part in arrival.BOOT_FILES if getattr(guest, part)]
         address, there = arrival.place(facts['source'], guest.uuid)
-        disk_transfer.fetch(self.uri_of(address), there, names, directory, self.conf.libvirt.qemu_img_timeout)
+        disk_transfer.fetch(self.uri_of(address), there, names, directory, self.conf.libvirt.qemu_img_timeout,
+                            reserve=self.storage.reserve)
         return incremental
 
     def has_image(self, context: RequestContext, disk: xml.Disk) -> bool:
@@ -241,6 +245,9 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
         guest.consoles = graphics.read(self.hypervisor.guest('read the consoles', instance.uuid, outgoing.running_xml))
         self.storage.save(guest)
         shared_storage.forget_expected(self.storage, instance.uuid, self.host)
+        found = self.clients.look(guest)
+        if found:
+            self.clients.record(instance.uuid, found, True)
 
     def rollback_live_migration(self, context: RequestContext, instance: Instance, network_info: list[Any],
                                 facts: dict[str, Any]) -> None:

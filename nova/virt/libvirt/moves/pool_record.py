@@ -24,14 +24,14 @@ def take(stored: storage.Storage, uuid: str, source: str, virt_type: str) -> Non
     note = stored.owners.read(uuid) if stored.load(uuid) is None else None
     if note is None or note.host != source:
         return
-    guest = arrival.unpacked({**note.guest, 'owner': '', 'console_log': ''}, uuid, stored, virt_type, [])
+    known = arrival.known(note.guest)    # the host may have had a newer release
+    guest = arrival.unpacked({**known, 'owner': '', 'console_log': ''}, uuid, stored, virt_type, [])
     if guest.kernel or guest.ramdisk:
         raise _refusal('its kernel is a file of the host that is down')
     if tpm_state.version(guest.settings) is not None:
         raise _refusal('the state of its TPM is on the host that is down')
     if any(disk.source is None for disk in guest.disks):
         raise _refusal(shared_storage.MIXED)
-    stored.fence(uuid)
     stored.clear_pool(guest)             # of a rescue
     guest.host = source
     os.makedirs(stored.path(uuid), exist_ok=True)

@@ -15,6 +15,7 @@ from typing import Any, TYPE_CHECKING
 import libvirt
 
 from nova import exception
+from nova import utils
 from nova.runtime import concurrency
 from nova.virt.libvirt import files
 from nova.virt.libvirt.moves import outgoing
@@ -58,7 +59,7 @@ class PostCopy:
     def kept(self, uuid: str) -> Call | None:
         """What ``keep`` noted."""
         values = files.read_json(self._file(uuid))
-        return None if values is None else Call(**values)
+        return None if values is None else utils.from_known(Call, values)
 
     def forget(self, uuid: str) -> None:
         files.remove(self._file(uuid))

@@ -5,6 +5,7 @@ Operation                 Arguments                                             
 ========================  =====================================================  ======================================
 ``qemu_img.prepare``      none                                                   what the others need
 ``qemu_img.info``         path, format                                           SETUID, SETGID, SETPCAP, KILL: the
+``qemu_img.measure``      path, format; backing file
 ``qemu_img.create``       path, format, size; backing file and format; key       program runs as a user of its own.
 ``qemu_img.resize``       path, format, size; backing file; key                  CHOWN, FOWNER, DAC_OVERRIDE: a file is
 ``qemu_img.rebase``       path, format, backing file and format; key
@@ -102,6 +103,9 @@ class RemoteQemuImg:
     def info(self, path: str, disk_format: str) -> dict[str, typing.Any]:
         return self._helper.call('qemu_img.info', path=path, disk_format=disk_format)
 
+    def measure(self, path: str, disk_format: str, backing_file: str | None = None) -> int:
+        return self._helper.call('qemu_img.measure', path=path, disk_format=disk_format, backing_file=backing_file)
+
     def create(self, path: str, disk_format: str, size: int, backing_file: str | None = None,
                backing_format: str | None = None, key: str | None = None) -> None:
         _make(path)
@@ -174,6 +178,10 @@ class _Operations:
     def info(self, path: str, disk_format: str) -> dict[str, typing.Any]:
         return self._tool.info(self._allowed.file(path), self._allowed.format(disk_format))
 
+    def measure(self, path: str, disk_format: str, backing_file: str | None) -> int:
+        ok = self._allowed
+        return self._tool.measure(ok.file(path), ok.format(disk_format), ok.backing(backing_file))
+
     def create(self, path: str, disk_format: str, size: int, backing_file: str | None, backing_format: str | None,
                key: str | None = None) -> None:
         ok = self._allowed
@@ -232,8 +240,9 @@ def operations(conf: cfg.ConfigOpts, directory: str, uid: int) -> dict[str, typi
     if conf.libvirt.virt_type == LXC:
         made |= {'container.unpack': does.unpack, 'container.remove': does.remove_root}
     if conf.libvirt.sandbox_images:      # else it would be root
-        made |= {'qemu_img.prepare': does.prepare, 'qemu_img.info': does.info, 'qemu_img.create': does.create,
-                 'qemu_img.resize': does.resize, 'qemu_img.convert': does.convert, 'qemu_img.rebase': does.rebase}
+        made |= {'qemu_img.prepare': does.prepare, 'qemu_img.info': does.info, 'qemu_img.measure': does.measure,
+                 'qemu_img.create': does.create, 'qemu_img.resize': does.resize, 'qemu_img.convert': does.convert,
+                 'qemu_img.rebase': does.rebase}
     return made
 
 

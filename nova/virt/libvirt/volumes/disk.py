@@ -52,9 +52,9 @@ class Volume:
     limits: dict[str, int] = dataclasses.field(default_factory=dict)
 
     @property
-    def mark(self) -> str:
-        """Text that stands in the XML of a guest that has it."""
-        return f"<target dev='{self.target}'"
+    def path(self) -> str:
+        """Where it is found in the XML of a domain that has it."""
+        return f"./devices/disk/target[@dev='{self.target}']"
 
 
 @dataclasses.dataclass(frozen=True)

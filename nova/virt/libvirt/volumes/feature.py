@@ -11,6 +11,7 @@ from oslo_config import cfg
 
 from nova import exception
 from nova.virt import driver
+from nova.virt.libvirt import disk_clients
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.life import hands
@@ -41,9 +42,15 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.VolumeC
     hypervisor: Host
     storage: Storage
     connectors: Connectors
+    clients: disk_clients.DiskClients
     volume_key: Callable[[str, str], str] | None
     is_active: Callable[[str], bool]
     copy_running: Callable[..., bool]
+
+    def attached_volumes(self) -> dict[str, dict[str, dict[str, Any]]]:
+        return {guest.uuid: {volume.volume_id: {'attachment_id': _attachment_of(volume),
+                                                'device_name': f'/dev/{volume.target}'} for volume in guest.volumes}
+                for guest in self.storage.guests() if guest.volumes}
 
     def volume_connector(self) -> dict[str, Any]:
         return {'platform': 'x86_64', 'os_type': 'linux', **self.connectors.facts(self.conf.my_ip), 'host': self.host,
@@ -115,14 +122,18 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.VolumeC
             guest.volumes = [*before, volume]
             self.storage.save(guest)         # first: what the guest has is known whatever comes
             try:
-                with contextlib.suppress(exception.GuestNotFound):
+                with contextlib.suppress(exception.GuestNotFound), self._opening_volume(instance.uuid, volume):
                     self.hypervisor.guest('attach the volume', instance.uuid, guests.plug,
-                                          xml.volume(volume, guest), volume.mark)
+                                          xml.volume(volume, guest), volume.path)
             except exception.VirtError:
                 if not known:
                     guest.volumes = before
                     self.storage.save(guest)
                 raise
+
+    def _opening_volume(self, uuid: str, volume: disk.Volume) -> contextlib.AbstractContextManager[None]:
+        """Record the clients of Ceph with which a running guest opens a volume in the block."""
+        return self.clients.plugging(uuid, volume) if self.is_active(uuid) else contextlib.nullcontext()
 
     def detach_volume(self, context: RequestContext, instance: Instance, device: disk.Device) -> None:
         with self.hands.operation(instance.uuid):
@@ -151,14 +162,14 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.VolumeC
         """
         uuid, operation, text = guest.uuid, 'detach the volume', xml.volume(volume, guest)
         deadline, ask_at = time.monotonic() + RELEASE_SECONDS, 0.0
-        while self.hypervisor.guest(operation, uuid, guests.holds_port, volume.mark):
+        while self.hypervisor.guest(operation, uuid, guests.holds_device, volume.path):
             if time.monotonic() > deadline:
                 raise exception.VirtError(operation=operation, reason='the guest does not let it go')
             if time.monotonic() >= ask_at:
-                self.hypervisor.guest(operation, uuid, guests.ask_to_unplug, text, volume.mark)
+                self.hypervisor.guest(operation, uuid, guests.ask_to_unplug, text, volume.path)
                 ask_at = time.monotonic() + RETRY_S
             time.sleep(POLL)
-        self.hypervisor.guest(operation, uuid, guests.undefine_port, text, volume.mark)
+        self.hypervisor.guest(operation, uuid, guests.undefine_device, text, volume.path)
 
     def swap_volume(self, context: RequestContext, instance: Instance, old: disk.Device, new: disk.Device) -> None:
         uuid, operation = instance.uuid, 'swap the volume'
@@ -206,7 +217,8 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.VolumeC
             raise exception.VirtError(operation=operation, reason='the guest does not run')
         probe.check([fresh])
         self.define_secrets([fresh])
-        self._mirror(uuid, operation, fresh, text)
+        with self.clients.plugging(uuid, fresh):
+            self._mirror(uuid, operation, fresh, text)
 
     def _mirror(self, uuid: str, operation: str, fresh: disk.Volume, text: str) -> None:
         deadline = time.monotonic() + self.conf.libvirt.qemu_img_timeout
@@ -272,3 +284,8 @@ def _copy(operation: str, source: str, target: str, form: str) -> None:
                           stdin=subprocess.DEVNULL, capture_output=True)
     if done.returncode:
         raise exception.VirtError(operation=operation, reason='there is no room, or the volume cannot be read')
+
+
+def _attachment_of(volume: disk.Volume) -> str | None:
+    """Id of the attachment of an exported volume; None of any other, whose source does not name it."""
+    return volume.source.get('name') if volume.source.get('protocol') == 'nbd' else None

@@ -1,0 +1,86 @@
+"""Nightly backup of an all-in-one: a file a day in one directory, of which the newest are kept."""
+from __future__ import annotations
+
+import datetime
+import logging
+import math
+import os
+import pathlib
+import re
+import time
+
+from oslo_config import cfg
+
+from nova.cloud import state_backup
+from nova.db import engine
+from nova.db.cells import cells as db_cells
+from nova.runtime import host_identity
+from nova.runtime import metrics
+from nova.runtime import passphrases
+from nova.runtime import service
+
+LOG = logging.getLogger(__name__)
+
+DIRECTORY = 'backups'                    # below the state path
+LOOK_S = 600                             # seconds between two looks whether one is due
+HOUR = 3                                 # of the local time zone: one is made soon after it
+_NAME = re.compile(r'state-\d{8}T\d{6}\.backup')
+
+
+class Nightly:
+    """Makes the backups of one deployment.
+
+    :param conf: uses [state_backup]
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells) -> None:
+        self._conf, self._api_db, self._cells = conf, api_db, cells
+        self._directory = pathlib.Path(
+            conf.state_backup.directory or os.path.join(host_identity.state_path(conf), DIRECTORY))
+        self._newest = max((path.stat().st_mtime for path in self._kept()), default=None)
+        metrics.STATE_BACKUP_AGE.watch(self, Nightly.age)
+
+    def age(self) -> dict[tuple[()], float]:
+        """Seconds since the newest backup, infinite without one; nothing where none are to be made."""
+        if not self._conf.state_backup.keep:
+            return {}
+        return {(): math.inf if self._newest is None else max(0.0, time.time() - self._newest)}
+
+    def run(self) -> None:
+        """Make a backup where one is due, and remove those that are too many."""
+        keep = self._conf.state_backup.keep
+        if not keep or not is_due(self._newest, time.time()):
+            return
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in self._directory.glob('state-*.backup.*.part'):       # of one that a crash cut off
+            path.unlink(missing_ok=True)
+        name = f'state-{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M%S}.backup'
+        named = self._conf.state_backup.passphrase_file
+        made = state_backup.create(self._conf, self._api_db, self._cells, str(self._directory / name),
+                                   passphrases.of_file(named) if named else None)
+        self._newest = time.time()
+        LOG.info('The nightly backup %s has %s rows and %s bytes.', self._directory / name, made.row_count, made.size)
+        for path in self._kept()[:-keep]:
+            path.unlink(missing_ok=True)
+
+    def _kept(self) -> list[pathlib.Path]:
+        """The backups that there are, the oldest first."""
+        return sorted(path for path in self._directory.glob('state-*.backup') if _NAME.fullmatch(path.name))
+
+
+def is_due(newest: float | None, now: float) -> bool:
+    """Whether the last time that it was HOUR o'clock lies after the newest backup.
+
+    :param newest: seconds since the epoch; None: there is none
+    """
+    local = datetime.datetime.fromtimestamp(now)
+    due = local.replace(hour=HOUR, minute=0, second=0, microsecond=0)
+    if due > local:
+        due -= datetime.timedelta(days=1)
+    return newest is None or newest < due.timestamp()
+
+
+def nightly(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells) -> service.Service:
+    """A part of nova-all that makes the backups."""
+    return service.Service(conf, 'nova-state-backup', conf.host, topic='state-backup',
+                           tasks=[('nightly_backup', LOOK_S, Nightly(conf, api_db, cells).run)])

@@ -1,0 +1,549 @@
+"""Backup and restore of the control plane: databases, keys, certificates, configuration, and images where asked for.
+
+The members of a file (nova.runtime.backup_file):
+
+    databases/<api or uuid of a cell>/<table>/<number>    a batch of rows, compressed JSON: {"columns": …, "rows": …}
+    files/<name of a part>[/<path>]                       see parts()
+    configuration/<number>/<name>                         the configuration files and policies
+    images/<id of the data>                               data of an image, with --images
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+import stat
+import time
+from typing import Any, BinaryIO
+import uuid as uuidlib
+import zlib
+
+from oslo_config import cfg
+
+from nova import exception
+from nova import utils
+from nova.cloud import assembly
+from nova.db import engine
+from nova.db import errors
+from nova.db import state_backup as rows
+from nova.db.cells import cells as db_cells
+from nova.db.cells import urls as cell_urls
+from nova.db.images import images as db_images
+from nova.db.services import services
+from nova.runtime import backup_file
+from nova.runtime import directories
+from nova.runtime import disk_space
+from nova.runtime import host_identity
+from nova.runtime import release
+from nova.runtime import sealing
+from nova.runtime import state_directory
+from nova.runtime import tls
+
+API = 'api'
+FILE_MOST, FILES_MOST = 16 << 20, 64 << 20           # bytes of one small file, and of all: they are read into memory
+BATCH_MOST = 256 << 20                               # bytes of a batch that is not compressed
+PIECE = 1 << 20
+CONFIGURATION = 'restored-configuration'             # below the state path
+STAGED, BEFORE = '.restoring', '.before-restore'     # ends of names, while and after a restore
+REPLACE = '--replace-existing-state'
+SINGLE = frozenset({'driver', 'clouds.yaml', sealing.FILE})       # parts that are files, not directories
+ROOM = 64 << 20                                      # bytes that a restore leaves free
+
+
+def parts(conf: cfg.ConfigOpts) -> dict[str, pathlib.Path]:
+    """{name in a backup: place} of the small files, and directories of such, that a deployment has on this host."""
+    state = _state(conf)
+    found = {name: state / name for name in ('keys', tls.DIRECTORY, host_identity.DIRECTORY, 'driver', 'clouds.yaml')}
+    found['CA'] = pathlib.Path(conf.crypto.ca_path or state / 'CA')
+    if conf.crypto.keys_path:
+        found['CA-keys'] = pathlib.Path(conf.crypto.keys_path)
+    found[sealing.FILE] = pathlib.Path(sealing.path_of(conf))
+    return found
+
+
+def _state(conf: cfg.ConfigOpts) -> pathlib.Path:
+    return pathlib.Path(os.path.abspath(host_identity.state_path(conf)))
+
+
+def _images(conf: cfg.ConfigOpts) -> pathlib.Path | None:
+    """The directory of the embedded image store; None where the images are elsewhere."""
+    if conf.image.backend != 'embedded':
+        return None
+    return pathlib.Path(conf.image.directory or _state(conf) / 'images')
+
+
+# ---- backup
+
+@dataclasses.dataclass(frozen=True)
+class Made:
+    """What ``create`` has written."""
+
+    size: int                            # bytes of the file
+    row_count: int
+    image_count: int
+    lost_images: list[str]               # ids of data that was deleted while it was copied
+
+
+def create(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells, path: str,
+           passphrase: str | None = None, with_images: bool = False) -> Made:
+    """Write a backup of the control plane, of one moment, while it works.
+
+    :param path: of the file; one that is there is replaced when the new one is complete
+    :param passphrase: None: the file is not encrypted
+    :raises InvalidInput: there are no images of this deployment to copy, or it cannot be written
+    :raises Unavailable: a cell does not answer
+    """
+    if with_images and _images(conf) is None:
+        raise exception.InvalidInput('The images are in Glance: --images is for those of an all-in-one.')
+    made: list[Made] = []
+
+    def write(file: BinaryIO) -> None:
+        made.append(_write(conf, api_db, cells, backup_file.Writer(file, passphrase), with_images))
+    try:
+        backup_file.write_whole(path, write)
+        return dataclasses.replace(made[0], size=os.stat(path).st_size)
+    except OSError as error:
+        raise exception.InvalidInput(f'{path} cannot be written: {error.strerror}.') from None
+
+
+def _write(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells, writer: backup_file.Writer,
+           with_images: bool) -> Made:
+    names = {cell.uuid: cell for cell in cells.all()}
+    databases = [api_db, *(_reached(cell) for cell in names.values())]
+    small: dict[str, bytes] = {}
+    origins: dict[str, str] = {}
+    manifest: dict[str, Any] = {'release': release.VERSION, 'host': conf.host, 'databases': [],
+                                'configuration': origins}
+
+    def read_files() -> None:
+        manifest['created_at'] = utils.isotime(utils.utcnow())
+        small.update(_small_files(conf))
+    count = 0
+    with rows.moment(databases, read_files) as connections:
+        for name, conn in zip((API, *names), connections):
+            branch = _branch(name)
+            manifest['databases'].append({
+                'name': name, 'revision': rows.revision(conn, branch),
+                'cell': names[name].name if name in names else None,
+                'default': name in names and names[name] is cells.default})
+            for number, (table, columns, batch) in enumerate(rows.batches(conn, branch)):
+                count += len(batch)
+                text = json.dumps({'columns': columns, 'rows': batch}, separators=(',', ':'))
+                writer.add(f'databases/{name}/{table}/{number:06d}', zlib.compress(text.encode(), 1))
+                time.sleep(0)                # green threads: others serve requests
+        wanted = sorted(db_images.data_ids(connections[0])) if with_images else []
+    for number, configured in enumerate(_configuration(conf)):
+        member = f'configuration/{number}/{configured.name}'
+        small[member], origins[member] = _read_small(configured), str(configured)
+    for member, data in small.items():
+        writer.add(member, data)
+    lost = [data_id for data_id in wanted if not _add_image(conf, writer, data_id)]
+    writer.finish({**manifest, 'images': with_images, 'lost_images': lost})
+    return Made(0, count, len(wanted) - len(lost), lost)
+
+
+def _branch(name: str) -> str:
+    return 'api' if name == API else 'cell'
+
+
+def _reached(cell: db_cells.Cell) -> engine.Database:
+    try:
+        cell.db.ping()
+    except db_cells.UNREACHABLE as error:
+        raise exception.Unavailable(f'The database of cell {cell.name} does not answer ({errors.reason(error)}): a '
+                                    'backup without it would lack its servers. Try again when it is back.') from None
+    return cell.db
+
+
+def _small_files(conf: cfg.ConfigOpts) -> dict[str, bytes]:
+    """{member: content} of the parts."""
+    found: dict[str, bytes] = {}
+    for name, place in parts(conf).items():
+        for path in (place, *sorted(place.rglob('*'))) if place.is_dir() else (place,):
+            if not path.is_file() or path.is_symlink():
+                continue
+            below = '' if path == place else f'/{path.relative_to(place)}'
+            with contextlib.suppress(FileNotFoundError):         # replaced or removed since
+                found[f'files/{name}{below}'] = _read_small(path)
+    if sum(map(len, found.values())) > FILES_MOST:
+        raise exception.InvalidInput(f'Keys and certificates are larger than {FILES_MOST >> 20} MiB together.')
+    return found
+
+
+def _read_small(path: pathlib.Path) -> bytes:
+    with open(path, 'rb') as file:
+        data = file.read(FILE_MOST + 1)
+    if len(data) > FILE_MOST:
+        raise exception.InvalidInput(f'{path} is larger than {FILE_MOST >> 20} MiB: it is not what a backup expects '
+                                     'there.')
+    return data
+
+
+def _configuration(conf: cfg.ConfigOpts) -> list[pathlib.Path]:
+    """The files that this deployment is configured by."""
+    named: list[Any] = [*conf.config_file, *(path for directory in conf.config_dir for path in
+                                             sorted(pathlib.Path(directory).glob('*.conf')))]
+    policy = conf.find_file(conf.oslo_policy.policy_file)
+    more = [conf.find_file(directory) for directory in conf.oslo_policy.policy_dirs]
+    named += [policy, *(path for directory in filter(None, more) for path in sorted(pathlib.Path(directory).iterdir()))]
+    named += [conf.http.cert_file, conf.http.key_file, conf.messages.join_token_file]
+    found = [pathlib.Path(path).absolute() for path in named if path]
+    return [path for path in dict.fromkeys(found) if path.is_file()]
+
+
+def _add_image(conf: cfg.ConfigOpts, writer: backup_file.Writer, data_id: str) -> bool:
+    """Copy the data of an image; False: it was deleted meanwhile."""
+    directory = _images(conf)
+    assert directory is not None
+    try:
+        file = open(directory / data_id, 'rb')
+    except FileNotFoundError:
+        return False
+    with file:
+        writer.add_stream(f'images/{data_id}', os.fstat(file.fileno()).st_size, iter(lambda: file.read(PIECE), b''))
+    return True
+
+
+# ---- what a file has
+
+@dataclasses.dataclass
+class Content:
+    """What a backup has, after all of it was read and checked."""
+
+    manifest: dict[str, Any]
+    row_count: int = 0
+    files: list[str] = dataclasses.field(default_factory=list)
+    images: dict[str, int] = dataclasses.field(default_factory=dict)           # id of the data: bytes
+    cell_urls: dict[str, str] = dataclasses.field(default_factory=dict)        # uuid: URL of its database
+
+
+def examine(conf: cfg.ConfigOpts, file: BinaryIO, passphrase: Callable[[], str]) -> Content:
+    """Read and check all of a backup; nothing is written.
+
+    :raises Damaged: it cannot be restored by this code
+    """
+    reader, found, known_parts = backup_file.Reader(file, passphrase), Content({}), parts(conf)
+    with_rows: set[str] = set()
+    for name, size, pieces in reader.members():
+        kind, *words = name.split('/')
+        if kind == 'databases' and len(words) == 3:
+            table, columns, batch = _batch(name, size, pieces)
+            with_rows.add(words[0])
+            found.row_count += len(batch)
+            if (words[0], table) == (API, 'cells'):
+                found.cell_urls.update(_cell_urls(columns, batch))
+        elif kind == 'files' and words and words[0] in known_parts and size <= FILE_MOST \
+                and (len(words) == 1) == (words[0] in SINGLE):
+            found.files.append(name)
+        elif kind == 'images' and len(words) == 1 and _is_uuid(words[0]):
+            found.images[words[0]] = size
+        elif not (kind == 'configuration' and len(words) == 2 and size <= FILE_MOST):
+            raise backup_file.Damaged(reason=f'it has a member that no backup has: {name!r}.')
+    folders = {str(above) for name in found.files for above in pathlib.PurePath(name).parents}
+    if folders & set(found.files):
+        raise backup_file.Damaged(reason='it has a file that is a directory, too.')
+    found.manifest = reader.manifest
+    known = _databases(found.manifest)
+    if with_rows - known.keys():
+        raise backup_file.Damaged(reason='it has rows of a database that its manifest does not have.')
+    for name, database in known.items():
+        if not rows.knows(_branch(name), database.get('revision')):
+            raise backup_file.Damaged(reason=f'this release does not know the revision {database.get("revision")!r} of '
+                                             f'its database {name}. Use the release that made it, or a newer one.')
+    return found
+
+
+def _batch(name: str, size: int, pieces: Iterator[bytes]) -> tuple[str, list[str], rows.Batch]:
+    """(table, columns, rows) of a member.
+
+    :raises Damaged: it is none, or larger than any
+    """
+    _kind, database, table, _number = name.split('/')
+    inflate, parts_, total = zlib.decompressobj(), [], 0
+    try:
+        for piece in pieces:
+            parts_.append(inflate.decompress(piece, BATCH_MOST - total + 1))
+            total += len(parts_[-1])
+            if total > BATCH_MOST or inflate.unconsumed_tail:
+                raise ValueError
+        found: Any = json.loads(b''.join(parts_)) if inflate.eof else None
+        columns, batch = found['columns'], found['rows']
+        rows.check(_branch(database), table, columns, batch)
+    except (ValueError, KeyError, TypeError, zlib.error, RecursionError):
+        raise backup_file.Damaged(reason=f'{name} has no rows.') from None
+    except exception.InvalidInput as error:
+        raise backup_file.Damaged(reason=error.message) from None
+    return table, columns, batch
+
+
+def _cell_urls(columns: list[str], batch: rows.Batch) -> dict[str, str]:
+    named = (dict(zip(columns, row)) for row in batch)
+    return {str(row.get('uuid')): str(row.get('database_url') or '') for row in named}
+
+
+def _databases(manifest: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """{name: what the manifest says of it}: the API database, one default cell, and others."""
+    try:
+        found = {database['name']: database for database in manifest['databases']}
+        default = [name for name, database in found.items() if database['default'] is True]
+        if API not in found or len(default) != 1 or not all(_is_uuid(name) for name in found if name != API):
+            raise ValueError
+    except (KeyError, TypeError, ValueError):
+        raise backup_file.Damaged(reason='its manifest names no API database and default cell.') from None
+    return found
+
+
+def _is_uuid(text: Any) -> bool:
+    try:
+        return str(uuidlib.UUID(text)) == text
+    except (ValueError, AttributeError, TypeError):
+        return False
+
+
+# ---- restore
+
+@dataclasses.dataclass(frozen=True)
+class Restored:
+    """What ``restore`` has done, for the operator."""
+
+    content: Content
+    configuration: pathlib.Path | None   # directory with the configuration files of the backup
+    replaced: list[pathlib.Path]         # where that what was there before is now
+    images_without_data: list[str]       # ids
+
+
+def restore(conf: cfg.ConfigOpts, path: str, passphrase: Callable[[], str], replace: bool = False) -> Restored:
+    """Make the control plane that a backup is of. Everything is checked before anything is written.
+
+    :param replace: replace a state that is there
+    :raises Damaged: the file cannot be used
+    :raises Conflict: there is a state, or services use it
+    """
+    try:
+        file = open(path, 'rb')
+    except OSError as error:
+        raise exception.InvalidInput(f'{path} cannot be read: {error.strerror}.') from None
+    with file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise exception.InvalidInput(f'{path} is no file.')
+        content = examine(conf, file, passphrase)
+        with contextlib.closing(state_directory.take(_state(conf))), engine.joining(None):
+            return _Restore(conf, content, replace).run(lambda: backup_file.Reader(file, passphrase))
+
+
+class _Restore:
+    """One restore.
+
+    New files are written next to their places, and renamed when the databases are complete. A mark in the state
+    directory, from the first change on, keeps nova-all from a state that is half of one and half of the other.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, content: Content, replace: bool) -> None:
+        self._conf, self._content, self._replace = conf, content, replace
+        self._state, self._images = _state(conf), _images(conf)
+        self._owner = os.stat(self._state)
+        self._branches = {name: _branch(name) for name in _databases(content.manifest)}
+        self._targets: dict[str, Any] = {}           # name of a database: its URL
+        self._staged: dict[pathlib.Path, pathlib.Path] = {}          # {staged: its place}
+        self._without_data: list[str] = []
+
+    def run(self, read: Callable[[], backup_file.Reader]) -> Restored:
+        self._find_places()
+        self._check()
+        try:
+            databases = {name: self._open(name) for name in self._branches}
+            if self._on_servers():
+                self._mark(state_directory.INCOMPLETE)
+            self._write(databases, read())
+        except BaseException:
+            for staged in self._staged:
+                _remove(staged)
+            raise
+        self._mark(state_directory.INCOMPLETE)
+        replaced = self._rename()
+        if not self._on_servers():           # of an all-in-one, whose next start removes the mark
+            self._mark(state_directory.RESTORED)
+        os.unlink(self._state / state_directory.INCOMPLETE)
+        directories.sync(self._state)
+        has_configuration = bool(self._content.manifest.get('configuration'))
+        return Restored(self._content, self._state / CONFIGURATION if has_configuration else None, replaced,
+                        self._without_data)
+
+    # ---- places
+
+    def _find_places(self) -> None:
+        """Find the URLs of the databases that are to have the rows."""
+        api_db, cell_db = assembly.open_databases(self._conf)
+        api_db.dispose()
+        cell_db.dispose()
+        configured = cell_db.url.render_as_string(hide_password=False)
+        for name, database in _databases(self._content.manifest).items():
+            if name == API or database['default']:
+                self._targets[name] = (api_db if name == API else cell_db).url
+                continue
+            filled = cell_urls.fill(self._content.cell_urls.get(name, ''), configured)
+            if not filled:
+                raise backup_file.Damaged(reason=f'it does not say where the database of cell {name} is.')
+            with contextlib.closing(_Opened(filled)) as opened:
+                self._targets[name] = opened.db.url
+
+    def _file(self, name: str) -> pathlib.Path | None:
+        """The file of an SQLite database; None: it is on a server."""
+        url = self._targets[name]
+        return pathlib.Path(url.database).absolute() if url.get_backend_name() == 'sqlite' else None
+
+    def _on_servers(self) -> list[str]:
+        return [name for name in self._branches if self._file(name) is None]
+
+    # ---- before anything is written
+
+    def _check(self) -> None:
+        """
+        :raises Conflict: there is a state, and it is not to be replaced, or services use it
+        :raises InsufficientStorage: there is not enough room for the images
+        """
+        there = [str(path) for path in self._places() if path.exists()]
+        for name in self._on_servers():
+            with contextlib.closing(_Opened(self._targets[name])) as opened:
+                if rows.is_empty(opened.db, self._branches[name]):
+                    continue
+                there.append(f'the database {self._targets[name].render_as_string(hide_password=True)}')
+                self._check_stopped(opened.db)
+        if (self._state / state_directory.INCOMPLETE).exists():
+            there.append(f'what a restore into {self._state} has left that did not come to its end')
+        if there and not self._replace:
+            raise exception.Conflict(f'There is a state already: {", ".join(there)}. {REPLACE} replaces it with that '
+                                     'of the backup: what changed since is lost. Files are kept aside, databases of '
+                                     'servers are not.')
+        if self._images is not None:
+            above = next(path for path in (self._images, *self._images.parents) if path.exists())
+            disk_space.Reserve(ROOM).check(str(above), sum(self._content.images.values()))
+
+    def _places(self) -> list[pathlib.Path]:
+        """What a restore writes, and may find."""
+        named = {member.split('/')[1] for member in self._content.files}
+        files = [path for path in map(self._file, self._branches) if path is not None]
+        return [*files, *(place for name, place in parts(self._conf).items() if name in named)]
+
+    def _check_stopped(self, db: engine.Database) -> None:
+        with db.reader() as conn:
+            found = rows.services(conn)
+        now = utils.utcnow()
+        live = sorted({f'{row["binary"]} on {row["host"]}' for row in found
+                       if services.is_up(row, self._conf.service_down_time, now)})
+        if live:
+            raise exception.Conflict(f'Services use this database: {", ".join(live)}. Stop them, and try again after '
+                                     f'{self._conf.service_down_time} s.')
+
+    # ---- writing
+
+    def _open(self, name: str) -> engine.Database:
+        """The database of a name, where the rows are to be written."""
+        url = self._targets[name]
+        place = self._file(name)
+        if place is not None:
+            url = f'sqlite:///{self._stage(place)}'
+        return engine.Database(url, pool_size=2, max_overflow=2, name=f'restored {name}')
+
+    def _stage(self, place: pathlib.Path) -> pathlib.Path:
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        staged = place.with_name(place.name + STAGED)
+        if staged not in self._staged:
+            _remove(staged)
+            self._staged[staged] = place
+        return staged
+
+    def _write(self, databases: dict[str, engine.Database], reader: backup_file.Reader) -> None:
+        manifest = _databases(self._content.manifest)
+        for name, db in databases.items():
+            rows.prepare(db, self._branches[name], manifest[name]['revision'])
+        for name, size, pieces in reader.members():
+            kind, *words = name.split('/')
+            if kind == 'databases':
+                table, columns, batch = _batch(name, size, pieces)
+                rows.insert(databases[words[0]], self._branches[words[0]], table, columns, batch)
+            elif kind == 'images':
+                if self._images is not None and not (self._images / words[0]).exists():
+                    self._write_file(self._stage(self._images / words[0]), pieces)
+            else:
+                root = self._state / CONFIGURATION if kind == 'configuration' else parts(self._conf)[words[0]]
+                below = words if kind == 'configuration' else words[1:]
+                self._write_file(self._stage(root).joinpath(*below), pieces)
+        for name, db in databases.items():
+            rows.finish(db, self._branches[name], manifest[name]['revision'])
+        if self._images is not None:
+            written = {place.name for place in self._staged.values() if place.parent == self._images}
+            present = written | {path.name for path in self._images.glob('*')}
+            self._without_data = databases[API].run(db_images.await_data, present)
+        for db in databases.values():
+            db.dispose()                     # of SQLite: the last connection leaves one file
+        for staged in self._staged:
+            self._secure(staged)
+
+    def _write_file(self, path: pathlib.Path, pieces: Iterator[bytes]) -> None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(path, flags, 0o600), 'wb') as file:
+            for piece in pieces:
+                if not piece.strip(b'\0'):
+                    file.seek(len(piece), os.SEEK_CUR)           # a hole
+                else:
+                    file.write(piece)
+            file.truncate()
+
+    def _secure(self, path: pathlib.Path) -> None:
+        """Let a staged file, or directory, be on the disk, and its owner's that the state directory has."""
+        for each in (path, *path.rglob('*')) if path.is_dir() else (path,):
+            if os.geteuid() == 0:
+                os.chown(each, self._owner.st_uid, self._owner.st_gid, follow_symlinks=False)
+            descriptor = os.open(each, os.O_RDONLY | os.O_NOFOLLOW)
+            os.fsync(descriptor)
+            os.close(descriptor)
+
+    # ---- the end
+
+    def _rename(self) -> list[pathlib.Path]:
+        """Put everything into its place; where that what was there is now."""
+        stamp = utils.utcnow().strftime('%Y%m%dT%H%M%S')
+        replaced = []
+        for staged, place in self._staged.items():
+            for old in (place, *(place.with_name(place.name + end) for end in ('-wal', '-shm', '-journal'))):
+                if old.exists() or old.is_symlink():
+                    replaced.append(old.with_name(f'{old.name}{BEFORE}-{stamp}'))
+                    os.rename(old, replaced[-1])
+            os.rename(staged, place)
+        for directory in {place.parent for place in self._staged.values()}:
+            if os.geteuid() == 0 and directory != self._state and self._state in directory.parents:
+                os.chown(directory, self._owner.st_uid, self._owner.st_gid)
+            directories.sync(directory)
+        return replaced
+
+    def _mark(self, name: str) -> None:
+        path = self._state / name
+        path.write_text(f'backup of {self._content.manifest.get("created_at")}, restored {utils.utcnow()}\n')
+        path.chmod(0o600)
+        self._secure(path)
+        directories.sync(self._state)
+
+
+class _Opened:
+    """A Database, for ``contextlib.closing``."""
+
+    def __init__(self, url: Any) -> None:
+        self.db = engine.Database(url, pool_size=2, max_overflow=2)
+
+    def close(self) -> None:
+        self.db.dispose()
+
+
+def _remove(path: pathlib.Path) -> None:
+    """Remove a file with what SQLite has beside it, or a directory; nothing where it is not there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+        return
+    for end in ('', '-wal', '-shm', '-journal'):
+        path.with_name(path.name + end).unlink(missing_ok=True)

@@ -1,0 +1,193 @@
+"""nova-manage state differences: differences between guests and rows, and how they are settled.
+
+Hosts report differences by themselves, at their start and while they run (nova/compute/differences.py). A row that
+names another host follows a guest only by this command: a host alone must not take servers of others.
+"""
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, TYPE_CHECKING
+
+from nova.cmd import tables
+from nova.cmd.command_line import flag
+from nova.objects import differences as rules
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from nova.db import engine
+    from nova.db.cells import cells as db_cells
+
+NOT_SETTLED = 3              # exit code
+ORDER = (rules.NEWER, rules.UNKNOWN, rules.VOLUMES, rules.ABSENT)      # first what has a guest
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """A report of a host, in its cell."""
+
+    cell: Any
+    report: dict[str, Any]
+    row: dict[str, Any] | None
+
+    @property
+    def uuid(self) -> str:
+        return str(self.report['instance_uuid'])
+
+
+def show_differences(conf: cfg.ConfigOpts, server: list[str] | None, settle: bool) -> int:
+    """Show guests that differ from their rows, as after a restored database; with --settle let the rows follow them.
+    Exit code 3: there are differences that are not settled.
+    """
+    from nova.cloud import assembly
+    api_db, cells = assembly.checked_databases(conf)
+    found = [each for each in read(cells) if not server or each.uuid in server]
+    if not found:
+        print('The hosts report no differences.')
+        return 0
+    outcomes = settled(api_db, found, settle, conf.network.backend == 'embedded')
+    tables.print_table(('Server', 'Name', 'Project', 'Difference', 'Host', 'Row', 'Settlement'), (
+        (each.uuid, _of(each, 'display_name'), _of(each, 'project_id'), each.report['kind'], each.report['host'],
+         None if each.row is None else f'{each.row["host"]} ({each.row["generation"]})', outcome)
+        for each, outcome, _done in outcomes))
+    if not settle:
+        print('Nothing was changed. With --settle it is.')
+    else:
+        print('The hosts plug what is settled within a minute.')
+    return 0 if all(done for _each, _outcome, done in outcomes) else NOT_SETTLED
+
+
+def settled(api_db: engine.Database, found: list[Difference], settle: bool,
+            ports_are_here: bool = True) -> list[tuple[Difference, str, bool]]:
+    """[(difference, what is done about it, whether it was)]
+
+    :param settle: False: nothing is changed
+    :param ports_are_here: ports are rows of the API database
+    """
+    guests, followed, outcomes = _guests(found), set(), []
+    for each in found:
+        kind, outcome = each.report['kind'], rules.settlement(each.report['kind'], guests.get(each.uuid, 0))
+        done = False
+        if settle and not outcome.startswith('Not settled'):
+            outcome, done = _settle(api_db, each, each.uuid in followed, ports_are_here)
+            if done and kind in (rules.NEWER, rules.UNKNOWN):
+                followed.add(each.uuid)
+        outcomes.append((each, outcome, done))
+    return outcomes
+
+
+def _enter_ports(api_db: engine.Database, difference: Difference) -> str:
+    """Enter the ports of a guest that the database does not have; a sentence about those that it cannot get back."""
+    import ipaddress
+
+    from nova.db.networks import lost_ports
+    from nova.network import ipam
+    server = difference.report['server']
+    try:
+        lost = api_db.run(lost_ports.enter, {**server, 'uuid': difference.uuid}, difference.report['host'],
+                          lambda address: ipam.number_of(ipaddress.ip_address(address)))
+    except (KeyError, TypeError, ValueError):
+        lost = [str(vif)[:60] for vif in server.get('network_info') or ()]
+    return f' Its ports {", ".join(lost)} are lost: create them again, and add them.' if lost else ''
+
+
+def _of(difference: Difference, name: str) -> Any:
+    return (difference.row or difference.report['server'] or {}).get(name)
+
+
+def _guests(found: list[Difference]) -> dict[str, int]:
+    """{uuid: how many hosts have a guest of it that is newer than its row}"""
+    counts: dict[str, int] = {}
+    for each in found:
+        if each.report['kind'] in (rules.NEWER, rules.UNKNOWN):
+            counts[each.uuid] = counts.get(each.uuid, 0) + 1
+    return counts
+
+
+def read(cells: db_cells.Cells) -> list[Difference]:
+    """What the hosts of all cells report, in the order in which it is settled."""
+    from nova.db.servers import guest_reports
+    from nova.db.servers import instances
+    found = []
+    for cell in cells.all():
+        with cell.db.reader() as conn:
+            reports = guest_reports.every(conn)
+            rows = instances.get_many(conn, [report['instance_uuid'] for report in reports])
+        found += [Difference(cell, dict(report), dict(rows[report['instance_uuid']])
+                             if report['instance_uuid'] in rows else None) for report in reports]
+    return sorted(found, key=lambda each: (ORDER.index(each.report['kind']), each.uuid, each.report['host']))
+
+
+def _settle(api_db: engine.Database, difference: Difference, followed: bool,
+            ports_are_here: bool) -> tuple[str, bool]:
+    """(what was done, whether it is settled)"""
+    from nova.db.servers import guest_reports
+    from nova.db.servers import instances
+    from nova.db.volumes import guest_volumes
+    cell, report, uuid = difference.cell, difference.report, difference.uuid
+    host, kind = report['host'], report['kind']
+    if kind == rules.ABSENT:
+        if followed:
+            cell.db.run(guest_reports.settled, report, False)
+            return 'Its row follows the guest on another host.', True
+
+        def lose(conn: Any) -> bool:
+            row = instances.get_many(conn, [uuid]).get(uuid)
+            lost = row is not None and row['host'] == host and guest_reports.lose(conn, row, host)
+            guest_reports.settled(conn, report, False)
+            return lost
+        lost = cell.db.run(lose)
+        return ('The server is in ERROR: its host has no guest of it.' if lost
+                else 'Its row has changed since the report.'), True
+    try:
+        if kind == rules.UNKNOWN:
+            values = guest_reports.entered(report['server'], uuid)
+            api_db.run(_enter_mapping, cell.uuid, values)
+        with cell.db.reader() as conn:
+            rows = guest_reports.devices_of(conn, uuid)
+        dropped = rules.of_volumes(report['volumes'], rows)[1]
+        attached = api_db.run(guest_volumes.follow, uuid, report['volumes'], dropped)
+    except (ValueError, guest_volumes.Held) as error:
+        return f'Not settled: {error}.', False
+
+    def write(conn: Any) -> str | None:
+        row = instances.get_many(conn, [uuid]).get(uuid)
+        if kind == rules.UNKNOWN and row is None:
+            guest_reports.enter(conn, report, host)
+        elif row is None:
+            return 'Not settled: its row is gone.'
+        elif kind == rules.NEWER:
+            guest_reports.follow(conn, row, report, host)
+        guest_reports.set_volumes(conn, uuid, report['volumes'], attached)
+        guest_reports.settled(conn, report, True)
+        return None
+    lost = _enter_ports(api_db, difference) if ports_are_here and kind in (rules.NEWER, rules.UNKNOWN) else ''
+    refused = cell.db.run(write)           # last: its host plugs it then
+    return refused or f'Its row follows the guest on {host}.{lost}', refused is None
+
+
+def _enter_mapping(conn: Any, cell_uuid: str, server: dict[str, Any]) -> None:
+    """Enter the server at the level of the API, where it is missing there, too."""
+    from nova import objects
+    from nova.db.servers import mappings
+    from nova.db.servers import request_specs
+    uuid = server['uuid']
+    if mappings.get(conn, uuid) is None:
+        mappings.insert(conn, [{
+            'instance_uuid': uuid, 'cell_uuid': cell_uuid,
+            **{name: server[name] for name in ('project_id', 'user_id', 'vcpus', 'memory_mb', 'created_at')}}])
+    if uuid not in request_specs.get_many(conn, [uuid]):
+        request_specs.insert(conn, [objects.RequestSpec(
+            instance_uuid=uuid, project_id=server['project_id'], user_id=server['user_id'], flavor=server['flavor'],
+            image={'id': server['image_id'], 'properties': server['image_properties']} if server['image_id'] else None,
+            availability_zone=None, requested_networks=None, security_groups=[], injected_files=[],
+            admin_password=None, block_devices=[], hints={}, force_host=None, force_node=None, requested_host=None,
+            requested_node=None, retry_hosts=[], num_instances=1)])
+
+
+COMMANDS = {'differences': show_differences}
+OPTIONS = {show_differences: {
+    '--server': {'metavar': 'UUID', 'action': 'append', 'help': 'only of this server; may be repeated'},
+    '--settle': flag('let the rows follow the guests; otherwise the differences are only shown'),
+}}
+EXIT_CODES = {show_differences: {NOT_SETTLED: 'there are differences that are not settled'}}

@@ -1,0 +1,163 @@
+"""nova-manage image prepare: a distribution's cloud image becomes an image with the properties that suit it."""
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import os
+import tempfile
+from typing import Any, TYPE_CHECKING
+import urllib.parse
+
+from nova.cmd.command_line import flag
+from nova.cmd.manage import images as manage_images
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from nova.image import boot_facts
+    from nova.image import fetch
+
+GIB = 1 << 30
+FORMATS = ('qcow2', 'raw')
+MIN_RAM = 512                            # MiB: what current distributions boot with
+PROPERTIES_MOST = 64
+
+
+def prepare(conf: cfg.ConfigOpts, source: str, owner: str | None, checksum: str | None, name: str | None,
+            private: bool, disk_format: str, min_ram: int, property: list[str] | None, allow_network: list[str] | None,
+            ca_file: str | None) -> None:
+    """Make an image of a distribution's cloud image, qcow2 or raw: a file, or an https URL with its checksum. It is
+    checked, copied by qemu-img in the sandbox, and uploaded with firmware, bus, agent and minimum sizes that suit it.
+    """
+    from nova import exception
+    if not 0 <= min_ram <= 1 << 20:
+        raise exception.InvalidInput(f'--min-ram {min_ram}: it is from 0 to {1 << 20} MiB.')
+    given = _properties(property or [])
+    project = manage_images.project(conf, owner)
+    images = manage_images.store(conf)
+    with tempfile.TemporaryDirectory(prefix='nova-prepare-') as directory:
+        os.chmod(directory, 0o711)           # the user of the sandbox passes through
+        path = _local(conf, source, checksum, directory, allow_network or [], ca_file)
+        raw, target = os.path.join(directory, 'disk.raw'), os.path.join(directory, 'disk.' + disk_format)
+        virtual_size, facts = _checked(conf, source, path, raw)
+        if disk_format != 'raw':
+            _tool(conf).convert(raw, 'raw', target, disk_format)
+            os.unlink(raw)
+        properties = {**_suiting(facts), **given}
+        manage_images.register(images, target, project, disk_format, None, name or _name(source), properties, private,
+                               min_disk=-(-virtual_size // GIB), min_ram=min_ram)
+    print(f'It boots with {" and ".join(_firmware(facts))}; its guests need {-(-virtual_size // GIB)} GiB of disk and '
+          f'{min_ram} MiB of memory.')
+    print('Properties: ' + ', '.join(f'{key}={value}' for key, value in sorted(properties.items())))
+
+
+def _properties(pairs: list[str]) -> dict[str, str]:
+    from nova import exception
+    found = dict(pair.partition('=')[::2] for pair in pairs)
+    if len(pairs) > PROPERTIES_MOST or not all(found) or not all('=' in pair for pair in pairs):
+        raise exception.InvalidInput(f'--property is NAME=VALUE, at most {PROPERTIES_MOST} times.')
+    return found
+
+
+def _local(conf: cfg.ConfigOpts, source: str, checksum: str | None, directory: str, networks: list[str],
+           ca_file: str | None) -> str:
+    """The path of a copy of the source with the right checksum: it does not change, and the sandbox may read it."""
+    from nova import exception
+    from nova.image import fetch
+    from nova.image.embedded import files
+    wanted = fetch.checksum(checksum) if checksum else None
+    path = os.path.join(directory, 'fetched')
+    if '://' not in source:
+        if networks or ca_file:
+            raise exception.InvalidInput('--allow-network and --ca-file are for a URL, and this is a file.')
+        if os.path.exists(source) and not os.path.isfile(source):
+            raise exception.InvalidInput(f'{source} is no file.')
+        with open(source, 'rb') as file, open(path, 'wb') as copy:
+            files.copy(file, copy)
+        if wanted is not None:
+            _compare(source, path, wanted)
+        return path
+    if wanted is None:
+        raise exception.InvalidInput('A URL needs --checksum sha256:… or sha512:…, from where its publisher names it.')
+    try:
+        allowed = [ipaddress.ip_network(text) for text in networks]
+    except ValueError as error:
+        raise exception.InvalidInput(f'--allow-network: {error}.') from None
+    with open(path, 'wb') as file:
+        fetch.Fetcher(conf.image.max_size * GIB, allowed, ca_file).fetch(source, file, wanted)
+    return path
+
+
+def _compare(source: str, path: str, wanted: fetch.Checksum) -> None:
+    from nova.image import fetch
+    with open(path, 'rb') as file:
+        found = hashlib.file_digest(file, wanted.algorithm).hexdigest()
+    fetch.check(source, found, wanted)
+
+
+def _checked(conf: cfg.ConfigOpts, source: str, path: str, raw: str) -> tuple[int, boot_facts.Facts]:
+    """(bytes of the disk, its Facts), after it was copied to ``raw``.
+
+    :raises InvalidInput: it is no disk that boots, or of another format
+    :raises ImageUnacceptable: it refers to other files, or is larger than [image] max_virtual_size
+    """
+    from nova import exception
+    from nova.image import boot_facts
+    from nova.image import inspector
+    report = inspector.inspect_file(path)
+    found = 'raw' if report.format in ('gpt', 'mbr') else report.format
+    if found not in FORMATS or report.format == 'raw':
+        kind = 'has no partition table' if report.format == 'raw' else f'is of the format {report.format}'
+        raise exception.InvalidInput(f'{source} {kind}: a cloud image is a disk with partitions, qcow2 or raw. Unpack '
+                                     'compressed files first; nova-manage image image_register takes other images.')
+    inspector.verify(report, found, conf.image.max_virtual_size << 30, source)
+    size = report.virtual_size or 0
+    _tool(conf).convert(path, found, raw, 'raw')
+    with open(raw, 'rb') as file:
+        facts = boot_facts.read(file)
+    if not (facts.bios or facts.uefi):
+        raise exception.InvalidInput(f'{source} boots neither with BIOS nor with UEFI: it has no boot loader of the '
+                                     'first, and no EFI system partition.')
+    return size, facts
+
+
+def _tool(conf: cfg.ConfigOpts) -> Any:
+    from nova.virt.libvirt import qemu_img
+    return qemu_img.QemuImg(conf.libvirt.qemu_img_timeout, conf.libvirt.sandbox_images)
+
+
+def _suiting(facts: boot_facts.Facts) -> dict[str, str]:
+    """Properties for a disk: every cloud image has the drivers of virtio."""
+    return {'hw_disk_bus': 'virtio', 'hw_vif_model': 'virtio', 'os_type': 'linux',
+            'hw_firmware_type': 'bios' if facts.bios else 'uefi',
+            **({'hw_qemu_guest_agent': 'yes'} if facts.agent else {}),
+            **({'architecture': facts.architecture} if facts.architecture else {})}
+
+
+def _firmware(facts: boot_facts.Facts) -> list[str]:
+    return [name for name, able in (('BIOS', facts.bios), ('UEFI', facts.uefi)) if able]
+
+
+def _name(source: str) -> str:
+    path = urllib.parse.urlsplit(source).path if '://' in source else source
+    return os.path.splitext(os.path.basename(path))[0] or 'image'
+
+
+COMMANDS = {'prepare': prepare}
+OPTIONS: dict[Any, Any] = {prepare: {
+    'source': {'metavar': 'SOURCE', 'help': 'a file, or an https URL'},
+    'owner': {'metavar': 'OWNER', 'nargs': '?', 'help': 'the project whose image it is; unless given it is public and '
+                                                        "the administrator's"},
+    '--checksum': {'metavar': 'ALGORITHM:HEX', 'help': 'sha256: or sha512: and the digits; a URL needs it'},
+    '--name': {'help': 'that of the file, without its ending, unless given'},
+    '--private': flag("for the owner's project alone; images are public unless given"),
+    '--disk-format': {'choices': FORMATS, 'default': 'qcow2', 'help': 'of the image that is made; qcow2 unless given, '
+                                                                      'raw suits computes with Ceph'},
+    '--min-ram': {'metavar': 'MIB', 'type': int, 'default': MIN_RAM, 'help': f'{MIN_RAM} unless given'},
+    '--property': {'metavar': 'NAME=VALUE', 'action': 'append', 'help': 'a property of the image, also in the place of '
+                                                                        'one that is found out'},
+    '--allow-network': {'metavar': 'NETWORK', 'action': 'append',
+                        'help': 'that a URL may lead to although its addresses are private, as 10.0.0.0/8'},
+    '--ca-file': {'metavar': 'FILE', 'help': 'certificates, PEM, that a URL is trusted by; those of the system unless '
+                                             'given'},
+}}

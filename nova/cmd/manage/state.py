@@ -1,0 +1,94 @@
+"""nova-manage state: backup and restore of the control plane."""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
+from nova.cmd.command_line import flag
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from nova.cloud import state_backup
+
+
+def backup(conf: cfg.ConfigOpts, file: str, images: bool, encrypt: bool, passphrase_file: str | None) -> None:
+    """Write the control plane, as it is at one moment, to a file (mode 0600), while the cloud works: databases, keys,
+    certificates, policy and configuration; not the disks of servers and volumes.
+    """
+    from nova.cloud import assembly
+    from nova.cloud import state_backup
+    from nova.runtime import passphrases
+    passphrase = passphrases.given(passphrase_file)
+    if passphrase is None and encrypt:
+        passphrase = passphrases.asked(twice=True)
+    api_db, cells = assembly.checked_databases(conf)
+    made = state_backup.create(conf, api_db, cells, file, passphrase, images)
+    print(f'{file} has {made.row_count} rows{f", {made.image_count} images" if images else ""} and {made.size} bytes.')
+    for data_id in made.lost_images:
+        print(f'The image data {data_id} is not in it: it was deleted, or its upload had not ended.')
+    if passphrase is None:
+        print('It is not encrypted, and opens everything of this cloud, encrypted disks too: keep it where only you '
+              'can read it.')
+
+
+def check(conf: cfg.ConfigOpts, file: str, passphrase_file: str | None) -> None:
+    """Read all of a backup, check it, and say what it has; nothing is changed."""
+    from nova import exception
+    from nova.cloud import state_backup
+    try:
+        with open(file, 'rb') as opened:
+            _describe(state_backup.examine(conf, opened, lambda: _passphrase(passphrase_file)))
+    except OSError as error:
+        raise exception.InvalidInput(f'{file} cannot be read: {error.strerror}.') from None
+
+
+def restore(conf: cfg.ConfigOpts, file: str, passphrase_file: str | None, replace_existing_state: bool) -> None:
+    """Make the control plane of a backup here, where no service runs. All of the file is checked before anything is
+    written; a state that is there is replaced only if that is said.
+    """
+    import functools
+
+    from nova.cloud import state_backup
+    done = state_backup.restore(conf, file, functools.cache(lambda: _passphrase(passphrase_file)),
+                                replace_existing_state)
+    _describe(done.content)
+    if done.replaced:
+        print('What was there before is kept: ' + ', '.join(map(str, done.replaced)))
+    if done.configuration is not None:
+        print(f'Its configuration files are in {done.configuration}. Compare them with yours; they were:')
+        for member, origin in sorted(done.content.manifest['configuration'].items()):
+            print(f'  {member.partition("/")[2]}  {origin}')
+    if done.images_without_data:
+        print(f'{len(done.images_without_data)} images wait for their data, which is not in the backup. Upload it '
+              'again: ' + ', '.join(done.images_without_data[:20]))
+    print('Start the services. Servers whose guests do not run are SHUTOFF, or ERROR where a disk is missing.')
+
+
+def _passphrase(path: str | None) -> str:
+    from nova.runtime import passphrases
+    return passphrases.given(path) or passphrases.asked(twice=False)
+
+
+def _describe(content: state_backup.Content) -> None:
+    manifest = content.manifest
+    cells = [database['cell'] for database in manifest['databases'] if database['cell']]
+    print(f'The backup of {manifest["created_at"]} (release {manifest["release"]}, host {manifest["host"]}) has '
+          f'{content.row_count} rows, the cells {", ".join(map(str, cells))}, {len(content.files)} files of keys and '
+          f'certificates, and the data of {len(content.images)} images.')
+
+
+_FILE = {'metavar': 'FILE', 'help': 'the backup'}
+_PASSPHRASE = {'metavar': 'FILE', 'help': 'whose first line is the passphrase; unless given, that of '
+                                          'NOVA_BACKUP_PASSPHRASE in the environment, or one that is asked for'}
+CHANGE_FILES = (backup, restore)
+COMMANDS = {'backup': backup, 'check': check, 'restore': restore}
+OPTIONS: dict[Any, Any] = {
+    backup: {'file': {'metavar': 'FILE', 'help': 'to write; it replaces one that is there when it is complete'},
+             '--images': flag('the data of the images, too; of the embedded image store'),
+             '--encrypt': flag('with a passphrase, also implied by the two other ways to give it'),
+             '--passphrase-file': _PASSPHRASE},
+    check: {'file': _FILE, '--passphrase-file': _PASSPHRASE},
+    restore: {'file': _FILE, '--passphrase-file': _PASSPHRASE,
+              '--replace-existing-state': flag('replace the databases, keys and certificates that are there: what '
+                                               'changed since the backup is lost')},
+}

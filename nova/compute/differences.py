@@ -1,0 +1,175 @@
+"""Reports of this host's guests that the database does not know as they are, and plugging of those that it follows.
+
+A host changes no row of a server that is another host's by its row: an administrator does it, by
+``nova-manage state differences --settle``.
+"""
+import collections.abc
+import logging
+import typing
+
+from nova import context
+from nova import exception
+from nova import objects
+from nova import states
+from nova.compute import records
+from nova.compute import volumes
+from nova.compute.host import Host
+from nova.objects import differences
+from nova.virt import driver as virt
+
+LOG = logging.getLogger(__name__)
+
+Reports = list[dict[str, typing.Any]]
+
+
+def compare(guests: collections.abc.Mapping[str, int], servers: collections.abc.Mapping[str, objects.Instance],
+            rows: collections.abc.Mapping[str, records.Row], host_records: records.Records) -> dict[str, str]:
+    """{uuid: kind of objects.differences} of what differs.
+
+    :param guests: {uuid: power state} of the driver, and of what is kept for a way back
+    :param servers: {uuid: server} that the rows say are on this host
+    :param rows: what conductors say of the guests that are not among them
+    """
+    found = {}
+    for uuid in guests:
+        record = host_records.get(uuid)
+        row = rows.get(uuid)
+        if record is None or record.left:
+            continue
+        if uuid in servers:
+            server = servers[uuid]
+            if server.obj_attr_is_set('generation') and record.is_newer_than(server.generation):
+                found[uuid] = differences.NEWER
+        elif row is not None and row.fate == states.UNKNOWN:
+            found[uuid] = differences.UNKNOWN
+        elif row is not None and row.fate != states.DELETED_FOR_GOOD and record.is_newer_than(row.generation):
+            found[uuid] = differences.NEWER
+    if host_records.complete:
+        found.update((uuid, differences.ABSENT) for uuid, server in servers.items()
+                     if uuid not in guests and host_records.get(uuid) is None and is_settled_here(server))
+        # what left with a newer row than there is now
+        found.update((uuid, differences.ABSENT) for uuid, server in servers.items()
+                     if (record := host_records.get(uuid)) is not None and record.left and uuid not in found
+                     and server.obj_attr_is_set('generation') and record.is_newer_than(server.generation))
+    return found
+
+
+def is_settled_here(server: objects.Instance) -> bool:
+    """Whether a server without a task should have a guest on its host."""
+    return server.task_state is None and server.vm_state not in (
+        states.BUILDING, states.ERROR, states.SHELVED_OFFLOADED, states.DELETED)
+
+
+class Reporter:
+    """Reports differences, and plugs guests that rows follow again."""
+
+    def __init__(self, host: Host, volumes: volumes.Volumes) -> None:
+        self._host, self._volumes = host, volumes
+        self._done: set[str] = set()
+        self._plugging: set[str] = set()
+        self.found: dict[str, str] = {}
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something differs, or was settled and is not reported yet."""
+        return bool(self.found or self._done)
+
+    def look(self, ctx: context.RequestContext, guests: collections.abc.Mapping[str, int],
+             here: collections.abc.Mapping[str, str], servers: collections.abc.Iterable[objects.Instance],
+             rows: collections.abc.Mapping[str, records.Row], with_volumes: bool = False) -> None:
+        """Compare, report, and record the servers of this host that have no record yet, or an older one.
+
+        :param here: what of servers is here, as strays.Strays.find gives it
+        """
+        mine = {server.uuid: server for server in servers}
+        known = {**{uuid: states.SHUTDOWN for uuid, what in here.items() if what == records.FILES}, **guests}
+        self.report(ctx, known, mine, rows, with_volumes)
+        host = self._host
+        for uuid in known.keys() & mine.keys():
+            record, server = host.records.get(uuid), mine[uuid]
+            if server.task_state is None and server.obj_attr_is_set('generation') and (
+                    record is None or not record.disputed and record.generation < server.generation):
+                host.records.note(server)
+        for uuid in set(host.records.uuids()) - mine.keys() - here.keys() - known.keys():
+            host.records.forget(uuid)
+        for uuid, row in rows.items():               # a crash came between the end of the move and its record
+            record = host.records.get(uuid)
+            if here.get(uuid) == records.KEPT and record is not None and row.generation is not None and (
+                    record.generation < row.generation):
+                host.records.note_left(uuid, row.generation)
+        host.records.finish()
+
+    def report(self, ctx: context.RequestContext, guests: collections.abc.Mapping[str, int],
+               servers: collections.abc.Mapping[str, objects.Instance],
+               rows: collections.abc.Mapping[str, records.Row], with_volumes: bool) -> None:
+        """Report what differs now. Nothing is sent when nothing differs, and did not before.
+
+        :param with_volumes: compare the volumes of guests, too
+        """
+        host, before = self._host, self.found
+        self.found = compare(guests, servers, rows, host.records)
+        attached = self._attached() if with_volumes or self.found else {}
+        for uuid, kind in self.found.items():
+            host.records.dispute(uuid)
+            if before.get(uuid) != kind:
+                LOG.error('%s', _TEXTS[kind] % {'uuid': uuid, 'host': host.name})
+        if not (self.found or before or self._done or with_volumes and attached):
+            return
+        done, self._done = self._done, set()
+        try:
+            answer = host.conductor.report_guests(
+                ctx, host=host.name, guests=self._reports(guests, attached),
+                volumes=attached if with_volumes else None, done=sorted(done))
+        except exception.Unsupported:
+            return
+        except exception.NovaException:
+            self._done |= done
+            raise
+        for uuid in (answer or {}).get('settled', ()):
+            if uuid not in self._plugging and uuid not in done:
+                self._plugging.add(uuid)
+                host.queue.submit(uuid, self._plug, ctx, uuid)
+
+    def _attached(self) -> dict[str, dict[str, dict[str, typing.Any]]]:
+        driver = self._host.driver
+        return driver.attached_volumes() if isinstance(driver, virt.Volumes) else {}
+
+    def _reports(self, guests: collections.abc.Mapping[str, int], attached: dict[str, typing.Any]) -> Reports:
+        host, reports = self._host, []
+        for uuid, kind in sorted(self.found.items())[:differences.MOST]:
+            record = host.records.get(uuid)
+            reports.append({
+                'instance_uuid': uuid, 'kind': kind, 'generation': record.generation if record else 0,
+                'power_state': guests.get(uuid, states.NOSTATE),
+                'server': host.records.server(uuid) if kind in (differences.NEWER, differences.UNKNOWN) else {},
+                'volumes': attached.get(uuid, {})})
+        return reports
+
+    def _plug(self, ctx: context.RequestContext, uuid: str) -> None:
+        """In the server's queue: its row names this host again. Its ports and its volumes follow; the guest goes on."""
+        host = self._host
+        try:
+            entries = host.conductor.instances_on_host(ctx, host=host.name)
+            server = next((entry['instance'] for entry in entries if entry['instance'].uuid == uuid), None)
+            if server is not None:
+                host.set_up_networks(ctx, server)
+                devices = self._volumes.connect(ctx, server, objects.RequestSpec(block_devices=[]))
+                self._volumes.complete(ctx, server, devices)
+                host.records.note(server)
+                LOG.info('The row of server %s follows its guest on this host.', uuid)
+            self._done.add(uuid)
+            self.found.pop(uuid, None)
+        except (exception.NovaException, OSError) as error:
+            LOG.error('Server %s, whose row follows its guest, is not plugged yet: %s', uuid, error)
+        finally:
+            self._plugging.discard(uuid)
+
+
+_TEXTS = {
+    differences.NEWER: 'The row of server %(uuid)s is older than its guest on host %(host)s: the database was restored '
+                       'from a backup. The guest is left as it is. See `nova-manage state differences`.',
+    differences.UNKNOWN: 'The guest of server %(uuid)s on host %(host)s has no row. It is left as it is. See '
+                         '`nova-manage state differences`.',
+    differences.ABSENT: 'Server %(uuid)s is on host %(host)s by its row, and has never had a guest there. Nothing is '
+                        'started. See `nova-manage state differences`.',
+}

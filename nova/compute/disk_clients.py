@@ -1,0 +1,84 @@
+"""Record of the storage clients of this host's guests, for the host that takes a server over when this one is dead."""
+import collections.abc
+import contextlib
+import logging
+
+from nova import context
+from nova import exception
+from nova import states
+from nova.compute.host import Host
+from nova.objects import disk_clients
+
+LOG = logging.getLogger(__name__)
+
+RUNNING = (states.RUNNING, states.POWER_PAUSED)
+
+
+class DiskClients:
+    """Writes what the driver finds into the system metadata of servers."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._fenced: dict[str, str] = {}        # {server: former host that is shut out} of evacuations to this host
+
+    def record(self, uuid: str, images: disk_clients.Images, started: bool) -> None:
+        """Record the clients of a guest; see ComputeDriver.watch_disk_clients.
+
+        :raises InstanceChanged, InstanceNotFound: the server is not this host's any more
+        """
+        fenced = self._fenced.get(uuid)
+        known = {} if started else self._known(uuid)
+        self._write(uuid, disk_clients.Record(self._host.name, {**known, **images}, fenced))
+
+    def evacuating(self, uuid: str, former: str) -> None:
+        """A former host of a server is shut out. It stays so while the evacuation to this host starts the guest."""
+        self._fenced[uuid] = former
+        self._write(uuid, disk_clients.Record(former, {}, former))
+
+    @contextlib.contextmanager
+    def evacuation(self, uuid: str) -> collections.abc.Iterator[None]:
+        """The block is an evacuation to this host. When it has succeeded, the former host may get the server again."""
+        try:
+            yield
+        except BaseException:
+            self._fenced.pop(uuid, None)
+            raise
+        if self._fenced.pop(uuid, None) is not None:
+            with contextlib.suppress(exception.InstanceChanged, exception.InstanceNotFound):     # it failed, or left
+                self.record(uuid, {}, False)
+
+    def complete(self) -> None:
+        """Record the clients of guests that run and were started before there was a record, by an older release."""
+        ctx, concerned = context.admin_context(), set(self._host.driver.guests_with_clients())
+        if not concerned:
+            return
+        guests = self._host.driver.guests()
+        for entry in self._host.conductor.instances_on_host(ctx, host=self._host.name):
+            server = entry['instance']
+            if server.uuid not in concerned or guests.get(server.uuid) not in RUNNING:
+                continue
+            record = disk_clients.read(server.system_metadata)
+            if record is None or record.clients_of(self._host.name) is None:
+                self._host.queue.submit(server.uuid, self._complete, server.uuid)
+
+    def _complete(self, uuid: str) -> None:
+        try:
+            found = self._host.driver.open_clients(uuid)
+            if found:
+                self.record(uuid, found, True)
+        except exception.NovaException as error:
+            LOG.warning('The clients of the disks of server %s are not recorded: %s', uuid, error)
+
+    def _known(self, uuid: str) -> disk_clients.Images:
+        row = self._host.conductor.update_instance(context.admin_context(), instance_uuid=uuid, values={},
+                                                   expect={'host': [self._host.name]})
+        record = disk_clients.read(row.system_metadata)
+        return (record.clients_of(self._host.name) or {}) if record is not None else {}
+
+    def _write(self, uuid: str, record: disk_clients.Record) -> None:
+        try:
+            self._host.conductor.update_instance(
+                context.admin_context(), instance_uuid=uuid, values={'system_metadata': {
+                    disk_clients.KEY: record.values()}}, expect={'host': [self._host.name]})
+        except exception.HostForbidden as error:             # a conductor of the release before
+            LOG.warning('The clients of the disks of server %s are not recorded: %s', uuid, error)

@@ -1,0 +1,223 @@
+"""Records of guests: what a host itself knows of its servers, beside what the database says.
+
+    <state path>/guest-records/<host>/<uuid>.json
+
+A database that was restored from a backup is older than the guests. A host therefore compares the generation of a
+server's row, which rises whenever the server's host changes, with the one that it has recorded, and does nothing to a
+guest because of an older row (doc/source/adr/0135-record-the-generation-of-a-server-on-its-host.rst).
+"""
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import json
+import logging
+import os
+import threading
+import typing
+import urllib.parse
+
+from nova import exception
+from nova import objects
+from nova import states
+
+LOG = logging.getLogger(__name__)
+
+DIRECTORY, ENDING, COMPLETE = 'guest-records', '.json', 'complete'
+DONE = 16                    # tasks of a server that are remembered as done
+GUEST, FILES, SHARED, KEPT, COMING = 'guest', 'files', 'shared_files', 'kept', 'coming'
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """
+    generation  of the server's row when its last task here ended
+    done        (request id, event) of the last tasks that ended well here
+    left        the guest has left; what is here is kept for a way back
+    disputed    the host has seen an older row since; ends with the next task, or when the difference is settled
+    server      fields of the server (objects.Instance), as JSON
+    """
+
+    generation: int
+    done: tuple[tuple[str, str], ...] = ()
+    left: bool = False
+    disputed: bool = False
+    server: dict[str, typing.Any] = dataclasses.field(default_factory=dict, compare=False)
+
+    def is_newer_than(self, generation: int | None) -> bool:
+        """Whether a row with this generation, None without one, is older than what happened here."""
+        return self.disputed or generation is None or generation < self.generation
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """What a conductor says of a server.
+
+    fate        one of nova.states
+    generation  of its row, or of the row that was deleted; None: no conductor says it
+    """
+
+    fate: str
+    generation: int | None = None
+
+
+def is_removable(what: str, record: Record | None, row: Row) -> bool:
+    """Whether a host may remove what it has of a server: the row says that it is gone, and is newer than the record.
+
+    :param what: GUEST, FILES, SHARED, KEPT or COMING
+    """
+    if row.fate not in states.GONE or what == SHARED and row.fate != states.DELETED_FOR_GOOD:
+        return False
+    if record is None:
+        # a guest that arrived and was not recorded, or of a release without records: in doubt it stays
+        return what != GUEST or row.fate == states.DELETED_FOR_GOOD
+    if record.is_newer_than(row.generation) or row.generation is None:
+        return False
+    # with the generation with which it left the host, what it kept is not needed either
+    return row.fate == states.DELETED_FOR_GOOD or what == KEPT and record.left or row.generation > record.generation
+
+
+def refusal(record: Record | None, instance: objects.Instance, request_id: str | None, event: str) -> str | None:
+    """Why a task must not begin: its row is older than what happened here; None: it may."""
+    if record is None:
+        return None
+    if (request_id, event) in record.done:
+        return f'this host has done {event} of request {request_id} already'
+    generation = instance.generation if instance.obj_attr_is_set('generation') else None
+    if generation is not None and record.is_newer_than(generation):
+        return f"the database has generation {generation} of the server, and this host's record has {record.generation}"
+    return None
+
+
+class Records:
+    """Records of one host's guests.
+
+    A write that fails is logged, and the record stays in memory: a full disk stops no task.
+
+    :param directory: of all hosts' records; None: they are kept in memory only
+    """
+
+    def __init__(self, directory: str | None, host: str) -> None:
+        self._all = directory
+        self._directory = directory and os.path.join(directory, urllib.parse.quote(host, safe=''))
+        self._lock = threading.Lock()
+        self._records: dict[str, Record] = {}
+        self.complete = False
+        if self._directory and os.path.isdir(self._directory):
+            self._load(self._directory)
+
+    def _load(self, directory: str) -> None:
+        for name in os.listdir(directory):
+            self.complete = self.complete or name == COMPLETE
+            if not name.endswith(ENDING):
+                continue
+            try:
+                values = _read(os.path.join(directory, name))
+                self._records[name.removesuffix(ENDING)] = Record(
+                    int(values['generation']), tuple((str(request), str(event)) for request, event in values['done']),
+                    bool(values['left']), bool(values['disputed']))
+            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+                LOG.warning('The record %s cannot be read, and is as none: %s', os.path.join(directory, name), error)
+
+    def get(self, uuid: str) -> Record | None:
+        return self._records.get(uuid)
+
+    def uuids(self) -> list[str]:
+        return list(self._records)
+
+    def server(self, uuid: str) -> dict[str, typing.Any]:
+        """Fields of the server as they were recorded last; empty: they cannot be read."""
+        if self._directory is None:
+            return self._records[uuid].server if uuid in self._records else {}
+        try:
+            return dict(_read(os.path.join(self._directory, uuid + ENDING))['server'])
+        except (OSError, ValueError, KeyError, TypeError):
+            return {}
+
+    def note(self, server: objects.Instance, request_id: str | None = None, event: str | None = None,
+             **values: typing.Any) -> None:
+        """Record that the server is here by this row.
+
+        :param request_id, event: of the task that has ended
+        :param values: fields that it has set
+        """
+        if not server.obj_attr_is_set('generation'):     # of a conductor of the release before
+            return
+        before = self._records.get(server.uuid)
+        done = before.done if before else ()
+        if request_id and event:
+            done = (*done, (request_id, event))[-DONE:]
+        fields = dict(server.obj_to_primitive()['nova_object.data'])
+        fields.update((name, value) for name, value in values.items() if name in _PLAIN)
+        for name in ('pci_devices', 'image_grant'):
+            fields.pop(name, None)
+        self._put(server.uuid, Record(server.generation, done, server=fields))
+
+    def note_left(self, uuid: str, generation: int) -> None:
+        """Record that the guest has left with this generation of its row, and is kept for a way back."""
+        before = self._records.get(uuid)
+        if before is not None:
+            self._put(uuid, dataclasses.replace(before, generation=generation, left=True, server=self.server(uuid)))
+
+    def dispute(self, uuid: str) -> None:
+        """Record that a row was seen that is older."""
+        before = self._records.get(uuid)
+        if before is not None and not before.disputed:
+            self._put(uuid, dataclasses.replace(before, disputed=True, server=self.server(uuid)))
+
+    def forget(self, uuid: str) -> None:
+        with self._lock:
+            if self._records.pop(uuid, None) is not None and self._directory:
+                try:
+                    os.unlink(os.path.join(self._directory, uuid + ENDING))
+                except OSError as error:
+                    LOG.warning('The record of guest %s is not removed: %s', uuid, error)
+
+    def finish(self) -> None:
+        """Every server of this host has a record by now: one without a record was never here."""
+        if not self.complete:
+            self.complete = True
+            if self._directory:
+                self._write(os.path.join(self._directory, COMPLETE), {})
+
+    def check_name(self, host: str, guests: collections.abc.Iterable[str]) -> None:
+        """Check that guests of this hypervisor are not recorded under another host name.
+
+        :raises InvalidInput: they are: the name in the configuration has changed
+        """
+        if self.complete or self._all is None or not os.path.isdir(self._all):      # it has run with this name
+            return
+        here = {uuid + ENDING for uuid in guests if uuid not in self._records}
+        own = os.path.basename(self._directory or '')
+        for name in sorted(os.listdir(self._all)) if here else ():
+            found = set() if name == own else here.intersection(os.listdir(os.path.join(self._all, name)))
+            if found:
+                other = urllib.parse.unquote(name)
+                raise exception.InvalidInput(reason=(
+                    f'this host is named {host} ([DEFAULT] host), and {len(found)} of its guests were started by host '
+                    f'{other} with the same state directory. No guest is touched. Set host = {other} again. To rename '
+                    f'the host, move its servers away first, and remove {os.path.join(self._all, name)}.'))
+
+    def _put(self, uuid: str, record: Record) -> None:
+        with self._lock:
+            self._records[uuid] = record if self._directory is None else dataclasses.replace(record, server={})
+            if self._directory:
+                self._write(os.path.join(self._directory, uuid + ENDING), dataclasses.asdict(record))
+
+    def _write(self, path: str, values: dict[str, typing.Any]) -> None:
+        part = path + '.part'
+        try:
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), 'w') as file:
+                json.dump(values, file)
+            os.replace(part, path)
+        except OSError as error:
+            LOG.error('%s cannot be written, and is as it was before: %s', path, error.strerror)
+
+
+_PLAIN = ('vm_state', 'task_state', 'power_state', 'network_info')     # fields that are as JSON what they are here
+
+
+def _read(path: str) -> typing.Any:
+    with open(path) as file:
+        return json.load(file)

@@ -1,0 +1,67 @@
+"""Differences between guests and rows, as hosts report them; an administrator settles them."""
+import typing
+
+from nova import exception
+from nova.conductor.cell_services import CellServices
+from nova.conductor.cell_services import Connection
+from nova.conductor.cell_services import Context
+from nova.db.servers import guest_reports
+from nova.db.servers import instances
+from nova.objects import differences
+from nova.utils import dump_json
+
+MAX_RECORD = 256 * 1024                  # characters of a server's record
+
+
+class GuestReports:
+    """Stores reports; see interface.py for its method."""
+
+    def __init__(self, services: CellServices) -> None:
+        self._cell_db = services.cell_db
+
+    def report_guests(self, ctx: Context | None, host: str, guests: list[dict[str, typing.Any]],
+                      volumes: dict[str, dict[str, typing.Any]] | None, done: list[str]) -> dict[str, typing.Any]:
+        reports = [_report(guest) for guest in guests[:differences.MOST]]
+
+        def write(conn: Connection) -> set[str]:
+            others = [report for report in reports if not self._follows(conn, host, report)]
+            followed = {report['instance_uuid'] for report in reports} - {each['instance_uuid'] for each in others}
+            reported = {report['instance_uuid'] for report in others}
+            if volumes is not None:
+                others += [report for report in _of_volumes(conn, host, volumes)
+                           if report['instance_uuid'] not in reported][:differences.MOST]
+            return followed | guest_reports.replace(conn, host, others, done)
+        return {'settled': sorted(self._cell_db.run(write))}
+
+    def _follows(self, conn: Connection, host: str, report: dict[str, typing.Any]) -> bool:
+        """Let the row of a server follow its guest at once where it names this host already: a host says of its own
+        servers what they are. Whether it did.
+        """
+        if report['kind'] != differences.NEWER:
+            return False
+        row = instances.get_many(conn, [report['instance_uuid']]).get(report['instance_uuid'])
+        if row is None or row['host'] != host:
+            return False
+        guest_reports.follow(conn, row, report, host)
+        return True
+
+
+def _report(guest: dict[str, typing.Any]) -> dict[str, typing.Any]:
+    """
+    :raises InvalidInput: it is no report
+    """
+    if not isinstance(guest, dict) or guest.get('kind') not in differences.KINDS:
+        raise exception.InvalidInput(reason='a report of guests has an unknown form')
+    server, volumes = guest.get('server') or {}, guest.get('volumes') or {}
+    if len(dump_json([server, volumes])) > MAX_RECORD:
+        server, volumes = {}, {}
+    return {'instance_uuid': str(guest['instance_uuid'])[:36], 'kind': guest['kind'], 'server': server,
+            'volumes': volumes, 'generation': int(guest['generation']), 'power_state': int(guest['power_state'])}
+
+
+def _of_volumes(conn: Connection, host: str, volumes: dict[str, dict[str, typing.Any]]) -> list[dict[str, typing.Any]]:
+    rows = guest_reports.of_host(conn, host)
+    return [{'instance_uuid': uuid, 'kind': differences.VOLUMES, 'server': {}, 'generation': 0, 'power_state': 0,
+             'volumes': found} for uuid, found in volumes.items()
+            if uuid in rows and len(dump_json(found)) <= MAX_RECORD
+            and any(differences.of_volumes(found, dict.fromkeys(rows[uuid])))]

@@ -1,0 +1,65 @@
+"""Ports of guests that a restored database does not have: entered again, as the host has recorded them."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import sqlalchemy as sa
+
+from nova.db.networks import networks
+from nova.db.networks import ports
+from nova.db.networks import security_groups
+from nova.db.tables import network as t
+
+
+def enter(conn: sa.Connection, server: dict[str, Any], host: str, number_of: Callable[[str], int]) -> list[str]:
+    """Enter the ports of a server that are missing; ids of those that cannot be entered.
+
+    A port cannot be entered whose network is missing, or whose MAC or address another port has by now.
+
+    :param server: fields of the server: 'uuid', 'project_id', 'availability_zone', 'network_info', 'security_groups'
+    :param number_of: number of an address in its subnet
+    """
+    vifs = [vif for vif in server.get('network_info') or () if isinstance(vif, dict) and vif.get('id')]
+    known = ports.of_ids(conn, [vif['id'] for vif in vifs]) if vifs else {}
+    named = server.get('security_groups') or [security_groups.DEFAULT]
+    groups = [group['id'] for group in security_groups.of_project(conn, server['project_id']) if group['name'] in named]
+    lost = []
+    for position, vif in enumerate(vifs):
+        if vif['id'] in known:
+            continue
+        addresses = _free(conn, vif, number_of)
+        if addresses is None:
+            lost.append(str(vif['id']))
+            continue
+        networks.insert(conn, t.ports, [{
+            'id': vif['id'], 'project_id': server['project_id'], 'network_id': vif['network']['id'], 'name': '',
+            'mac_address': vif['address'], 'admin_state_up': True, 'status': 'ACTIVE', 'device_id': server['uuid'],
+            'device_owner': f'compute:{server.get("availability_zone") or "nova"}', 'host': host,
+            'position': position, 'tag': vif.get('tag'), 'made_for_server': True}])
+        for row in addresses:
+            networks.forget_rests(conn, row['subnet_id'], [row['number']])
+        networks.insert_addresses(conn, [{
+            'subnet_id': row['subnet_id'], 'number': row['number'], 'address': row['address'], 'port_id': vif['id'],
+            'released_at': None} for row in addresses])
+        security_groups.bind(conn, [(vif['id'], group) for group in groups])
+    return lost
+
+
+def _free(conn: sa.Connection, vif: dict[str, Any], number_of: Callable[[str], int]) -> list[dict[str, Any]] | None:
+    """Addresses of a VIF, as rows without a port; None: the VIF cannot be a port again."""
+    network = vif['network']
+    if networks.get(conn, t.networks, network['id']) is None or ports.count(conn, mac_address=vif['address']):
+        return None
+    found = []
+    for subnet in network.get('subnets') or ():
+        if networks.get(conn, t.subnets, subnet['id']) is None:
+            return None
+        for ip in subnet['ips']:
+            number = number_of(ip['address'])
+            c = t.addresses.c
+            if conn.execute(sa.select(c.port_id).where(
+                    c.subnet_id == subnet['id'], c.number == number, c.port_id.is_not(None))).first():
+                return None
+            found.append({'subnet_id': subnet['id'], 'number': number, 'address': ip['address']})
+    return found

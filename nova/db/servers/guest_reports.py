@@ -1,0 +1,172 @@
+"""Differences between guests and rows that hosts have reported, and how rows are changed to follow the guests."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+import json
+from typing import Any, TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from nova import objects
+from nova import states
+from nova import utils
+from nova.db import statements
+from nova.db.moves import migrations
+from nova.db.placement import claims
+from nova.db.servers import block_devices
+from nova.db.servers import instance_actions
+from nova.db.servers import instances
+from nova.db.tables.cell import block_device_mappings
+from nova.db.tables.cell import compute_nodes
+from nova.db.tables.cell import guest_reports
+from nova.db.tables.cell import instances as servers
+from nova.db.tables.cell import services
+from nova.objects import differences
+from nova.objects import faults
+
+if TYPE_CHECKING:
+    from nova.db.tables.rows import GuestReportsRow
+    from nova.db.tables.rows import InstancesRow
+
+EVENT = 'conductor_follow_guest'
+_NOT_STORED = ('id', 'updated_at', 'deleted_at')
+
+
+def replace(conn: sa.Connection, host: str, reports: list[dict[str, Any]], done: list[str]) -> set[str]:
+    """Store what a host reports instead of what it reported before; uuids that were settled and are not done."""
+    c = guest_reports.c
+    conn.execute(sa.delete(guest_reports).where(c.host == host, sa.or_(
+        c.settled.is_(sa.false()), c.instance_uuid.in_(done))))
+    settled = {(row.instance_uuid, row.kind) for row in conn.execute(
+        sa.select(c.instance_uuid, c.kind).where(c.host == host))}
+    now = utils.utcnow()
+    rows = [{'host': host, 'reported_at': now, 'settled': False, **report} for report in reports
+            if (report['instance_uuid'], report['kind']) not in settled]
+    if rows:
+        conn.execute(sa.insert(guest_reports), rows)
+    return {uuid for uuid, _kind in settled}
+
+
+def every(conn: sa.Connection) -> list[GuestReportsRow]:
+    """All that are not settled, by server and host."""
+    return statements.rows(conn, guest_reports, ('instance_uuid', 'host', 'kind'), settled=False)
+
+
+def settled(conn: sa.Connection, report: Mapping[str, Any], plugs: bool) -> None:
+    """The difference is settled.
+
+    :param plugs: the host has still to plug the guest
+    """
+    if plugs:
+        statements.update(conn, guest_reports, {'settled': True}, id=report['id'])
+    else:
+        statements.delete(conn, guest_reports, id=report['id'])
+
+
+def follow(conn: sa.Connection, row: InstancesRow, report: dict[str, Any], host: str) -> None:
+    """Change the row of a server so that it follows its guest: the host, its state, no task and no move."""
+    uuid, server = row['uuid'], report['server']
+    for move in migrations.open_of(conn, uuid):
+        migrations.release(conn, move['id'], status='error')
+    instances.lock(conn, uuid)
+    row = instances.get(conn, uuid)
+    values: dict[str, Any] = {
+        'generation': max(row['generation'], report['generation']), 'task_state': None,
+        'power_state': report['power_state'],
+        'vm_state': differences.vm_state_of(server.get('vm_state'), report['power_state'])}
+    if row['host'] != host:
+        claims.free(conn, row)
+        values.update(_place(conn, host), host=host, numa_topology=server.get('numa_topology'))
+    if isinstance(server.get('network_info'), list):
+        values['network_info'] = server['network_info']
+    instances.update(conn, uuid, values)
+    instance_actions.finish(conn, uuid, EVENT, host=host)
+
+
+def enter(conn: sa.Connection, report: dict[str, Any], host: str) -> InstancesRow:
+    """Enter a server again that has a guest and no row, as its host has recorded it; its row.
+
+    :raises ValueError: the record does not describe a server
+    """
+    values = entered(report['server'], report['instance_uuid'])
+    values.update(_place(conn, host), host=host, generation=report['generation'], power_state=report['power_state'],
+                  vm_state=differences.vm_state_of(values['vm_state'], report['power_state']), task_state=None)
+    instances.insert(conn, [values])
+    return instances.get(conn, report['instance_uuid'])
+
+
+def entered(server: dict[str, Any], uuid: str) -> dict[str, Any]:
+    """Columns of a server as its host has recorded it.
+
+    :raises ValueError: the record does not describe this server
+    """
+    primitive = {'nova_object.name': 'Instance', 'nova_object.namespace': 'nova',
+                 'nova_object.version': objects.Instance.VERSION, 'nova_object.data': server}
+    try:
+        found = objects.Instance.obj_from_primitive(json.loads(json.dumps(primitive)))
+        values = {name: getattr(found, name) for name in instances.COLUMNS
+                  if name in objects.Instance.fields and name not in _NOT_STORED}
+    except Exception as error:           # the library raises what its fields raise
+        raise ValueError(f'the record of server {uuid} is incomplete: {error}') from None
+    if values['uuid'] != uuid:
+        raise ValueError(f'the record of server {uuid} is one of server {str(values["uuid"])[:36]}')
+    return {**values, 'volumes': []}
+
+
+def lose(conn: sa.Connection, row: InstancesRow, host: str) -> bool:
+    """Let a server be ERROR that has no guest on its host; whether the row was still as reported."""
+    fault = faults.fault(ValueError(), message=f'Host {host} has no guest of this server.')
+    if not instances.set_where(conn, row['uuid'], {
+            'vm_state': states.ERROR, 'task_state': None, 'power_state': states.NOSTATE, 'fault': fault},
+            {'host': host, 'generation': row['generation']}):
+        return False
+    instance_actions.finish(conn, row['uuid'], EVENT, host=host, error=fault['message'])
+    return True
+
+
+def devices_of(conn: sa.Connection, uuid: str) -> dict[str, dict[str, Any]]:
+    """{volume id: block device} of a server."""
+    return {str(device['volume_id']): dict(device) for device in block_devices.by_instance(conn, uuid)
+            if device['volume_id'] is not None}
+
+
+def of_host(conn: sa.Connection, host: str) -> dict[str, set[str]]:
+    """{uuid: ids of volumes that its rows name} of the servers of a host."""
+    c = servers.c
+    statement = sa.select(c.uuid, block_device_mappings.c.volume_id).join(
+        block_device_mappings, block_device_mappings.c.instance_uuid == c.uuid, isouter=True).where(c.host == host)
+    found: dict[str, set[str]] = {}
+    for row in conn.execute(statement):
+        found.setdefault(row.uuid, set()).update([row.volume_id] if row.volume_id else ())
+    return found
+
+
+def set_volumes(conn: sa.Connection, uuid: str, volumes: dict[str, dict[str, Any]],
+                attached: dict[str, dict[str, Any]]) -> None:
+    """Let the block devices of a server be those of its guest. Its host connects them again.
+
+    :param volumes: {volume id: {'attachment_id', 'device_name'}} of the guest
+    :param attached: {volume id: {'attachment_id', 'volume_size'}} as far as the block storage is known
+    """
+    rows = devices_of(conn, uuid)
+    missing, gone = differences.of_volumes(volumes, rows)
+    for volume_id in gone:
+        block_devices.delete(conn, rows[volume_id]['uuid'])
+    for volume_id, found in volumes.items():
+        values = {'attachment_id': found.get('attachment_id'), **attached.get(volume_id, {}), 'connection_info': None}
+        if volume_id in missing:
+            block_devices.insert(conn, uuid, [{
+                'source_type': 'volume', 'destination_type': 'volume', 'device_name': found.get('device_name'),
+                'volume_id': volume_id, **values}])
+        else:
+            block_devices.update(conn, rows[volume_id]['uuid'], {
+                name: value for name, value in values.items() if value is not None or name == 'connection_info'})
+    block_devices.show_volumes(conn, uuid)
+
+
+def _place(conn: sa.Connection, host: str) -> dict[str, Any]:
+    """{'node', 'availability_zone'} of a host."""
+    return {'node': conn.execute(sa.select(compute_nodes.c.node).where(compute_nodes.c.host == host).order_by(
+                compute_nodes.c.id)).scalar(),
+            'availability_zone': conn.execute(sa.select(services.c.availability_zone).where(
+                services.c.host == host, services.c.topic == 'compute')).scalar()}

@@ -1,0 +1,85 @@
+"""Room on disk for SQLite's own writes, when something else has filled the file system.
+
+Deleting frees the space of volumes and images, and is a write itself: without room for it a full disk stays full. A
+file beside the database holds some, and gives it up in pieces. Requests that add something get none of it.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+import contextlib
+import contextvars
+import logging
+import os
+import time
+
+from nova.runtime import disk_space
+
+LOG = logging.getLogger(__name__)
+
+SUFFIX = '.spare'
+MOST_BYTES = 8 * disk_space.MIB
+PART_OF_DISK = 16                # at most this part of the file system
+PIECES = 8
+PLENTY = 4                       # the file is filled again while so many times its size are free
+AGAIN_S = 10                     # between two looks whether it can be filled
+
+_adds: contextvars.ContextVar[bool] = contextvars.ContextVar('nova_request_adds', default=False)
+
+
+@contextlib.contextmanager
+def for_request(adds: bool) -> Iterator[None]:
+    """The transactions of a request, of which those that add something get no spare room."""
+    token = _adds.set(adds)
+    try:
+        yield
+    finally:
+        _adds.reset(token)
+
+
+class SpareRoom:
+    """The spare room of one database.
+
+    :param database: path of its file
+    """
+
+    def __init__(self, database: str) -> None:
+        self._database, self._path, self._size, self._look_at = database, database + SUFFIX, 0, 0.0
+        with contextlib.suppress(OSError):
+            status = os.statvfs(os.path.dirname(os.path.abspath(database)))
+            self._size = min(MOST_BYTES, status.f_frsize * status.f_blocks // PART_OF_DISK)
+
+    def fill(self) -> None:
+        """Make the file as large as it should be, where plenty is free; at most one look in AGAIN_S."""
+        now = time.monotonic()
+        if now < self._look_at or not self._size or not os.path.exists(self._database):
+            return
+        self._look_at = now + AGAIN_S
+        with contextlib.suppress(OSError):           # another look comes
+            directory = os.path.dirname(os.path.abspath(self._path))
+            if self._held() < self._size and disk_space.free_bytes(directory) > PLENTY * self._size:
+                number = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                try:
+                    os.posix_fallocate(number, 0, self._size)
+                finally:
+                    os.close(number)
+
+    def give(self) -> bool:
+        """Give up a piece; False when this transaction gets none, or nothing is left."""
+        held = self._held()
+        if _adds.get() or not held:
+            return False
+        try:
+            os.truncate(self._path, max(0, held - max(1, self._size // PIECES)))
+        except OSError as error:
+            LOG.error('The spare room %s cannot be used: %s', self._path, error.strerror)
+            return False
+        LOG.error('The disk of the database is full: %s has %d bytes left for writes. Free some space.', self._path,
+                  self._held())
+        self._look_at = time.monotonic() + AGAIN_S
+        return True
+
+    def _held(self) -> int:
+        try:
+            return os.stat(self._path).st_size
+        except OSError:
+            return 0

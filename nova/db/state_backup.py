@@ -1,0 +1,304 @@
+"""Rows of whole databases, of one moment, and databases made of such rows: SQLite, MariaDB or PostgreSQL.
+
+    with moment([api_db, cell_db]) as (api, cell):
+        for table, rows in batches(api, 'api'):
+            …
+
+Rows are lists of JSON values in the order of the table's columns, so that what one kind of database gave, another one
+takes.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+import contextlib
+import datetime
+import logging
+import random
+import time
+from typing import Any
+
+from oslo_db import exception as db_exc
+import sqlalchemy as sa
+
+from nova import exception
+from nova.db import engine
+from nova.db import errors
+from nova.db import schema
+from nova.db import types
+from nova.db.tables import cell as tables
+
+LOG = logging.getLogger(__name__)
+
+BARRIER_S = 60               # seconds that may pass until no transaction writes to any of the databases
+LOCK_S = 2                   # that one attempt waits for a database, holding those before it
+BATCH_ROWS = 500
+BATCH_BYTES = 4 << 20        # about so much text is one batch
+RESTORING = 'restoring'      # version of a database that does not have all of its rows: services refuse it
+ROW_TYPES = (str, int, float, bool, type(None))
+
+Batch = list[list[Any]]
+
+
+# ---- one moment of several databases
+
+@contextlib.contextmanager
+def moment(databases: Sequence[engine.Database],
+           within: Callable[[], None] = lambda: None) -> Iterator[list[engine.Connection]]:
+    """Connections that read the databases as they were at one moment.
+
+    Writers wait while the moment is fixed, which takes some milliseconds once no transaction is open.
+
+    :param within: called while they wait
+    :raises Unavailable: some transaction did not end in BARRIER_S
+    """
+    with contextlib.ExitStack() as readers:
+        with _barrier(databases):
+            connections = [readers.enter_context(_snapshot(db)) for db in databases]
+            within()
+        yield connections
+
+
+@contextlib.contextmanager
+def _barrier(databases: Sequence[engine.Database]) -> Iterator[None]:
+    """A block in which nothing is committed in any of the databases.
+
+    A transaction may hold one of them and wait for another: what was locked is released after LOCK_S, before the next
+    attempt.
+    """
+    deadline = time.monotonic() + BARRIER_S
+    while True:
+        with contextlib.ExitStack() as locks:
+            try:
+                for db in databases:
+                    locks.enter_context(_LOCKS[_kind(db)](db))
+            except (db_exc.DBDeadlock, sa.exc.OperationalError, db_exc.DBError) as error:
+                if isinstance(error, (db_exc.DBConnectionError, errors.Forbidden)):
+                    raise
+                if time.monotonic() > deadline:
+                    raise exception.Unavailable(
+                        f'No moment without a writing transaction was found in {BARRIER_S} s: '
+                        f'{errors.reason(error)}. Try again when the cloud is less busy.') from None
+                LOG.info('A transaction is open; the backup waits for its end.')
+            else:
+                yield
+                return
+        time.sleep(random.uniform(0.05, 0.5))
+
+
+def _kind(db: engine.Database) -> str:
+    name = db.url.get_backend_name()
+    return 'mysql' if name == 'mariadb' else name
+
+
+def _tables(conn: engine.Connection) -> list[str]:
+    quote = conn.dialect.identifier_preparer.quote
+    return [quote(name) for name in sa.inspect(conn).get_table_names()]
+
+
+@contextlib.contextmanager
+def _lock_sqlite(db: engine.Database) -> Iterator[None]:
+    with db.only_writer(LOCK_S) as free, db.engine.connect() as conn:
+        if not free:
+            raise db_exc.DBDeadlock('another thread writes')
+        conn.detach()                        # closed afterwards, with its pragma
+        conn.exec_driver_sql(f'PRAGMA busy_timeout={LOCK_S * 1000}')
+        conn.exec_driver_sql('BEGIN IMMEDIATE')
+        try:
+            yield
+        finally:
+            conn.exec_driver_sql('ROLLBACK')
+
+
+@contextlib.contextmanager
+def _lock_mysql(db: engine.Database) -> Iterator[None]:
+    with db.engine.connect() as conn:
+        conn.detach()
+        tables = _tables(conn)
+        conn.exec_driver_sql(f'SET SESSION lock_wait_timeout = {LOCK_S}')
+        conn.exec_driver_sql('LOCK TABLES ' + ', '.join(f'{name} READ' for name in tables))
+        try:
+            yield
+        finally:
+            conn.exec_driver_sql('UNLOCK TABLES')
+
+
+@contextlib.contextmanager
+def _lock_postgresql(db: engine.Database) -> Iterator[None]:
+    with db.engine.connect() as conn:
+        conn.detach()
+        tables = _tables(conn)
+        conn.exec_driver_sql(f"SET LOCAL lock_timeout = '{LOCK_S}s'")
+        conn.exec_driver_sql(f'LOCK TABLE {", ".join(tables)} IN SHARE MODE')
+        try:
+            yield
+        finally:
+            conn.rollback()
+
+
+_LOCKS = {'sqlite': _lock_sqlite, 'mysql': _lock_mysql, 'postgresql': _lock_postgresql}
+
+
+@contextlib.contextmanager
+def _snapshot(db: engine.Database) -> Iterator[engine.Connection]:
+    """A connection whose statements all see the moment at which this begins, for as long as its block takes."""
+    if db.sqlite:
+        with db.reader() as conn:
+            conn.exec_driver_sql('SELECT count(*) FROM sqlite_master').scalar()
+            yield conn
+        return
+    with db.engine.connect() as conn:
+        conn.detach()                        # closed afterwards, with its settings
+        if _kind(db) == 'mysql':
+            if getattr(conn.dialect, 'is_mariadb', False):
+                conn.exec_driver_sql('SET SESSION idle_transaction_timeout = 0')
+            conn.exec_driver_sql('SET SESSION net_write_timeout = 600')
+            conn.exec_driver_sql('SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ')
+            conn.exec_driver_sql('START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY')
+        else:
+            conn.exec_driver_sql('SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY')
+            conn.exec_driver_sql('SET LOCAL idle_in_transaction_session_timeout = 0')
+            conn.exec_driver_sql('SELECT 1').scalar()
+        yield conn
+
+
+# ---- rows out of a database
+
+def revision(conn: engine.Connection, branch: str) -> str:
+    """The revision of a database.
+
+    :raises DatabaseNotReady: it is not exactly the one of this code, whose tables it would not fit
+    """
+    found = schema.version_of(conn)
+    if found != schema.head(branch) or schema.version_of(conn, schema.CONTRACT) != schema.head(branch, schema.CONTRACT):
+        raise exception.DatabaseNotReady(branch=branch, found=found or 'none', expected=schema.head(branch),
+                                         command=schema.BRANCHES[branch][1])
+    return str(found)
+
+
+def batches(conn: engine.Connection, branch: str) -> Iterator[tuple[str, list[str], Batch]]:
+    """(table, names of its columns, rows) of all tables of a branch; a large table comes in several batches."""
+    for name, columns in _raw_tables(branch).items():
+        table, batch, size = _table(name, columns), [], 0
+        found = conn.execute(sa.select(table), execution_options={'yield_per': BATCH_ROWS})
+        for row in found:
+            values = [_dump(value) for value in row]
+            batch.append(values)
+            size += sum(len(value) if isinstance(value, str) else 8 for value in values)
+            if len(batch) == BATCH_ROWS * 10 or size > BATCH_BYTES:
+                yield name, list(columns), batch
+                batch, size = [], 0
+        if batch:
+            yield name, list(columns), batch
+
+
+def _raw_tables(branch: str) -> dict[str, dict[str, Any]]:
+    """{table: {column: type}} of a branch; documents are the text that they are stored as."""
+    return {table.name: {column.name: types.LongText if isinstance(column.type, types.Json) else column.type
+                         for column in table.columns}
+            for table in sorted(schema.metadata(branch).tables.values(), key=lambda table: str(table.name))}
+
+
+def _table(name: str, columns: dict[str, Any]) -> engine.Table:
+    """A table without the defaults of the code, which an older revision may have no columns for."""
+    return sa.Table(name, sa.MetaData(), *(sa.Column(column, kind) for column, kind in columns.items()))
+
+
+def _dump(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime.datetime) else value
+
+
+# ---- rows into a database
+
+def check(branch: str, table: str, columns: Any, rows: Any) -> None:
+    """
+    :raises InvalidInput: this is no batch of rows of a table of the branch
+    """
+    known = _raw_tables(branch).get(table)
+    if known is None or not isinstance(columns, list) or not columns or len(set(columns)) != len(columns) \
+            or not set(columns) <= set(known):
+        raise exception.InvalidInput(f'It has rows of a table that this release does not have so: {table}.')
+    if not isinstance(rows, list) or not all(
+            isinstance(row, list) and len(row) == len(columns) and all(isinstance(value, ROW_TYPES) for value in row)
+            for row in rows):
+        raise exception.InvalidInput(f'It has rows of {table} that are none.')
+    _values(known, columns, rows)
+
+
+def _values(known: dict[str, Any], columns: list[str], rows: Batch) -> list[dict[str, Any]]:
+    dates = [isinstance(known[column], sa.DateTime) for column in columns]
+    try:
+        return [{column: datetime.datetime.fromisoformat(value) if date and value is not None else value
+                 for column, value, date in zip(columns, row, dates)} for row in rows]
+    except (TypeError, ValueError):
+        raise exception.InvalidInput('It has a moment that is none.') from None
+
+
+def knows(branch: str, revision: Any) -> bool:
+    """Whether this code can make a database of a revision, and bring it to its own."""
+    return revision in schema.revisions(branch)
+
+
+def is_empty(db: engine.Database, branch: str) -> bool:
+    """Whether a database has no table that a branch has."""
+    with db.reader() as conn:
+        return not _ours(conn, branch)
+
+
+def _ours(conn: engine.Connection, branch: str) -> set[str]:
+    ours = {*_raw_tables(branch), schema.EXPAND, schema.CONTRACT}
+    return ours & set(sa.inspect(conn).get_table_names())
+
+
+def services(conn: engine.Connection) -> list[Mapping[str, Any]]:
+    """What a database of this or another release says of its services: binary, host, last_seen_at, forced_down."""
+    if tables.services.name not in sa.inspect(conn).get_table_names():
+        return []
+    columns = tables.services.c
+    found = conn.execute(sa.select(columns.binary, columns.host, columns.last_seen_at, columns.forced_down))
+    return [dict(row) for row in found.mappings()]
+
+
+def prepare(db: engine.Database, branch: str, revision: str) -> None:
+    """Make the tables of a revision in a database, without rows; tables of the branch that it has are dropped."""
+    with db.writer() as conn:
+        for name in sorted(_ours(conn, branch)):
+            conn.exec_driver_sql(f'DROP TABLE {conn.dialect.identifier_preparer.quote(name)}')
+    with db.writer() as conn:
+        schema.create(conn, branch, revision)
+        for name in _ours(conn, branch) & set(_raw_tables(branch)):
+            conn.execute(sa.delete(sa.table(name)))
+        _set_version(conn, RESTORING)
+
+
+def insert(db: engine.Database, branch: str, table: str, columns: list[str], rows: Batch) -> None:
+    """Add a batch that ``check`` has passed."""
+    known = _raw_tables(branch)[table]
+    values = _values(known, columns, rows)
+    target = _table(table, {column: known[column] for column in columns})
+    with db.writer() as conn:
+        for begin in range(0, len(values), BATCH_ROWS):
+            conn.execute(sa.insert(target), values[begin:begin + BATCH_ROWS])
+
+
+def finish(db: engine.Database, branch: str, revision: str) -> None:
+    """All rows are there: services may use the database from now on. It is brought to the revision of this code."""
+    with db.writer() as conn:
+        if conn.dialect.name == 'postgresql':
+            _follow_sequences(conn, branch)
+        _set_version(conn, revision)
+    schema.sync(db, branch)
+
+
+def _set_version(conn: engine.Connection, version: str) -> None:
+    conn.execute(sa.update(sa.table(schema.EXPAND, sa.column('version_num'))).values(version_num=version))
+
+
+def _follow_sequences(conn: engine.Connection, branch: str) -> None:
+    """The numbers of new rows go on behind those that came with the backup."""
+    there = _ours(conn, branch)
+    for table in schema.metadata(branch).tables.values():
+        column = table.autoincrement_column
+        if column is not None and table.name in there:
+            conn.execute(sa.select(sa.func.setval(
+                sa.func.pg_get_serial_sequence(f'"{table.name}"', column.name),
+                sa.select(sa.func.coalesce(sa.func.max(column), 0) + 1).scalar_subquery(), False)))

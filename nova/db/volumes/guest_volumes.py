@@ -1,0 +1,53 @@
+"""Attachments of the embedded block storage that follow the guests, after a database was restored from a backup."""
+from __future__ import annotations
+
+from typing import Any
+import uuid as uuidlib
+
+import sqlalchemy as sa
+
+from nova import context as nova_context
+from nova.db import statements
+from nova.db.tables.volume import volume_attachments
+from nova.db.tables.volume import volumes
+from nova.db.volumes import volumes as db
+
+
+class Held(Exception):
+    """A volume of a guest is attached to another server."""
+
+
+def follow(conn: sa.Connection, uuid: str, found: dict[str, dict[str, Any]],
+           dropped: list[str]) -> dict[str, dict[str, Any]]:
+    """Let the attachments of a server be those of its guest.
+
+    :param found: {volume id: {'attachment_id', 'device_name'}} of the guest
+    :param dropped: ids of volumes that it does not have any more
+    :returns: {volume id: {'attachment_id', 'volume_size'}} of the volumes that the embedded block storage has
+    :raises Held: another server has one of the volumes; nothing may be committed
+    """
+    attached = {}
+    for volume_id, guest in sorted(found.items()):
+        volume = db.get(conn, volumes, volume_id, nova_context.ALL_PROJECTS, lock=True)
+        if volume is None:                       # of another block storage, or lost with the database
+            continue
+        rows = db.attachments(conn, volume_ids=[volume_id])
+        others = [row['instance_uuid'] for row in rows if row['instance_uuid'] != uuid]
+        if others and not volume['multiattach']:
+            raise Held(f'volume {volume_id} is attached to server {others[0]}, too')
+        own = {row['id'] for row in rows if row['instance_uuid'] == uuid}
+        ident = guest.get('attachment_id') or next(iter(sorted(own)), None) or str(uuidlib.uuid4())
+        if ident not in own:
+            db.insert(conn, volume_attachments, {
+                'id': ident, 'volume_id': volume_id, 'instance_uuid': uuid, 'project_id': volume['project_id'],
+                'status': 'attached', 'device': guest.get('device_name')})
+        db.update(conn, volumes, volume_id, {'status': 'in-use'})
+        attached[volume_id] = {'attachment_id': ident, 'volume_size': volume['size']}
+        for other in own - {ident}:
+            db.delete(conn, volume_attachments, other)
+    for volume_id in dropped:
+        statements.delete(conn, volume_attachments, volume_id=volume_id, instance_uuid=uuid)
+        if db.get(conn, volumes, volume_id, nova_context.ALL_PROJECTS, lock=True) is not None and not db.attachments(
+                conn, volume_ids=[volume_id]):
+            db.update(conn, volumes, volume_id, {'status': 'available'})
+    return attached

@@ -1,0 +1,417 @@
+"""Follow a guest that moves: forward its frames to where it runs, and take its connections along.
+
+QEMU announces each interface of a guest that has arrived: a broadcast RARP request with the interface's MAC, sent when
+the guest starts to run (``announce-self``), and four more in the next second. The filters let this frame pass only from
+the devices of guests that arrive on a host. When it comes out of the tunnel of a network, this process changes the two
+entries for that MAC: the one of the tunnel (behind which host) and the one of the bridge (behind the tunnel).
+
+The host that a guest leaves sends the connections of TCP and UDP that its filters track for the guest to the host where
+the guest arrives: once a second, and a last time when the guest is announced. So the answers to what the guest began
+pass the filters there, too. What is sent has a signature with a key that the network service gives these two hosts for
+this move. The rules of the guest's groups are held against these connections as against any other.
+
+This file is also the program of that process. It imports nothing of this product, because it is run by its path. It has
+a socket to its parent, with JSON messages. ``{'device', 'moving': [[MAC, address of the host that expects it]]}`` sets
+what is expected behind a device, in place of the last such message; an answer ``[device, MAC, address]`` goes before
+each change. ``{'flows': [Flows as an object]}`` sets the guests of which connections are sent and taken. The process
+ends when its parent does.
+"""
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import dataclasses
+import hashlib
+import hmac
+import ipaddress
+import json
+import select
+import socket
+import struct
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+RARP, REQUEST = 0x8035, 3                     # RFC 903
+MAX_MOVING = 1000                             # MACs of one device; others follow with the next look of the service
+MESSAGE = 128 << 10                           # bytes of a message, which holds MAX_MOVING
+_ANNOUNCEMENT = struct.Struct('!6s6sHHHBBH6s')      # destination, source, type; hardware, protocol, sizes, operation
+# linux/if_packet.h, linux/if_ether.h, linux/filter.h. A socket for one protocol gets nothing of what a bridge takes.
+_SOL_PACKET, _IGNORE_OUTGOING, _ALL, _ATTACH_FILTER = 263, 23, 3, 26
+_ANNOUNCEMENTS = ((0x28, 0, 0, 12), (0x15, 0, 1, RARP), (6, 0, 0, 64), (6, 0, 0, 0))     # frames whose type is RARP
+# linux/rtnetlink.h, linux/neighbour.h
+_NEWNEIGH, _ERROR, _BRIDGE = 28, 2, 7
+_REQUESTED = 0x1 | 0x4 | 0x100 | 0x400        # NLM_F_REQUEST, ACK, REPLACE, CREATE
+_SELF, _MASTER = 0x02, 0x04                   # NTF_SELF: the tunnel's own table; NTF_MASTER: that of its bridge
+_STATIC, _PERMANENT = 0x42, 0xc0              # as "static" and "permanent" of bridge(8)
+_DESTINATION, _MAC = 1, 2                     # NDA_DST, NDA_LLADDR
+PORT = 4788                                   # of UDP, on which a host takes connections of guests that arrive
+MAX_FLOWS = 4096                              # of a guest; others start again
+SEND_S = 1                                    # between two times that the connections of a guest are sent
+FLOWS_OF_MESSAGE = 12                         # as many as one frame of Ethernet has room for
+DATAGRAM = 2048
+# linux/netfilter/nfnetlink_conntrack.h
+_GET_FLOW, _NEW_FLOW, _DONE = 0x101, 0x100, 3
+_DUMP, _CREATE = 0x1 | 0x300, 0x1 | 0x4 | 0x400 | 0x200      # NLM_F_REQUEST with DUMP; with ACK, CREATE, EXCL
+_NESTED = 0x8000
+_ORIGINAL, _REPLY, _STATUS, _STATE, _TIMEOUT, _ZONE, _FILTER = 1, 2, 3, 4, 7, 18, 25
+_SEEN_REPLY, _ESTABLISHED = 0x2, 3
+_KNOWN = 0x2 | 0x4 | 0x8                      # IPS_SEEN_REPLY, ASSURED, CONFIRMED
+_LIBERAL = b'\x08\x08'                        # IP_CT_TCP_FLAG_BE_LIBERAL: what was sent before is not known here
+_PROTOCOLS = (socket.IPPROTO_TCP, socket.IPPROTO_UDP)
+_MAX_TIMEOUT_S = 5 * 86400
+
+
+def announced(frame: bytes) -> str | None:
+    """The MAC that an announcement is about, or None for any other frame."""
+    if len(frame) < _ANNOUNCEMENT.size:
+        return None
+    _all, source, kind, _hardware, _protocol, _sizes, _size, operation, sender = _ANNOUNCEMENT.unpack_from(frame)
+    if kind != RARP or operation != REQUEST or source != sender:
+        return None
+    return ':'.join(f'{byte:02x}' for byte in source)
+
+
+def requests(index: int, mac: str, address: str) -> list[bytes]:
+    """Messages of rtnetlink by which frames for a MAC go through a tunnel to a host.
+
+    :param index: of the tunnel's device
+    """
+    hardware = bytes.fromhex(mac.replace(':', ''))
+    found = []
+    for flags, state, more in ((_SELF, _PERMANENT, _attribute(_DESTINATION, ipaddress.ip_address(address).packed)),
+                               (_MASTER, _STATIC, b'')):
+        body = struct.pack('=BBHiHBB', _BRIDGE, 0, 0, index, state, flags, 0) + _attribute(_MAC, hardware) + more
+        found.append(struct.pack('=IHHII', 16 + len(body), _NEWNEIGH, _REQUESTED, 1, 0) + body)
+    return found
+
+
+def _attribute(kind: int, value: bytes) -> bytes:
+    return struct.pack('=HH', 4 + len(value), kind) + value + bytes(-len(value) % 4)
+
+
+def _attributes(data: bytes) -> dict[int, bytes]:
+    found, at = {}, 0
+    while at + 4 <= len(data):
+        length, kind = struct.unpack_from('=HH', data, at)
+        if length < 4:
+            break
+        found[kind & 0x3fff] = data[at + 4:at + length]
+        at += (length + 3) & ~3
+    return found
+
+
+# ---- connections -------------------------------------------------------------------
+
+@dataclasses.dataclass
+class Flows:
+    """A guest that moves, and the hosts between which its connections go.
+
+    own, peer  addresses of this host and of the other one
+    arriving   the guest comes to this host
+    key        of the signatures, hexadecimal digits
+    zone       of connections in the guest's network
+    addresses  the guest's
+    device     by which it is announced, with ``mac``
+    """
+
+    own: str
+    peer: str
+    arriving: bool
+    key: str
+    zone: int
+    addresses: list[str]
+    device: str
+    mac: str
+
+
+def signed(key: str, flows: list[list[Any]]) -> bytes:
+    """The datagram with some connections."""
+    text = json.dumps(flows, separators=(',', ':')).encode()
+    return hmac.new(bytes.fromhex(key), text, hashlib.sha256).digest() + text
+
+
+def opened(key: str, datagram: bytes) -> list[Any]:
+    """The connections in a datagram, none of one without the signature."""
+    signature, text = datagram[:32], datagram[32:]
+    if not hmac.compare_digest(signature, hmac.new(bytes.fromhex(key), text, hashlib.sha256).digest()):
+        return []
+    found = json.loads(text)
+    return found[:FLOWS_OF_MESSAGE] if isinstance(found, list) else []
+
+
+def dump_requests(addresses: list[str]) -> list[bytes]:
+    """The messages for the connections that these addresses began or have; answers may have others.
+
+    Of IPv6 it is one message for all connections: kernels compare these addresses the wrong way round
+    (ctnetlink_filter_match_tuple).
+    """
+    found = []
+    for address in addresses:
+        ip = ipaddress.ip_address(address)
+        for end in (0, 1) if ip.version == 4 else ():             # its first packet is from there, or for there
+            body = _attribute(_ORIGINAL | _NESTED, _attribute(1 | _NESTED, _attribute(1 + end, ip.packed)))
+            body += _attribute(_FILTER | _NESTED, _attribute(1, struct.pack('=I', 1 << end)) + _attribute(2, bytes(4)))
+            found.append(_netfilter(_GET_FLOW, _DUMP, 4, body))
+    return [*found, *([_netfilter(_GET_FLOW, _DUMP, 6, b'')] if any(':' in each for each in addresses) else [])]
+
+
+def _netfilter(kind: int, flags: int, version: int, body: bytes) -> bytes:
+    family = socket.AF_INET if version == 4 else socket.AF_INET6
+    return struct.pack('=IHHIIBBH', 20 + len(body), kind, flags, 1, 0, family, 0, 0) + body
+
+
+def flow_of(message: bytes, zone: int) -> list[Any] | None:
+    """[protocol, source, destination, ports of both, seconds] of an established connection in a zone, else None."""
+    found = _attributes(message)
+    if int.from_bytes(found.get(_ZONE, b''), 'big') != zone:
+        return None
+    if not int.from_bytes(found.get(_STATUS, b''), 'big') & _SEEN_REPLY:
+        return None
+    first, back = (_tuple(found.get(kind, b'')) for kind in (_ORIGINAL, _REPLY))
+    if first is None or back != (first[0], first[2], first[1], first[4], first[3]):
+        return None                                        # its addresses are translated: that is another host's
+    if first[0] == socket.IPPROTO_TCP and _attributes(_attributes(found.get(_STATE, b'')).get(1, b'')).get(
+            1) != bytes([_ESTABLISHED]):
+        return None
+    return [*first, int.from_bytes(found.get(_TIMEOUT, b''), 'big')]
+
+
+def _tuple(data: bytes) -> tuple[int, str, str, int, int] | None:
+    found = _attributes(data)
+    ip, protocol = _attributes(found.get(1, b'')), _attributes(found.get(2, b''))
+    ends = [ip.get(four, ip.get(six, b'')) for four, six in ((1, 3), (2, 4))]
+    number = protocol.get(1, b'\0')[0]
+    if number not in _PROTOCOLS or not all(ends):
+        return None
+    source, destination = (str(ipaddress.ip_address(each)) for each in ends)
+    return number, source, destination, *(int.from_bytes(protocol.get(kind, b''), 'big')       # type: ignore[return-value]
+                                          for kind in (2, 3))
+
+
+def new_flow(flow: Any, zone: int, own: list[str]) -> bytes | None:
+    """The message that makes a connection known, None for what is no connection of the guest.
+
+    :param flow: as of flow_of, from another host
+    :param own: addresses of the guest
+    """
+    try:
+        protocol, source, destination, from_port, to_port, seconds = flow
+        ends = ipaddress.ip_address(source), ipaddress.ip_address(destination)
+        ports = [number.to_bytes(2, 'big') for number in (from_port, to_port)]
+        timeout = min(max(int(seconds), 1), _MAX_TIMEOUT_S).to_bytes(4, 'big')
+    except (TypeError, ValueError, OverflowError, AttributeError):
+        return None
+    if protocol not in _PROTOCOLS or ends[0].version != ends[1].version or not {str(each) for each in ends} & set(own):
+        return None
+    body = b''
+    for kind, (first, second), numbers in ((_ORIGINAL, ends, ports), (_REPLY, ends[::-1], ports[::-1])):
+        names = (1, 2) if first.version == 4 else (3, 4)
+        body += _attribute(kind | _NESTED, _attribute(1 | _NESTED, _attribute(names[0], first.packed) + _attribute(
+            names[1], second.packed)) + _attribute(2 | _NESTED, _attribute(1, bytes([protocol])) + _attribute(
+                2, numbers[0]) + _attribute(3, numbers[1])))
+    body += _attribute(_STATUS, _KNOWN.to_bytes(4, 'big')) + _attribute(_TIMEOUT, timeout)
+    body += _attribute(_ZONE, zone.to_bytes(2, 'big'))
+    if protocol == socket.IPPROTO_TCP:
+        body += _attribute(_STATE | _NESTED, _attribute(1 | _NESTED, _attribute(1, bytes([_ESTABLISHED])) + _attribute(
+            4, _LIBERAL) + _attribute(5, _LIBERAL)))
+    return _netfilter(_NEW_FLOW, _CREATE, ends[0].version, body)
+
+
+class Connections:
+    """The connections of guests that leave this host, or arrive."""
+
+    def __init__(self) -> None:
+        self._all: list[Flows] = []
+        self.incoming: dict[socket.socket, Flows] = {}
+        self._next = 0.0
+
+    @property
+    def due_s(self) -> float | None:
+        """Seconds until connections are sent again; None: none are."""
+        leaving = any(not each.arriving for each in self._all)
+        return max(0.0, self._next - time.monotonic()) if leaving else None
+
+    def follow(self, all_of_them: list[Flows]) -> None:
+        for each in self.incoming:
+            each.close()
+        self._all, self.incoming = all_of_them, {}
+        for address in sorted({each.own for each in all_of_them if each.arriving}):
+            made = socket.socket(socket.AF_INET6 if ':' in address else socket.AF_INET, socket.SOCK_DGRAM)
+            try:
+                made.bind((address, PORT))
+            except OSError as error:
+                made.close()
+                _complain(f'No connections of guests that arrive are taken at {address}: {error}')
+                continue
+            made.setblocking(False)
+            self.incoming[made] = next(each for each in all_of_them if each.own == address)
+
+    def take(self, ready: socket.socket) -> None:
+        """Make the connections of a datagram known here."""
+        try:
+            datagram, (sender, *_rest) = ready.recvfrom(DATAGRAM)
+        except OSError:
+            return
+        for each in self._all:
+            if each.arriving and each.peer == sender:
+                found = [message for flow in opened(each.key, datagram)
+                         if (message := new_flow(flow, each.zone, each.addresses)) is not None]
+                with _netlink() as kernel, contextlib.suppress(OSError):         # they are sent again
+                    for message in found:
+                        kernel.send(message)
+                        kernel.recv(4096)        # one that is known here already is left as it is
+
+    def send(self, device: str | None = None, mac: str | None = None) -> None:
+        """Send those of guests that leave: of all of them that are due, or of one that has left."""
+        if mac is None:
+            if self.due_s is None or self.due_s > 0:
+                return
+            self._next = time.monotonic() + SEND_S
+        for each in self._all:
+            if not each.arriving and (mac is None or (each.device, each.mac) == (device, mac)):
+                try:
+                    self._send(each)
+                except OSError as error:
+                    _complain(f'The connections of {each.mac} are not sent to {each.peer}: {error}')
+
+    def _send(self, each: Flows) -> None:
+        found = [flow for request in dump_requests(each.addresses) for message in _dump(request)
+                 if (flow := flow_of(message, each.zone)) is not None and {flow[1], flow[2]} & set(each.addresses)]
+        with socket.socket(socket.AF_INET6 if ':' in each.peer else socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.bind((each.own, 0))
+            for at in range(0, min(len(found), MAX_FLOWS), FLOWS_OF_MESSAGE):
+                sender.sendto(signed(each.key, found[at:at + FLOWS_OF_MESSAGE]), (each.peer, PORT))
+
+
+def _netlink() -> socket.socket:
+    made = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)               # NETLINK_NETFILTER
+    made.settimeout(1)
+    return made
+
+
+def _dump(request: bytes) -> Iterator[bytes]:
+    """The attributes of each connection that a request is answered with.
+
+    :raises OSError: the kernel refuses it
+    """
+    with _netlink() as kernel:
+        kernel.send(request)
+        while True:
+            answer, at = kernel.recv(1 << 16), 0
+            while at + 16 <= len(answer):
+                length, kind = struct.unpack_from('=IH', answer, at)
+                if kind == _DONE:
+                    return
+                if kind == _ERROR:
+                    raise OSError(-struct.unpack_from('=i', answer, at + 16)[0], 'conntrack')
+                yield answer[at + 20:at + length]
+                at += (length + 3) & ~3
+
+
+def listener(device: str) -> socket.socket:
+    """What gets the announcements that come out of a tunnel.
+
+    :raises OSError: there is no such device
+    """
+    made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    try:
+        program = ctypes.create_string_buffer(b''.join(struct.pack('=HBBI', *each) for each in _ANNOUNCEMENTS))
+        made.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER,
+                        struct.pack('HP', len(_ANNOUNCEMENTS), ctypes.addressof(program)))
+        made.setsockopt(_SOL_PACKET, _IGNORE_OUTGOING, 1)
+        made.setblocking(False)
+        made.bind((device, _ALL))
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+class Switchover:
+    """The state of the process.
+
+    :param control: socket to the parent
+    :param kernel: socket of rtnetlink
+    """
+
+    def __init__(self, control: socket.socket, kernel: socket.socket) -> None:
+        self._control, self._kernel = control, kernel
+        self._moving: dict[str, dict[str, str]] = {}
+        self._listeners: dict[socket.socket, str] = {}
+        self._connections = Connections()
+
+    def run(self) -> None:
+        """Switch until the parent has closed its end."""
+        while True:
+            incoming = self._connections.incoming
+            ready, _, _ = select.select([self._control, *self._listeners, *incoming], [], [], self._connections.due_s)
+            for each in ready:
+                if each in self._listeners:
+                    self._hear(each)
+                elif each in incoming:
+                    self._connections.take(each)
+            self._connections.send()
+            if self._control in ready:
+                text = self._control.recv(MESSAGE)
+                if not text:
+                    return
+                message = json.loads(text)
+                if 'flows' in message:
+                    self._connections.follow([Flows(**each) for each in message['flows']])
+                else:
+                    self._expect(message['device'], dict(message['moving']))
+
+    def _expect(self, device: str, moving: dict[str, str]) -> None:
+        self._moving[device] = moving
+        for each in [each for each, name in self._listeners.items() if name == device]:
+            del self._listeners[each]
+            each.close()
+        if moving:
+            try:
+                self._listeners[listener(device)] = device
+            except OSError as error:
+                _complain(f'No guest that moves is followed on {device}: {error}')
+
+    def _hear(self, ready: socket.socket) -> None:
+        device, frame = self._listeners[ready], b''
+        with contextlib.suppress(OSError):               # the device is gone
+            frame = ready.recv(64)
+        mac = announced(frame)
+        address = self._moving[device].pop(mac, None) if mac else None
+        if mac and address:
+            # first: what the parent reads after it has seen the change
+            self._control.send(json.dumps([device, mac, address]).encode())
+            _switch(self._kernel, device, mac, address)
+            self._connections.send(device, mac)
+
+
+def _complain(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _switch(kernel: socket.socket, device: str, mac: str, address: str) -> None:
+    """Change both entries; the parent repairs what fails here with its next look."""
+    try:
+        for request in requests(socket.if_nametoindex(device), mac, address):
+            kernel.send(request)
+            answer = kernel.recv(4096)
+            kind, = struct.unpack_from('=H', answer, 4)
+            number = -struct.unpack_from('=i', answer, 16)[0] if kind == _ERROR else 0
+            if number:
+                _complain(f'Cannot forward {mac} on {device} to {address}: error {number}')
+    except OSError as error:
+        _complain(f'Cannot forward {mac} on {device} to {address}: {error}')
+
+
+def main(arguments: list[Any]) -> None:
+    """:param arguments: the number of the socket to the parent"""
+    with (socket.socket(fileno=int(arguments[0])) as control,
+          socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as kernel):
+        kernel.settimeout(1)
+        Switchover(control, kernel).run()
+
+
+if __name__ == '__main__':
+    main(sys.argv[1:])

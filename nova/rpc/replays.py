@@ -1,0 +1,128 @@
+"""Numbers of messages that came once, across restarts: a message that was read on its way cannot be sent again.
+
+The newest numbers are in memory and in two files, one record each. When the newer file is full, the older one is
+dropped, and each key gets a floor: the latest time of its messages that is dropped. A message that is not later than
+the floor of its key, and whose number is not known, may have come before and is refused.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+import contextlib
+import json
+import logging
+import os
+import struct
+import threading
+
+from nova import exception
+
+LOG = logging.getLogger(__name__)
+
+REMEMBERED = 200_000         # numbers; about 30 MB of memory, and 8 MB in the files
+# id of the key, number, time of the message in seconds
+RECORD = struct.Struct('>20s12sQ')
+
+
+class Replays:
+    """
+    :param path: beginning of the names of the files; None: a restart forgets all. Where the files cannot be written,
+        the log says so once, and messages go on
+    :param most: numbers that are remembered
+    :param keep_s: seconds after which a message is refused by its time alone
+    """
+
+    def __init__(self, path: str | None, keep_s: float, most: int = REMEMBERED) -> None:
+        self._path, self._most, self._keep_s = path, most, keep_s
+        self._older: dict[bytes, int] = {}
+        self._newer: dict[bytes, int] = {}
+        self._floors: dict[str, int] = {}
+        self._lock, self._file, self._failed = threading.Lock(), -1, False
+        if path is not None:
+            self._read(path)
+
+    def check(self, key_id: str, number: str, at: int) -> None:
+        """Note a message.
+
+        :param key_id, number: hexadecimal, of 20 and 12 bytes
+        :param at: its time, seconds since the epoch
+        :raises MessageRepeated: it came before
+        :raises MessageRefused: it is so old that it may have come before
+        """
+        record = bytes.fromhex(key_id) + bytes.fromhex(number)
+        with self._lock:
+            if record in self._newer or record in self._older:
+                raise exception.MessageRepeated()
+            if at <= self._floors.get(key_id, -1):
+                raise exception.MessageRefused(reason='it may have come before: the numbers of its time are forgotten')
+            if len(self._newer) >= self._most // 2:
+                self._drop(at)
+            self._newer[record] = at
+            self._append(record + at.to_bytes(8, 'big'))
+
+    def _drop(self, now: int) -> None:
+        """Forget the older half."""
+        for record, at in self._older.items():
+            key_id = record[:20].hex()
+            self._floors[key_id] = max(at, self._floors.get(key_id, -1))
+        self._floors = {key_id: floor for key_id, floor in self._floors.items() if floor > now - self._keep_s}
+        self._older, self._newer = self._newer, {}
+        if self._path is None:
+            return
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+        with self._using_files():
+            part = f'{self._path}.floors.part'
+            with open(part, 'w', encoding='ascii', opener=_private) as file:
+                json.dump(self._floors, file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, f'{self._path}.floors')
+            os.replace(f'{self._path}.newer', f'{self._path}.older')
+
+    # ---- files
+
+    def _read(self, path: str) -> None:
+        with self._using_files():
+            self._older, self._newer = _records(f'{path}.older'), _records(f'{path}.newer')
+            if os.path.exists(f'{path}.floors'):
+                with open(f'{path}.floors', encoding='ascii') as file:
+                    self._floors = json.load(file)
+
+    def _append(self, record: bytes) -> None:
+        if self._path is None:
+            return
+        with self._using_files():
+            if self._file < 0:
+                os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+                self._file = _private(f'{self._path}.newer', os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC)
+                whole = os.fstat(self._file).st_size // RECORD.size * RECORD.size
+                os.ftruncate(self._file, whole)              # a crash may have left a part of a record
+            if os.write(self._file, record) < len(record):   # the file system is full
+                os.close(self._file)
+                self._file = -1
+
+    @contextlib.contextmanager
+    def _using_files(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            LOG.log(logging.DEBUG if self._failed else logging.WARNING, 'Numbers of messages cannot be kept in %s, and '
+                    'a restart forgets them: %s', self._path, error)
+            self._failed = True
+        else:
+            self._failed = False
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _records(path: str) -> dict[bytes, int]:
+    try:
+        with open(path, 'rb') as file:
+            content = file.read()
+    except FileNotFoundError:
+        return {}
+    whole = len(content) // RECORD.size * RECORD.size
+    return {key + number: at for key, number, at in RECORD.iter_unpack(content[:whole])}

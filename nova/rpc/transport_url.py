@@ -1,0 +1,49 @@
+"""Parse transport URLs that name several brokers, some of them by an IPv6 address.
+
+oslo.messaging splits ``u:p@one,u:p@[fd00::1]:5673`` after urllib has parsed it, and urllib takes the list for one host.
+Newer releases of Python, and the security updates of older ones, refuse such a host as an invalid IPv6 address.
+"""
+from __future__ import annotations
+
+import ipaddress
+import re
+import urllib.parse
+
+from oslo_config import cfg
+import oslo_messaging
+
+_URL = re.compile(r'([^:/?#]*://)([^/?#]*)(.*)', re.DOTALL)
+_HOST = re.compile(r'(?:\[([^\[\]]*)\]|([^\[\]:]*))(?::([0-9]{1,5}))?')
+
+
+def parse(conf: cfg.ConfigOpts, url: str | None = None) -> oslo_messaging.TransportURL:
+    """Return the URL as oslo.messaging parses it.
+
+    :param url: None is ``conf.transport_url``
+    :raises oslo_messaging.InvalidTransportURL: it is no URL; the text does not contain the URL, which has a password
+    """
+    url = url or conf.transport_url
+    parts = _URL.fullmatch(url)
+    try:
+        if parts is None or not {'[', ']'} & set(parts[2]):
+            return oslo_messaging.TransportURL.parse(conf, url)
+        parsed = oslo_messaging.TransportURL.parse(conf, parts[1] + parts[3])
+        parsed.hosts = [_host(text) for text in parts[2].split(',') if text]
+    except ValueError as error:
+        raise oslo_messaging.InvalidTransportURL(url, str(error)) from None
+    return parsed
+
+
+def _host(text: str) -> oslo_messaging.TransportHost:
+    """:raises ValueError: it is no host with an optional port; its text contains no password"""
+    user, at, place = text.rpartition('@')
+    name, colon, password = user.partition(':')
+    found = _HOST.fullmatch(place)
+    if found is None:
+        raise ValueError(f'{place!r} is no host with an optional port.')
+    address, hostname, port = found.groups()
+    if address is not None:
+        ipaddress.IPv6Address(address)
+    return oslo_messaging.TransportHost(
+        hostname=hostname if address is None else address, port=None if port is None else int(port),
+        username=urllib.parse.unquote(name) if at else None, password=urllib.parse.unquote(password) if colon else None)

@@ -1,0 +1,79 @@
+"""One line of the log for each HTTP request, where [http] access_log asks for it."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+import logging
+import time
+from typing import Any
+
+LOG = logging.getLogger(__name__)
+
+MAX_PATH = 512                           # characters of a path in a line
+MAX_WORD = 64                            # of each other word that a caller chooses
+CONTEXT = 'nova.context'                 # in the environ: the caller, where the request was authenticated
+
+
+class AccessLog:
+    """WSGI middleware before everything else. It logs a request when its answer has been sent, or was cut off.
+
+    :param application: what serves the requests
+    """
+
+    def __init__(self, application: Any) -> None:
+        self._application = application
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+        begun, method = time.monotonic(), environ['REQUEST_METHOD']
+        path = environ.get('SCRIPT_NAME', '') + environ.get('PATH_INFO', '')         # a mount changes both
+        answered: dict[str, str] = {}
+
+        def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
+            answered.update({name.lower(): value for name, value in headers}, status=status[:3])
+            return start_response(status, headers, *more)
+
+        def end(size: int) -> None:
+            caller = environ.get(CONTEXT)
+            LOG.info('request_id=%s remote=%s user=%s project=%s "%s %s" status=%s time=%.3f size=%s',
+                     _word(answered.get('x-openstack-request-id') or environ.get('openstack.request_id')),
+                     _word(environ.get('REMOTE_ADDR')), _word(getattr(caller, 'user_id', None)),
+                     _word(getattr(caller, 'project_id', None)), _word(method), _word(path, MAX_PATH),
+                     answered.get('status', '500'), time.monotonic() - begun,
+                     size or answered.get('content-length', 0))
+        try:
+            body = self._application(environ, start)
+        except BaseException:
+            end(0)
+            raise
+        return _Body(body, end)
+
+
+class _Body:
+    """The body of an answer, whose bytes are counted.
+
+    :ivar part: see nova.web.request.Stream
+    """
+
+    def __init__(self, body: Any, end: Callable[[int], None]) -> None:
+        self._body, self._size, self.part = body, 0, getattr(body, 'part', None)
+        self._end: Callable[[int], None] | None = end
+
+    def __iter__(self) -> Iterator[bytes]:
+        for chunk in self._body:
+            self._size += len(chunk)
+            yield chunk
+
+    def close(self) -> None:
+        close = getattr(self._body, 'close', None)
+        try:
+            if close is not None:
+                close()
+        finally:
+            end, self._end = self._end, None
+            if end is not None:
+                end(self._size)
+
+
+def _word(value: Any, most: int = MAX_WORD) -> str:
+    """A word of a line, without the query and what would end the line, or the quotes: callers choose it."""
+    text = '-' if value in (None, '') else str(value)[:most]
+    return ''.join(char if char.isprintable() and char not in '"\\ ' else f'\\x{ord(char):02x}' for char in text)

@@ -1,0 +1,54 @@
+"""Passphrases of backups: from a file, an environment variable or a prompt, never from a command line."""
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+
+from nova import exception
+
+VARIABLE = 'NOVA_BACKUP_PASSPHRASE'
+LEAST, MOST = 12, 1024                   # characters: a backup can be tried offline, as often as one likes
+
+
+def of_file(path: str) -> str:
+    """The first line of a file.
+
+    :raises InvalidInput: it cannot be read, others may read it, or it holds no passphrase
+    """
+    try:
+        with open(path, encoding='utf-8') as file:
+            if os.fstat(file.fileno()).st_mode & 0o077:
+                raise exception.InvalidInput(f'Others than its owner may use {path}: chmod 600 {path}')
+            return _checked(file.readline(MOST + 2).rstrip('\r\n'), path)
+    except OSError as error:
+        raise exception.InvalidInput(f'{path} cannot be read: {error.strerror}.') from None
+    except UnicodeDecodeError:
+        raise exception.InvalidInput(f'{path} holds no UTF-8 text.') from None
+
+
+def given(path: str | None) -> str | None:
+    """The passphrase of a file or, where none is named, of the environment; None: neither has one."""
+    if path is not None:
+        return of_file(path)
+    text = os.environ.get(VARIABLE)
+    return None if text is None else _checked(text, VARIABLE)
+
+
+def asked(twice: bool) -> str:
+    """What the user types.
+
+    :raises InvalidInput: nobody can, or it is no passphrase
+    """
+    if not sys.stdin.isatty():
+        raise exception.InvalidInput(f'A passphrase is needed: --passphrase-file, or {VARIABLE} in the environment.')
+    text = _checked(getpass.getpass('Passphrase: '), 'The passphrase')
+    if twice and getpass.getpass('Again: ') != text:
+        raise exception.InvalidInput('The passphrases are not the same.')
+    return text
+
+
+def _checked(text: str, what: str) -> str:
+    if not LEAST <= len(text) <= MOST:
+        raise exception.InvalidInput(f'{what} has {len(text)} characters: a passphrase has {LEAST} to {MOST}.')
+    return text

@@ -1,0 +1,48 @@
+"""State directory: the lock of the process that uses it, and the marks that a restore leaves in it."""
+from __future__ import annotations
+
+import fcntl
+import os
+import pathlib
+from typing import TextIO
+
+from nova import exception
+
+# QEMU runs as a user of its own and must pass through to a guest's disks; what stands here is private file by file.
+MODE = 0o711
+INCOMPLETE = 'restore-incomplete'        # a restore was cut off: the databases may lack rows
+RESTORED = 'restored'                    # the next start has not compared the servers with the guests yet
+
+
+def take(path: pathlib.Path) -> TextIO:
+    """Make the directory where it is missing, and lock it until the returned file is closed.
+
+    :raises InvalidInput: it is not usable, or another process uses it
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.chmod(MODE)
+        lock = open(path / 'lock', 'a+')
+    except OSError as error:
+        raise exception.InvalidInput(f'{path} cannot hold the state: {error.strerror}.') from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.seek(0)
+        owner = lock.read().strip() or 'another one'
+        lock.close()
+        raise exception.InvalidInput(
+            f'{path} is in use by process {owner}: stop it, or choose another --state-path.') from None
+    lock.truncate(0)
+    lock.write(str(os.getpid()))
+    lock.flush()
+    return lock
+
+
+def check_complete(path: pathlib.Path) -> None:
+    """
+    :raises InvalidInput: a restore into the directory did not come to its end
+    """
+    if (path / INCOMPLETE).exists():
+        raise exception.InvalidInput(f'A restore into {path} did not come to its end. Run nova-manage state restore '
+                                     'again, with --replace-existing-state.')

@@ -1,0 +1,142 @@
+"""Find the Ceph clients of a guest's QEMU, so that an evacuation of the guest can shut them out (moves/fencing.py).
+
+Each disk that QEMU has in Ceph is a client of its own. Its address has a random part that only Ceph tells, by the
+watch that librbd sets when it opens an image. So the guest is started without an instruction, Ceph is asked, and the
+guest runs after its clients are recorded.
+
+An image that several guests may open (multiattach) has the watches of all of them. The clients of this guest are those
+that were not there before its start and that have an address of this host. Starts of such guests wait for each other.
+"""
+from __future__ import annotations
+
+import collections.abc
+import contextlib
+import logging
+import socket
+import threading
+import typing
+
+from nova import exception
+from nova.objects import disk_clients
+from nova.virt.libvirt import xml
+from nova.virt.libvirt.life import rescued
+
+if typing.TYPE_CHECKING:
+    from nova.virt.libvirt.local_disks import pool as pools
+    from nova.virt.libvirt.volumes.disk import Volume
+
+LOG = logging.getLogger(__name__)
+
+LOOK_S = 10                              # for one question to Ceph while a guest waits for its start
+Record = typing.Callable[[str, disk_clients.Images, bool], None]
+
+
+class DiskClients:
+    """
+    :param ceph: of this host; whichever pool
+    """
+
+    def __init__(self, ceph: pools.Pool) -> None:
+        self._ceph = ceph
+        self.record: Record = lambda _uuid, _images, _started: None
+        self._shared = threading.Lock()
+
+    @contextlib.contextmanager
+    def starting(self, guest: xml.Guest) -> collections.abc.Iterator[None]:
+        """Record the clients of a guest when the block, which starts it without an instruction, has ended.
+
+        :raises NovaException: they were not recorded; the guest must not run
+        """
+        with self._recording(guest.uuid, images_of(guest), True):
+            yield
+
+    @contextlib.contextmanager
+    def plugging(self, uuid: str, volume: Volume) -> collections.abc.Iterator[None]:
+        """The same of a volume that a running guest gets by the block. It may write at once, so that its clients count
+        as unknown until they are recorded.
+        """
+        images = images_of_volumes([volume])
+        if images:
+            self.record(uuid, dict.fromkeys(images), False)
+        with self._recording(uuid, images, False):
+            yield
+
+    @contextlib.contextmanager
+    def _recording(self, uuid: str, images: dict[str, bool], started: bool) -> collections.abc.Iterator[None]:
+        if not images:
+            yield
+            return
+        shared = [image for image, several in images.items() if several]
+        with self._shared if shared else contextlib.nullcontext():
+            before = {image: self._watchers(image) for image in shared}
+            yield
+            found = self._found({image: several for image, several in images.items() if not several})
+            for image in shared:
+                found[image] = new_clients(before[image], self._watchers(image), is_local)
+        self._warn(uuid, found)
+        self.record(uuid, found, started)
+
+    def look(self, guest: xml.Guest) -> disk_clients.Images:
+        """The clients of a guest that runs; those of an image that several guests may have cannot be told apart."""
+        found = self._found(images_of(guest))
+        self._warn(guest.uuid, found)
+        return found
+
+    def _found(self, images: dict[str, bool]) -> disk_clients.Images:
+        """Of each image; several: None, as those of an image that nobody has open for all that Ceph knows."""
+        return {image: None if several else sorted(self._watchers(image) or ()) or None
+                for image, several in images.items()}
+
+    def _watchers(self, image: str) -> frozenset[str] | None:
+        """None: Ceph does not tell."""
+        try:
+            return frozenset(self._ceph.watchers(image, LOOK_S))
+        except exception.VirtError as error:
+            LOG.warning('The clients of image %s in Ceph are unknown: %s', image, error.kwargs.get('reason', error))
+            return None
+
+    @staticmethod
+    def _warn(uuid: str, found: disk_clients.Images) -> None:
+        unknown = sorted(image for image, addresses in found.items() if addresses is None)
+        if unknown:
+            LOG.warning('Server %s cannot be evacuated without an operator who accepts two writers: the clients of %s '
+                        'are unknown.', uuid, ', '.join(unknown))
+
+
+def images_of(guest: xml.Guest) -> dict[str, bool]:
+    """{pool/image that the guest may write to: whether other guests may, too}."""
+    running = rescued.booted(guest)
+    local = {disk.source['name']: False for disk in running.disks if _is_image(disk)}
+    return {**local, **images_of_volumes(running.volumes)}
+
+
+def images_of_volumes(volumes: collections.abc.Iterable[Volume]) -> dict[str, bool]:
+    return {volume.source['name']: volume.shareable for volume in volumes if _is_image(volume)}
+
+
+def _is_image(disk: typing.Any) -> bool:
+    return bool(disk.source) and disk.source.get('protocol') == 'rbd' and not disk.readonly
+
+
+def new_clients(before: frozenset[str] | None, after: frozenset[str] | None,
+                is_own: typing.Callable[[str], bool]) -> list[str] | None:
+    """The clients that a start has added to an image; None: they cannot be told from others.
+
+    :param before: those before the start; None: unknown
+    :param is_own: whether an address is one of this host
+    """
+    if before is None or after is None:
+        return None
+    return sorted(address for address in after - before if is_own(address)) or None
+
+
+def is_local(client: str) -> bool:
+    """Whether the address of a client (address:port/number) is one of this host: only such a one can be bound."""
+    address = client.rpartition('/')[0].rpartition(':')[0].strip('[]')
+    family = socket.AF_INET6 if ':' in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:
+            return False
+    return True
