@@ -94,6 +94,7 @@ install -m 755 "$here/guest/udhcpc" root/etc/udhcpc
 install -m 755 "$here/guest/chpasswd" root/sbin/chpasswd    # Debian's busybox has none
 printf 'root::0:0:root:/root:/bin/sh\n' >root/etc/passwd
 printf 'root:x:0:\n' >root/etc/group
+printf 'export HOME=/root\n' >root/etc/profile       # busybox 1.37 shows the home directory as ~ in its prompt
 printf 'guest\n' >root/etc/hostname
 printf '/bin/sh\n' >root/etc/shells
 mkdir -p root/etc/acpi/PWRF && printf '#!/bin/sh\npoweroff\n' >root/etc/acpi/PWRF/00000080
