@@ -229,7 +229,7 @@ class Database:
                 if self._spare is not None:
                     self._spare.fill()
                 return result
-            except sa.exc.OperationalError as error:
+            except (sa.exc.OperationalError, errors.Unwritable) as error:
                 if self._spare is None or not errors.is_full(error) or not self._spare.give():
                     raise
                 continue

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import dataclasses
 import importlib.metadata
 import logging
+import math
 import threading
 import time
 from typing import Any
@@ -340,11 +341,12 @@ def describe_process(binary: str, thread_model: Any) -> None:
 
 def values() -> list[dict[str, Any]]:
     """All metrics as they are now: name, kind, text, and samples of {name, labels, value}. Of a histogram only its
-    count and its sum, since its buckets are many.
+    count and its sum, since its buckets are many. JSON has no infinite number: such a sample is left out.
     """
     return [{'name': family.name, 'kind': family.type, 'text': family.documentation,
              'samples': [{'name': sample.name, 'labels': sample.labels, 'value': sample.value}
-                         for sample in family.samples if not sample.name.endswith('_bucket')]}
+                         for sample in family.samples
+                         if not sample.name.endswith('_bucket') and math.isfinite(sample.value)]}
             for family in REGISTRY.collect()]
 
 

@@ -140,7 +140,7 @@ def test_a_full_disk_has_room_for_what_frees_some(small):
     before = spare.stat().st_size
     assert before == 1 << 20
     fill(small)
-    with spare_room.for_request(adds=True), pytest.raises(sa.exc.OperationalError) as caught:
+    with spare_room.for_request(adds=True), pytest.raises(errors.Unwritable) as caught:
         for _ in range(1000):
             db.run(lambda conn: conn.execute(add, {'text': 'x' * 10_000}))
     assert errors.is_full(caught.value) and spare.stat().st_size == before

@@ -36,7 +36,7 @@ def two(tmp_path, monkeypatch):
     made.sends = {'disk': lambda path: make(path, '1M'), 'img.qcow2': lambda path: make(path, '1M'),
                   'disk.base': lambda path: make(path, '1M')}
 
-    def fetch(uri, directory, names, target, timeout_s, copies=None):
+    def fetch(uri, directory, names, target, timeout_s, copies=None, reserve=None):
         made.asked.append((uri, directory))
         for name in names:
             made.sends.get(name, lambda path: pathlib.Path(path).write_bytes(b''))(os.path.join(target, name))

@@ -90,7 +90,7 @@ def test_an_event_asks_for_the_state_of_its_guest_once(known, state, reported):
     compute = types.SimpleNamespace(
         driver=Driver(state), power_states=known, name='host1', conductor=types.SimpleNamespace(
             report_power_states=lambda ctx, host, states: sent.append(states)))
-    power_states.PowerStates(compute, None)._report_changed('u')
+    power_states.PowerStates(compute, None, None)._report_changed('u')
     assert sent == [{'u': each} for each in reported] and compute.driver.asked == 1
 
 

@@ -1,4 +1,5 @@
 """What a process counts: the parts that count, the format, the bounds."""
+import types
 import gc
 import pathlib
 import re
@@ -234,3 +235,13 @@ def test_the_daemons_of_a_fleet_on_one_machine_have_ports_of_their_own(monkeypat
     assert len({*ports, *settings.PORTS.values()}) == len(ports) + len(settings.PORTS)
     assert {'api1', 'api2', 'scheduler2', 'network', 'cell2-conductor', 'cell2-network'} <= set(settings.DAEMONS)
     assert settings.monitoring_port('manage') == 0
+
+
+def test_an_infinite_value_is_no_sample_of_a_json_document():
+    owner = types.SimpleNamespace()
+    metrics.STATE_BACKUP_AGE.watch(owner, lambda _: {(): float('inf')})
+    try:
+        row = next(row for row in metrics.values() if row['name'] == 'nova_state_backup_age_seconds')
+        assert row['samples'] == []
+    finally:
+        metrics.STATE_BACKUP_AGE.forget(owner)
