@@ -16,11 +16,23 @@ library_packages() {
     printf '%s\n' "${!known[@]}"
 }
 
-# fetch_packages PACKAGE...: unpacks these below ./unpacked, with /lib and the like as links into /usr.
+# fetch_packages PACKAGE...: unpacks these below ./unpacked, with /lib and the like as links into /usr. Libraries of packages that are
+# installed here are copied instead of downloaded.
 fetch_packages() {
-    local package name
-    mkdir packages
-    (cd packages && apt-get -o APT::Sandbox::User=root -qq download "$@") || return 1
+    local package name wanted=()
+    mkdir -p packages unpacked
+    for package in "$@"; do
+        if [[ $package =~ ^(lib|zlib1g) ]] && dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed'; then
+            dpkg -L "$package" | grep -E '/lib(64)?/.*\.so(\.|$)' | while read -r name; do
+                directory=unpacked$(readlink -f "${name%/*}")
+                mkdir -p "$directory"
+                cp -a "$name" "$directory/"
+            done
+        else
+            wanted+=("$package")
+        fi
+    done
+    (cd packages && apt-get -o APT::Sandbox::User=root -qq download "${wanted[@]}") || return 1
     for package in packages/*.deb; do dpkg-deb -x "$package" unpacked; done
     for name in bin sbin lib lib64; do
         mkdir -p "unpacked/usr/$name"

@@ -76,7 +76,7 @@ end_meanwhile() {
 # install_packages PACKAGE...: installs those of them that are missing. An interrupted run of dpkg is completed first, and another
 # run of apt (unattended-upgrades) is waited for.
 lists=old
-APT="apt-get -qq -o DPkg::Lock::Timeout=300 -o APT::Update::Error-Mode=any"
+APT="apt-get -qq -o DPkg::Lock::Timeout=300 -o APT::Update::Error-Mode=any -o Acquire::Languages=none"
 install_packages() {
     local missing=() package
     for package in "$@"; do
