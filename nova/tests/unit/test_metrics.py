@@ -236,12 +236,12 @@ def test_the_daemons_of_a_fleet_on_one_machine_have_ports_of_their_own(monkeypat
     assert settings.monitoring_port('manage') == 0
 
 
-class Owner:
+class Scraped:
     """Something that a Watched metric refers to weakly."""
 
 
 def test_an_infinite_value_is_no_sample_of_a_json_document():
-    owner = Owner()
+    owner = Scraped()
     metrics.STATE_BACKUP_AGE.watch(owner, lambda _: {(): float('inf')})
     try:
         row = next(row for row in metrics.values() if row['name'] == 'nova_state_backup_age_seconds')
