@@ -15,14 +15,15 @@ say() { printf '%s\n' "$*"; }
 fail() { printf '\n%s\n' "$*" >&2; exit 1; }
 
 # step "what" command...: shows what is done and how long it took; the command's output goes to $log and is shown
-# when it fails. Nobody waits without seeing why: a step over 10 s says so every 10 s.
+# when it fails. A step over 10 s says so every 10 s. A lock that a script holds with descriptor 9 stays its own: what a step
+# starts may outlive the script.
 step() {
     local what=$1 begin elapsed ticker
     shift
     begin=$(date +%s%N)
     printf '  %-58s' "$what"
-    ( while sleep 10 >/dev/null 2>&1; do printf '.'; done ) & ticker=$!
-    if "$@" >>"$log" 2>&1; then
+    ( while sleep 10 >/dev/null 2>&1; do printf '.'; done ) 9>&- & ticker=$!
+    if "$@" >>"$log" 2>&1 9>&-; then
         kill "$ticker" 2>/dev/null; wait "$ticker" 2>/dev/null || true
         elapsed=$(( ($(date +%s%N) - begin) / 100000000 ))
         printf ' %4d.%d s\n' $((elapsed / 10)) $((elapsed % 10))
@@ -55,7 +56,7 @@ TABLE
 declare -A meanwhile=()
 meanwhile() {
     set -m
-    ( trap "echo \$? >'$log.$1.code'" EXIT; "${@:2}" ) >"$log.$1" 2>&1 </dev/null & meanwhile[$1]=$!
+    ( trap "echo \$? >'$log.$1.code'" EXIT; "${@:2}" ) >"$log.$1" 2>&1 </dev/null 9>&- & meanwhile[$1]=$!
     set +m
 }
 # Its code is in a file: when it has ended, the kernel may give its number to another process, and bash forgets it then.

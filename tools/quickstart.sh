@@ -181,6 +181,9 @@ if [ "$driver" = auto ]; then
 elif [ "$driver" = libvirt ] && [ $root = no ]; then
     fail "--driver libvirt needs root: it installs packages and makes a bridge. Try --driver fake."
 fi
+# An installation before there were units left a process, and its environment where the source stands now.
+if [ $systemd = yes ] && [ -s "$pidfile" ]; then systemd=no; stop_cloud; systemd=yes; fi
+if [ -n "$base" ] && [ -e "$base/pyvenv.cfg" ]; then rm -rf "$base"; fi
 installed || check_host --problems || exit 1
 
 # ---- steps of an installation -------------------------------------------------------

@@ -133,6 +133,16 @@ def test_a_step_waits_for_what_runs_in_the_background(tmp_path):
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [('log', 'output\n')]
 
 
+def test_what_a_step_starts_does_not_keep_the_lock_of_its_script(tmp_path):
+    text = (f'exec 9>{tmp_path}/lock; flock 9; starts() {{ sleep 30 & echo $! >{tmp_path}/pid; }}; '
+            f'step "Something" starts; meanwhile x sleep 30; echo "${{meanwhile[x]}}" >>{tmp_path}/pid')
+    assert _shell(text, tmp_path)[0] == 0
+    try:
+        subprocess.run(['flock', '--timeout', '5', tmp_path / 'lock', 'true'], check=True)
+    finally:
+        subprocess.run(['kill', *(tmp_path / 'pid').read_text().split()], check=True)
+
+
 @pytest.mark.parametrize('printed, sentence', [
     ('cp: error writing x: No space left on device', 'A file system is full: free some room (df -h).'),
     ("E: Failed to fetch x  Temporary failure resolving 'packages.example'", 'No name server answers'),
