@@ -39,7 +39,7 @@ step() {
 explanation() {
     local pattern sentence
     while IFS='|' read -r pattern sentence; do
-        if tail -n 200 "$log" | grep -qE "${pattern//;/|}"; then printf '\n%s Then run the same command again: it continues.' "$sentence"; return; fi
+        if grep -qE "${pattern//;/|}" <(tail -n 200 "$log"); then printf '\n%s Then run the same command again: it continues.' "$sentence"; return; fi
     done <<'TABLE'
 No space left on device;not enough free space|A file system is full: free some room (df -h).
 Temporary failure resolving;Could not resolve;Name or service not known;failed to lookup address|No name server answers: correct /etc/resolv.conf, or set https_proxy.

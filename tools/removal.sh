@@ -28,7 +28,7 @@ GUEST_MARK='urn:nova:libvirt:owner:1'
 guests_of_cloud() {
     local name
     for name in $(virsh -c qemu:///system list --all --name 2>/dev/null); do
-        if virsh -c qemu:///system dumpxml "$name" 2>/dev/null | grep -q "$GUEST_MARK"; then echo "$name"; fi
+        [[ $(virsh -c qemu:///system dumpxml "$name" 2>/dev/null) != *"$GUEST_MARK"* ]] || echo "$name"
     done
 }
 
@@ -43,7 +43,7 @@ end_guests() {
     done
     for name in "${names[@]}"; do
         virsh -c qemu:///system destroy "$name" 2>/dev/null || true
-        virsh -c qemu:///system undefine --keep-nvram "$name" 2>/dev/null || virsh -c qemu:///system undefine "$name" || true
+        virsh -c qemu:///system undefine --managed-save --snapshots-metadata --checkpoints-metadata --keep-nvram --keep-tpm "$name"
     done
 }
 
