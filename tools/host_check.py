@@ -251,7 +251,7 @@ def facts(wanted):
             selinux=_text('/sys/fs/selinux/enforce'),
             userns_by_profile=_text('/proc/sys/kernel/apparmor_restrict_unprivileged_userns').strip() == '1',
             journal=_output('journalctl', '--dmesg', '--no-pager', '--lines=5000'),
-            proxies={name: os.environ[name] for name in PROXIES if os.environ.get(name)},
+            proxies=_apt_proxy() | {name: os.environ[name] for name in PROXIES if os.environ.get(name)},
             commit_time=int(_output('git', '-C', str(pathlib.Path(__file__).parent), 'log', '-1', '--format=%ct') or 0),
             now=time.time(), dpkg_audit=_output('dpkg', '--audit'), units=_units(),
             unresolved=unresolved.result(), clock_off_s=clock.result())
@@ -314,12 +314,22 @@ def _port_taken(wanted):
 def _package_hosts():
     """[(host, whether plain HTTP)] of apt's sources."""
     places = [pathlib.Path('/etc/apt/sources.list'), *pathlib.Path('/etc/apt/sources.list.d').glob('*.*')]
-    lines = [line for place in places if place.suffix in ('.list', '.sources') for line in _text(place).splitlines()]
+    text = '\n'.join(_text(place) for place in places if place.suffix in ('.list', '.sources'))
+    return sorted(_hosts_in(text).items())
+
+
+def _hosts_in(sources):
     found = {}
-    for line in lines:
-        for scheme, host in re.findall(r'\b(https?)://([\w.-]+)', line) if not line.lstrip().startswith('#') else ():
+    for line in sources.splitlines():
+        entry = '' if line.lstrip().startswith('#') else line
+        for scheme, host in re.findall(r'\b(https?)://(?:[^\s/@]*@)?([\w.-]+)', entry):
             found[host] = found.get(host, False) or scheme == 'http'
-    return sorted(found.items())
+    return found
+
+
+def _apt_proxy():
+    found = re.search(r"proxy='(https?://.+)'", _output('apt-config', 'shell', 'proxy', 'Acquire::http::Proxy'))
+    return {'Acquire::http::Proxy': found[1]} if found else {}
 
 
 def _unresolved(hosts):

@@ -53,6 +53,8 @@ fi
 
 # ---- where everything is ------------------------------------------------------------
 state=$(realpath -m "$state")
+[[ $state =~ ^/[A-Za-z0-9._/@+-]+$ ]] || fail "--state-path is '$state'; use letters, digits and ._/@+- only."
+[ $root = yes ] || [ -z "$guests" ] || fail "--guests needs root: without it guests are simulated."
 # What root keeps stands beside the state directory, which becomes the user's whom nova-all becomes: in a directory of
 # another user root writes nothing.
 own=$state base= systemd=no
@@ -74,7 +76,9 @@ setting() { sed -n "s/^$1=//p" "$own/settings" 2>/dev/null || true; }
 [ -n "$outside" ] || outside=$(setting outside)
 [ "$driver" != auto ] || driver=$(setting driver)
 driver=${driver:-auto} listen=${listen:-127.0.0.1} port=${port:-8774} guests=${guests:-10.44.0.0/24} outside=${outside:-172.24.4.0/24}
-host=$listen; [[ $host != *:* ]] || host=[$host]
+host=$listen
+case $host in 0.0.0.0) host=127.0.0.1 ;; ::) host=::1 ;; esac       # all addresses: asked at one of them
+[[ $host != *:* ]] || host=[$host]
 scheme=https; [[ $listen != 127.* && $listen != ::1 ]] || scheme=http
 url=$scheme://$host:$port
 export no_proxy="${no_proxy:+$no_proxy,}127.0.0.1,localhost,$listen"
@@ -82,7 +86,7 @@ export NO_PROXY=$no_proxy
 
 running() {
     if [ $systemd = yes ]; then systemctl is-active --quiet nova-all
-    else [ -s "$pidfile" ] && [[ $(tr '\0' ' ' <"/proc/$(cat "$pidfile")/cmdline" 2>/dev/null) == *nova-all* ]]; fi
+    else [ -s "$pidfile" ] && [[ $(tr '\0' ' ' 2>/dev/null <"/proc/$(cat "$pidfile")/cmdline") == *nova-all* ]]; fi
 }
 serving() {
     python3 - "$url/" "$state/tls/ca.pem" <<'CODE' 2>/dev/null
@@ -98,8 +102,10 @@ urllib.request.build_opener(*handlers).open(url, timeout=3).read()
 CODE
 }
 installed() { [ -s "$own/settings" ]; }
+# An installation before there were units left a process and no settings.
+former() { ! installed && [ -s "$pidfile" ]; }
 needs_installation() { installed || fail "No cloud was installed with state in $state. tools/quickstart.sh installs one."; }
-needs_root() { [ $root = yes ] || [ ! -d "$state-quickstart" ] || fail "The cloud of this machine is root's: run this as root."; }
+needs_root() { [ $root = yes ] || installed || [ ! -d /var/lib/nova-quickstart ] || fail "The cloud of this machine is root's: run this as root."; }
 check_host() {
     python3 "$here/host_check.py" --driver "$driver" --state-path "$state" --listen "$listen" --port "$port" \
         --guests "$guests" --outside "$outside" "$@"
@@ -137,7 +143,7 @@ stop_cloud() {
         local pid; pid=$(cat "$pidfile")
         kill -TERM "$pid"
         for _ in $(seq 700); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
-        kill -0 "$pid" 2>/dev/null && fail "nova-all (process $pid) has not stopped within 70 s; see $own/nova-all.log"
+        if kill -0 "$pid" 2>/dev/null; then say "nova-all (process $pid) has not stopped within 70 s; see $own/nova-all.log"; return 1; fi
         rm -f "$pidfile"
     fi
     say "The cloud has stopped. Guests go on running; tools/quickstart.sh start starts it again."
@@ -161,6 +167,13 @@ environment() {
     make_venv "screenshots$([ "$driver" = fake ] || echo ,libvirt)" python-openstackclient
 }
 
+has_systemd=$systemd
+if former; then systemd=no; fi
+if [ $has_systemd = yes ]; then
+    other=$(sed -n 's/^ReadWritePaths=//p' "$unit.d/quickstart.conf" 2>/dev/null || true)
+    [ -z "$other" ] || [ "$other" = "$state" ] || fail "The cloud of this machine has its state in $other: give --state-path $other, or remove it first."
+    case $state/ in /home/*|/root/*|/run/user/*|/tmp/*|/var/tmp/*) fail "--state-path is $state, which a unit of systemd does not see; choose another place." ;; esac
+fi
 case $action in
     check) if running; then port=0; fi; check_host; exit ;;
     status) needs_root; cloud_status; exit ;;
@@ -181,10 +194,13 @@ if [ "$driver" = auto ]; then
 elif [ "$driver" = libvirt ] && [ $root = no ]; then
     fail "--driver libvirt needs root: it installs packages and makes a bridge. Try --driver fake."
 fi
-# An installation before there were units left a process, and its environment where the source stands now.
-if [ $systemd = yes ] && [ -s "$pidfile" ]; then systemd=no; stop_cloud; systemd=yes; fi
-if [ -n "$base" ] && [ -e "$base/pyvenv.cfg" ]; then rm -rf "$base"; fi
+if former && running; then
+    check_host --problems --port 0 || exit 1
+    stop_cloud
+fi
 installed || check_host --problems || exit 1
+systemd=$has_systemd
+if [ -n "$base" ] && [ -e "$base/pyvenv.cfg" ]; then rm -rf "$base"; fi         # where its environment was
 
 # ---- steps of an installation -------------------------------------------------------
 # received: bytes that came in by the devices of the default routes.
@@ -223,7 +239,6 @@ install_units() {
     install -m 644 "$etc/systemd/nova.sysusers" "${files[0]}"
     install -m 644 "$etc/systemd/nova-guests.sysusers" "${files[1]}"
     install -m 644 "$etc/systemd/nova.tmpfiles" "${files[2]}"
-    install -m 644 "$etc/systemd/nova-all.service" "$unit"
     [ "$driver" = fake ] || systemd-sysusers "${files[1]}"
     systemd-tmpfiles --create "${files[2]}"
     mkdir -p "$unit.d"
@@ -238,14 +253,17 @@ Environment=PATH=$venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sb
 ReadWritePaths=$state
 TimeoutStartSec=900
 TEXT
-    printf '#!/bin/sh\nexec %s/tools/quickstart.sh environment --state-path %s\n' "$source" "$state" >"$venv-check"
+    install -m 644 "$etc/systemd/nova-all.service" "$unit"
+    printf '#!/bin/sh\nexec %s/tools/quickstart.sh environment --state-path %s\n' "${source:-$tree}" "$state" >"$venv-check"
     chmod 755 "$venv-check"
     systemctl daemon-reload
 }
 link_programs() {
     local name
     for name in "${programs[@]}"; do
-        if [ ! -e "/usr/local/bin/$name" ] || [ -L "/usr/local/bin/$name" ]; then ln -sfn "$venv/bin/$name" "/usr/local/bin/$name"; fi
+        if [[ ! -e /usr/local/bin/$name && ! -L /usr/local/bin/$name || $(readlink "/usr/local/bin/$name") == "$base"/* ]]; then
+            ln -sfn "$venv/bin/$name" "/usr/local/bin/$name"
+        fi
     done
 }
 # Ubuntu lets no program make user namespaces whose profile does not allow it; the sandbox for images makes them.
@@ -324,7 +342,7 @@ if [ $server = yes ] && [ ! -f "$own/first-server.done" ]; then
     say "A server runs after $(taken): 'first' at $(cat "$own/first-server.done")"
 fi
 [ $action != start ] || exit 0
-password() { "$venv/bin/python" -c 'import sys, yaml; print(yaml.safe_load(open(sys.argv[1]))["clouds"][sys.argv[2]]["auth"]["password"])' "$state/clouds.yaml" "$1"; }
+password() { [ -t 1 ] || { echo "in $state/clouds.yaml"; return; }; "$venv/bin/python" -c 'import sys, yaml; print(yaml.safe_load(open(sys.argv[1]))["clouds"][sys.argv[2]]["auth"]["password"])' "$state/clouds.yaml" "$1"; }
 program() { [ "$(readlink "/usr/local/bin/$1")" = "$venv/bin/$1" ] && echo "$1" || echo "$venv/bin/$1"; }
 say ""
 say "Dashboard      $url/dashboard/   user demo, password $(password nova-demo); administrator: admin, $(password nova-admin)"

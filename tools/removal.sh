@@ -2,9 +2,11 @@
 
 # remove_cloud: the cloud's processes, guests, devices, units, users and packages; with data=yes the data too.
 remove_cloud() {
-    [ -d "$own" ] || [ -d "$state" ] || { say "No cloud is installed with state in $state."; return 0; }
+    # Only what this command has made: a host of a fleet has /var/lib/nova as well, and --state-path may name anything.
+    if [ $root = yes ]; then [ -d "$own" ]; else [ -e "$own/quickstart.log" ]; fi ||
+        { say "No cloud is installed with state in $state."; return 0; }
     log=$(mktemp "${TMPDIR:-/tmp}/nova-remove.XXXXXX")
-    trap 'rm -f "$log"' EXIT
+    trap '[ $? != 0 ] || rm -f "$log"' EXIT
     if running; then step "Stopping nova-all" stop_cloud; fi
     if [ $root = yes ]; then
         if command -v virsh >/dev/null; then step "Guests" end_guests; fi
@@ -23,18 +25,19 @@ remove_cloud() {
     else say "The cloud is removed. Its data stay in $state; tools/quickstart.sh takes them up, remove --data deletes them."; fi
 }
 
-# Domains of this cloud: libvirt's metadata of each names the product.
-GUEST_MARK='urn:nova:libvirt:owner:1'
+# Domains of this cloud: libvirt's metadata of each names the product and the directory of the guests.
 guests_of_cloud() {
-    local name
+    local name definition
     for name in $(virsh -c qemu:///system list --all --name 2>/dev/null); do
-        [[ $(virsh -c qemu:///system dumpxml "$name" 2>/dev/null) != *"$GUEST_MARK"* ]] || echo "$name"
+        definition=$(virsh -c qemu:///system dumpxml "$name" 2>/dev/null) || continue
+        if [[ $definition == *urn:nova:libvirt:owner:1* && $definition == *directory=[\'\"]"$state"/* ]]; then echo "$name"; fi
     done
 }
 
 # Guests get 30 s to shut down. Their disks stay with the data.
 end_guests() {
     local name names second
+    "$here/libvirt-host.sh" start || return 1
     mapfile -t names < <(guests_of_cloud)
     for name in "${names[@]}"; do virsh -c qemu:///system shutdown "$name" 2>/dev/null || true; done
     for ((second = 0; second < 30; second++)); do
@@ -49,7 +52,7 @@ end_guests() {
 
 remove_devices() {
     [ ! -x "$venv/bin/nova-manage" ] || "$venv/bin/nova-manage" network teardown || return 1
-    pkill -u nova 2>/dev/null || true            # programs that outlive nova-all: exporters of volumes, relays
+    pkill -u nova -f -- "$venv/|$state/" || true         # programs that outlive nova-all: exporters of volumes, relays
     awk -v below="$state/" 'index($5, below) == 1 {print $5}' /proc/self/mountinfo | sort -r | while read -r name; do umount "$name"; done
 }
 
@@ -78,7 +81,7 @@ remove_packages() {
     local came dependencies unneeded manual verb=remove
     mapfile -t came < <(sort -u "$own/packages" | while read -r name; do ! packages_present "$name" || echo "$name"; done)
     [ ${#came[@]} -gt 0 ] || return 0
-    if [ -n "$(virsh -c qemu:///system list --all --name 2>/dev/null | sed '/^$/d')" ]; then
+    if [ -n "$(virsh -c qemu:///system list --all --name 2>/dev/null | sed '/^$/d')" ] || compgen -G '/etc/libvirt/qemu/*.xml' >/dev/null; then
         echo "libvirt has guests that are not of this cloud: its packages stay."
         return 0
     fi

@@ -64,11 +64,12 @@ def _let_reach_packages(root):
 class FreshMachine:
     """A machine that can be switched on, used and switched off.
 
-    root  Path where its files are seen from outside
+    root     Path where its files are seen from outside
+    address  of its device up0
     """
 
-    def __init__(self, root, namespace, console):
-        self.root, self._namespace, self._console = root, namespace, console
+    def __init__(self, root, namespace, address, console):
+        self.root, self.address, self._namespace, self._console = root, address, namespace, console
         self._container = self._inside = None
 
     def power_on(self):
@@ -106,6 +107,11 @@ class FreshMachine:
     def run(self, *command, **options):
         return self._inside.run(*command, **options)
 
+    @property
+    def leader(self):
+        """The process outside that is 1 inside."""
+        return self._inside.leader
+
     def popen(self, *command, **options):
         return self._inside.popen(*command, **options)
 
@@ -134,13 +140,13 @@ def machine(release, directory):
     namespace = f'nova-{release}-{os.getpid()}'
     with contextlib.ExitStack() as stack:
         _mount(stack, lower, root, upper, work)
-        stack.enter_context(_wired(namespace))
+        address = stack.enter_context(_wired(namespace))
         (root / 'etc/resolv.conf').unlink(missing_ok=True)
         shutil.copy('/etc/resolv.conf', root / 'etc/resolv.conf')
         (root / 'etc/hostname').write_text('fresh\n')
         (root / 'etc/hosts').write_text('127.0.0.1 localhost fresh\n')
         subprocess.run(['git', 'clone', '--quiet', '--no-hardlinks', TREE, root / CLONE.lstrip('/')], check=True)
-        made = FreshMachine(root, namespace, directory / 'console')
+        made = FreshMachine(root, namespace, address, directory / 'console')
         stack.callback(made.cut_power)
         made.power_on()
         yield made
@@ -156,7 +162,7 @@ def _mount(stack, lower, root, upper, work):
 
 @contextlib.contextmanager
 def _wired(namespace):
-    """A network namespace with a device ``up0`` whose packets leave with this machine's address."""
+    """A network namespace with a device ``up0`` whose packets leave with this machine's address; the device's own."""
     number = os.getpid() % 16384
     wire = list(ipaddress.ip_network((int(WIRES.network_address) + 4 * number, 30)))
     outer, table = f'fresh{number}', f'nova_fresh_{number}'
@@ -172,7 +178,7 @@ def _wired(namespace):
             subprocess.run(command.split(), check=True)
         subprocess.run(['nft', rules], check=True)
         pathlib.Path('/proc/sys/net/ipv4/ip_forward').write_text('1')
-        yield
+        yield str(wire[2])
     finally:
         for command in (f'ip link delete {outer}', f'ip netns delete {namespace}', f'nft delete table ip {table}'):
             subprocess.run(command.split(), check=False)

@@ -29,7 +29,7 @@ class Machine:
     """``root`` is where its files are seen from outside."""
 
     def __init__(self, root, leader):
-        self.root, self._leader = root, leader
+        self.root, self.leader = root, leader
 
     def run(self, *command, check=True, seconds=600, env=None):
         """A command of the machine's root; what it prints.
@@ -47,7 +47,7 @@ class Machine:
                                 stderr=subprocess.DEVNULL, env=ENVIRONMENT | (env or {}))
 
     def _entered(self, command):
-        return ['nsenter', '--target', str(self._leader), '--mount', '--uts', '--ipc', '--net', '--pid', '--', *command]
+        return ['nsenter', '--target', str(self.leader), '--mount', '--uts', '--ipc', '--net', '--pid', '--', *command]
 
     def write(self, path, text, mode=0o644):
         file = self.root / path.lstrip('/')
@@ -57,7 +57,7 @@ class Machine:
 
     def kill(self):
         """End every process of it at once."""
-        os.kill(self._leader, signal.SIGKILL)
+        os.kill(self.leader, signal.SIGKILL)
 
     def property(self, unit, name):
         return self.run('systemctl', 'show', '--value', '--property', name, unit).strip()

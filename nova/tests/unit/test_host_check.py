@@ -115,6 +115,12 @@ def test_passwords_of_proxies_are_not_printed(check, good):
     assert 'secret' not in found[0][1] and '***@proxy.example' in found[0][1]
 
 
+def test_hosts_of_package_sources_are_found_without_credentials(check):
+    text = ('deb https://me:secret@private.example/debian trixie main\n# deb http://old.example/ x\n'
+            'URIs: http://packages.example/debian\n')
+    assert check._hosts_in(text) == {'private.example': False, 'packages.example': True}
+
+
 def test_a_proxy_resolves_names_itself(check, good):
     facts = dataclasses.replace(good, unresolved=['packages.example'], proxies={'https_proxy': 'http://proxy.example:3128'})
     assert [kind for kind, _ in check.findings(facts, check.Wanted())] == ['note']
