@@ -47,9 +47,10 @@ def compare(guests: collections.abc.Mapping[str, int], servers: collections.abc.
     if host_records.complete:
         found.update((uuid, differences.ABSENT) for uuid, server in servers.items()
                      if uuid not in guests and host_records.get(uuid) is None and is_settled_here(server))
-        # what left with a newer row than there is now
+        # what left with a newer row than there is now; one that is leaving may have left since the rows were read
         found.update((uuid, differences.ABSENT) for uuid, server in servers.items()
                      if (record := host_records.get(uuid)) is not None and record.left and uuid not in found
+                     and server.task_state is None
                      and server.obj_attr_is_set('generation') and record.is_newer_than(server.generation))
     return found
 
@@ -68,11 +69,12 @@ class Reporter:
         self._done: set[str] = set()
         self._plugging: set[str] = set()
         self.found: dict[str, str] = {}
+        self._is_open = False            # the conductor keeps reports of this host that are not settled
 
     @property
     def is_waiting(self) -> bool:
         """Whether something differs, or was settled and is not reported yet."""
-        return bool(self.found or self._done)
+        return bool(self.found or self._done or self._is_open)
 
     def look(self, ctx: context.RequestContext, guests: collections.abc.Mapping[str, int],
              here: collections.abc.Mapping[str, str], servers: collections.abc.Iterable[objects.Instance],
@@ -97,7 +99,8 @@ class Reporter:
             if here.get(uuid) == records.KEPT and record is not None and row.generation is not None and (
                     record.generation < row.generation):
                 host.records.note_left(uuid, row.generation)
-        host.records.finish()
+        if all(server.obj_attr_is_set('generation') for server in mine.values()):       # else of an older conductor
+            host.records.finish()
 
     def report(self, ctx: context.RequestContext, guests: collections.abc.Mapping[str, int],
                servers: collections.abc.Mapping[str, objects.Instance],
@@ -108,12 +111,13 @@ class Reporter:
         """
         host, before = self._host, self.found
         self.found = compare(guests, servers, rows, host.records)
-        attached = self._attached() if with_volumes or self.found else {}
+        with_volumes = with_volumes or self.is_waiting or bool(before)
+        attached = self._attached() if with_volumes else {}
         for uuid, kind in self.found.items():
             host.records.dispute(uuid)
             if before.get(uuid) != kind:
                 LOG.error('%s', _TEXTS[kind] % {'uuid': uuid, 'host': host.name})
-        if not (self.found or before or self._done or with_volumes and attached):
+        if not (self.is_waiting or before or with_volumes and attached):
             return
         done, self._done = self._done, set()
         try:
@@ -125,6 +129,7 @@ class Reporter:
         except exception.NovaException:
             self._done |= done
             raise
+        self._is_open = bool((answer or {}).get('open'))
         for uuid in (answer or {}).get('settled', ()):
             if uuid not in self._plugging and uuid not in done:
                 self._plugging.add(uuid)

@@ -91,7 +91,7 @@ class PowerStates:
                 self.report(server.uuid)
                 different += 1
         rows = self._strays.settle(ctx, here, {server.uuid for server in servers})
-        self._reporter.look(ctx, guests, here, servers, rows)
+        self._reporter.look(ctx, guests, here, servers, rows, with_volumes=True)
         return different
 
     def look_again(self) -> None:

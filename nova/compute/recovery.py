@@ -55,7 +55,7 @@ class _Settle:
     """The frame (actions.Frame) of the comparison of a restored server, whose guest does not run, with its disks."""
 
     task_event: str = actions.ACTIONS['os-stop'].task_event
-    taken_in: tuple[None] = (None,)
+    taken_in: tuple[str | None] = (None,)
     started: str = states.POWERING_OFF
     after: str | None = None
     on_failure: str = states.ERROR
@@ -78,11 +78,13 @@ def decide(server: objects.Instance, power_state: int | None, *, booted_after: b
     """
     if server.vm_state == states.BUILDING:
         return 'build'
+    off = power_state in (None, states.SHUTDOWN, states.CRASHED)
+    action = actions.OF_TASK.get(server.task_state) if server.task_state else None
+    starts = action is not None and action.task_event in tasks.STARTS
+    if restored and off and server.vm_state in WITH_DISKS and (server.task_state is None or starts):
+        return 'settle'
     if server.task_state is not None:
         return None if interrupted(server) is None else 'again'
-    off = power_state in (None, states.SHUTDOWN, states.CRASHED)
-    if restored and off and server.vm_state in WITH_DISKS:
-        return 'settle'
     if server.vm_state == states.ACTIVE and off and booted_after:
         return 'start' if resume else 'align'
     if power_state is None:
@@ -183,7 +185,7 @@ class Recovery:
         Not in a queue: the next start knows no more that the rows were restored.
         """
         with (contextlib.suppress(exception.InstanceChanged, exception.InstanceNotFound),
-              tasks.task(self._host, ctx, server, SETTLE) as task):
+              tasks.task(self._host, ctx, server, dataclasses.replace(SETTLE, taken_in=(server.task_state,))) as task):
             reason = self._host.driver.why_unstartable(server)
             if reason is not None:
                 raise exception.DisksLost(instance_id=server.uuid, reason=reason)

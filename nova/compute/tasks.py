@@ -35,7 +35,7 @@ _MAKES = frozenset(frame.task_event for frame in (
     actions.BUILD, actions.ACTIONS['evacuate'], actions.ACTIONS['unshelve'], actions.FINISH, actions.LIVE_MIGRATION))
 
 # events of tasks that start what a host has: disks on storage that hosts share may be those of a running guest
-_STARTS = frozenset(actions.ACTIONS[name].task_event for name in ('os-start', 'reboot', 'reboot-hard', 'resume'))
+STARTS = frozenset(actions.ACTIONS[name].task_event for name in ('os-start', 'reboot', 'reboot-hard', 'resume'))
 
 _Params = typing.ParamSpec('_Params')
 
@@ -238,7 +238,7 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, ac
                 current.unwind()
                 raise
             run.result = 'success'
-            _note(host, current, ctx.request_id, bool(lives_on))
+            _note(host, current, ctx.request_id, lives_on not in (None, host.name))
     if current.ended and 'power_state' in current.values:
         host.power_states[instance.uuid] = current.values['power_state']
     else:
@@ -255,7 +255,7 @@ def _note(host: Host, task: Task, request_id: str | None, is_elsewhere: bool) ->
 
 def _never_here(host: Host, server: objects.Instance, event: str) -> str | None:
     """Why a guest must not be started that this host has never had; None: it may."""
-    if (event in _STARTS and host.records.complete and host.records.get(server.uuid) is None
+    if (event in STARTS and host.records.complete and host.records.get(server.uuid) is None
             and server.uuid not in host.driver.guests()):
         return 'this host has no guest of the server, and no record that it had one'
     return None

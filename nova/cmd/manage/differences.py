@@ -6,8 +6,10 @@ names another host follows a guest only by this command: a host alone must not t
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from typing import Any, TYPE_CHECKING
 
+from nova import utils
 from nova.cmd import tables
 from nova.cmd.command_line import flag
 from nova.objects import differences as rules
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from nova.db.cells import cells as db_cells
 
 NOT_SETTLED = 3              # exit code
+FRESH_S = 60                 # hosts report again every 15 s; what an older report does not know would be undone
 ORDER = (rules.NEWER, rules.UNKNOWN, rules.VOLUMES, rules.ABSENT)      # first what has a guest
 
 
@@ -126,6 +129,8 @@ def _settle(api_db: engine.Database, difference: Difference, followed: bool,
     from nova.db.volumes import guest_volumes
     cell, report, uuid = difference.cell, difference.report, difference.uuid
     host, kind = report['host'], report['kind']
+    if utils.utcnow() - report['reported_at'] > datetime.timedelta(seconds=FRESH_S):
+        return f'Not settled: its host has not reported for {FRESH_S} s.', False
     if kind == rules.ABSENT:
         if followed:
             cell.db.run(guest_reports.settled, report, False)
@@ -146,7 +151,8 @@ def _settle(api_db: engine.Database, difference: Difference, followed: bool,
         with cell.db.reader() as conn:
             rows = guest_reports.devices_of(conn, uuid)
         dropped = rules.of_volumes(report['volumes'], rows)[1]
-        attached = api_db.run(guest_volumes.follow, uuid, report['volumes'], dropped)
+        attached = api_db.run(guest_volumes.follow, uuid, _of(difference, 'project_id'), report['volumes'],
+                              dropped)
     except (ValueError, guest_volumes.Held) as error:
         return f'Not settled: {error}.', False
 

@@ -6,6 +6,7 @@ from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
 from nova.db.servers import guest_reports
+from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.objects import differences
 from nova.utils import dump_json
@@ -23,15 +24,16 @@ class GuestReports:
                       volumes: dict[str, dict[str, typing.Any]] | None, done: list[str]) -> dict[str, typing.Any]:
         reports = [_report(guest) for guest in guests[:differences.MOST]]
 
-        def write(conn: Connection) -> set[str]:
+        def write(conn: Connection) -> tuple[set[str], bool]:
             others = [report for report in reports if not self._follows(conn, host, report)]
             followed = {report['instance_uuid'] for report in reports} - {each['instance_uuid'] for each in others}
             reported = {report['instance_uuid'] for report in others}
             if volumes is not None:
                 others += [report for report in _of_volumes(conn, host, volumes)
                            if report['instance_uuid'] not in reported][:differences.MOST]
-            return followed | guest_reports.replace(conn, host, others, done)
-        return {'settled': sorted(self._cell_db.run(write))}
+            return followed | guest_reports.replace(conn, host, others, done), bool(others)
+        settled, is_open = self._cell_db.run(write)
+        return {'settled': sorted(settled), 'open': is_open}
 
     def _follows(self, conn: Connection, host: str, report: dict[str, typing.Any]) -> bool:
         """Let the row of a server follow its guest at once where it names this host already: a host says of its own
@@ -53,14 +55,18 @@ def _report(guest: dict[str, typing.Any]) -> dict[str, typing.Any]:
     if not isinstance(guest, dict) or guest.get('kind') not in differences.KINDS:
         raise exception.InvalidInput(reason='a report of guests has an unknown form')
     server, volumes = guest.get('server') or {}, guest.get('volumes') or {}
-    if len(dump_json([server, volumes])) > MAX_RECORD:
-        server, volumes = {}, {}
+    if len(dump_json(volumes)) > MAX_RECORD:         # without them the row would lose its volumes
+        raise exception.InvalidInput(reason='a report of guests has too many volumes')
+    if len(dump_json(server)) > MAX_RECORD:
+        server = {}
     return {'instance_uuid': str(guest['instance_uuid'])[:36], 'kind': guest['kind'], 'server': server,
             'volumes': volumes, 'generation': int(guest['generation']), 'power_state': int(guest['power_state'])}
 
 
 def _of_volumes(conn: Connection, host: str, volumes: dict[str, dict[str, typing.Any]]) -> list[dict[str, typing.Any]]:
     rows = guest_reports.of_host(conn, host)
+    for action in instance_actions.beside_on_host(conn, host):       # an attachment or a detachment may be under way
+        rows.pop(action['instance_uuid'], None)
     return [{'instance_uuid': uuid, 'kind': differences.VOLUMES, 'server': {}, 'generation': 0, 'power_state': 0,
              'volumes': found} for uuid, found in volumes.items()
             if uuid in rows and len(dump_json(found)) <= MAX_RECORD

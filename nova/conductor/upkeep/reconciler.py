@@ -142,10 +142,14 @@ class Reconciler:
         if down:
             self._cell_db.run(instance_actions.expedite_deletions, down, now)
 
-    def reconcile(self) -> int:
-        """Take up every overdue task; return the number of those taken up."""
+    def reconcile(self, expedites: bool = True) -> int:
+        """Take up every overdue task; return the number of those taken up.
+
+        :param expedites: deletions on hosts that are down are overdue, too
+        """
         now = utils.utcnow()
-        self._expedite_deletions(now)
+        if expedites:
+            self._expedite_deletions(now)
         with self._cell_db.reader() as conn:
             overdue = instance_actions.overdue(conn, now)
             rows = instances.get_many(conn, list({action['instance_uuid'] for action in overdue}))
@@ -295,8 +299,9 @@ class Reconciler:
 
     def _take_up(self) -> None:
         try:
-            while self.reconcile():
-                pass
+            expedites = True
+            while self.reconcile(expedites):
+                expedites = False            # what was taken up waits for its next deadline
         except Exception:
             LOG.exception('What was interrupted is not taken up at once; the periodic task does it.')
 

@@ -15,7 +15,8 @@ from nova.db.tables import network as t
 def enter(conn: sa.Connection, server: dict[str, Any], host: str, number_of: Callable[[str], int]) -> list[str]:
     """Enter the ports of a server that are missing; ids of those that cannot be entered.
 
-    A port cannot be entered whose network is missing, or whose MAC or address another port has by now.
+    A port cannot be entered whose network is missing or not the project's to use, or whose MAC or address another
+    port has by now.
 
     :param server: fields of the server: 'uuid', 'project_id', 'availability_zone', 'network_info', 'security_groups'
     :param number_of: number of an address in its subnet
@@ -24,11 +25,11 @@ def enter(conn: sa.Connection, server: dict[str, Any], host: str, number_of: Cal
     known = ports.of_ids(conn, [vif['id'] for vif in vifs]) if vifs else {}
     named = server.get('security_groups') or [security_groups.DEFAULT]
     groups = [group['id'] for group in security_groups.of_project(conn, server['project_id']) if group['name'] in named]
-    lost = []
+    lost, usable = [], networks.usable(conn, server['project_id'])       # hosts may name any
     for position, vif in enumerate(vifs):
         if vif['id'] in known:
             continue
-        addresses = _free(conn, vif, number_of)
+        addresses = _free(conn, vif, number_of) if vif['network']['id'] in usable else None
         if addresses is None:
             lost.append(str(vif['id']))
             continue
@@ -49,7 +50,7 @@ def enter(conn: sa.Connection, server: dict[str, Any], host: str, number_of: Cal
 def _free(conn: sa.Connection, vif: dict[str, Any], number_of: Callable[[str], int]) -> list[dict[str, Any]] | None:
     """Addresses of a VIF, as rows without a port; None: the VIF cannot be a port again."""
     network = vif['network']
-    if networks.get(conn, t.networks, network['id']) is None or ports.count(conn, mac_address=vif['address']):
+    if ports.count(conn, mac_address=vif['address']):
         return None
     found = []
     for subnet in network.get('subnets') or ():

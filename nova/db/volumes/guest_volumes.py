@@ -17,20 +17,23 @@ class Held(Exception):
     """A volume of a guest is attached to another server."""
 
 
-def follow(conn: sa.Connection, uuid: str, found: dict[str, dict[str, Any]],
+def follow(conn: sa.Connection, uuid: str, project_id: str | None, found: dict[str, dict[str, Any]],
            dropped: list[str]) -> dict[str, dict[str, Any]]:
     """Let the attachments of a server be those of its guest.
 
+    :param project_id: of the server; what a host reports of another project's volumes is not followed
     :param found: {volume id: {'attachment_id', 'device_name'}} of the guest
     :param dropped: ids of volumes that it does not have any more
     :returns: {volume id: {'attachment_id', 'volume_size'}} of the volumes that the embedded block storage has
-    :raises Held: another server has one of the volumes; nothing may be committed
+    :raises Held: another server or project has one of the volumes; nothing may be committed
     """
     attached = {}
     for volume_id, guest in sorted(found.items()):
         volume = db.get(conn, volumes, volume_id, nova_context.ALL_PROJECTS, lock=True)
         if volume is None:                       # of another block storage, or lost with the database
             continue
+        if volume['project_id'] != project_id:
+            raise Held(f'volume {volume_id} is of another project')
         rows = db.attachments(conn, volume_ids=[volume_id])
         others = [row['instance_uuid'] for row in rows if row['instance_uuid'] != uuid]
         if others and not volume['multiattach']:

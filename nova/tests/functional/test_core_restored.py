@@ -181,6 +181,7 @@ def test_a_host_takes_no_server_of_another(cloud):
     report = {'instance_uuid': uuid, 'kind': differences.NEWER, 'generation': 99, 'power_state': states.RUNNING,
               'server': objects.Instance.from_row(cloud.row(uuid)).obj_to_primitive()['nova_object.data'],
               'volumes': {}}
-    assert cloud.conductor.methods.report_guests(cloud.ctx, 'host2', [report], None, []) == {'settled': []}
+    assert cloud.conductor.methods.report_guests(cloud.ctx, 'host2', [report], None, []) == {
+        'settled': [], 'open': True}
     assert cloud.row(uuid)['host'] == 'host1'
     assert [each.uuid for each in command.read(cloud.cells)] == [uuid]

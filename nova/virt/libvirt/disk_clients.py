@@ -74,7 +74,13 @@ class DiskClients:
             for image in shared:
                 found[image] = new_clients(before[image], self._watchers(image), is_local)
         self._warn(uuid, found)
-        self.record(uuid, found, started)
+        try:
+            self.record(uuid, found, started)
+        except exception.NovaException as error:
+            if started:
+                raise
+            # the guest has the volume; its clients stay unknown, and an evacuation stops
+            LOG.warning('The clients of server %s are not recorded: %s', uuid, error)
 
     def look(self, guest: xml.Guest) -> disk_clients.Images:
         """The clients of a guest that runs; those of an image that several guests may have cannot be told apart."""
