@@ -14,6 +14,7 @@ from oslo_config import cfg
 from nova.cloud import state_backup
 from nova.db import engine
 from nova.db.cells import cells as db_cells
+from nova.runtime import disk_space
 from nova.runtime import host_identity
 from nova.runtime import metrics
 from nova.runtime import passphrases
@@ -54,6 +55,8 @@ class Nightly:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         for path in self._directory.glob('state-*.backup.*.part'):       # of one that a crash cut off
             path.unlink(missing_ok=True)
+        sizes = [path.stat().st_size for path in self._kept()]
+        disk_space.reserve_of(self._conf).check(str(self._directory), sizes[-1] if sizes else 0)
         name = f'state-{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M%S}.backup'
         named = self._conf.state_backup.passphrase_file
         made = state_backup.create(self._conf, self._api_db, self._cells, str(self._directory / name),

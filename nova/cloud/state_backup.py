@@ -524,7 +524,10 @@ class _Restore:
 
     def _mark(self, name: str) -> None:
         path = self._state / name
-        path.write_text(f'backup of {self._content.manifest.get("created_at")}, restored {utils.utcnow()}\n')
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)                  # root writes in a directory of another user: not through a link
+        with open(path, 'x') as file:
+            file.write(f'backup of {self._content.manifest.get("created_at")}, restored {utils.utcnow()}\n')
         path.chmod(0o600)
         self._secure(path)
         directories.sync(self._state)

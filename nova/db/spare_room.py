@@ -57,8 +57,11 @@ class SpareRoom:
         with contextlib.suppress(OSError):           # another look comes
             directory = os.path.dirname(os.path.abspath(self._path))
             if self._held() < self._size and disk_space.free_bytes(directory) > PLENTY * self._size:
-                number = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                number = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
                 try:
+                    if os.geteuid() == 0:            # of nova-manage: it stays the daemon's
+                        owner = os.stat(self._database)
+                        os.fchown(number, owner.st_uid, owner.st_gid)
                     os.posix_fallocate(number, 0, self._size)
                 finally:
                     os.close(number)
@@ -69,7 +72,11 @@ class SpareRoom:
         if _adds.get() or not held:
             return False
         try:
-            os.truncate(self._path, max(0, held - max(1, self._size // PIECES)))
+            number = os.open(self._path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                os.ftruncate(number, max(0, held - max(1, self._size // PIECES)))
+            finally:
+                os.close(number)
         except OSError as error:
             LOG.error('The spare room %s cannot be used: %s', self._path, error.strerror)
             return False
@@ -80,6 +87,6 @@ class SpareRoom:
 
     def _held(self) -> int:
         try:
-            return os.stat(self._path).st_size
+            return os.lstat(self._path).st_size
         except OSError:
             return 0

@@ -109,12 +109,13 @@ class _Middleware:
             caller = None
             refusal = error
         except exception.Unavailable as error:
+            context.RequestContext(**_request_of(environ))
             return _unavailable(error, environ, start_response)
         if caller is None:
             environ.pop('nova.context', None)
+            # No caller, yet the thread must not log this request with the context of the one before.
+            context.RequestContext(**_request_of(environ))
             if self._public(environ):
-                # No caller, yet the thread must not log this request with the context of the one before.
-                context.RequestContext(**_request_of(environ))
                 return self._app(environ, start_response)
             return self._refuse(refusal, environ, start_response)
         caller.is_admin = self._is_admin(caller)

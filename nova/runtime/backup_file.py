@@ -57,6 +57,14 @@ class Damaged(exception.InvalidInput):
     template = 'This backup cannot be used: %(reason)s'
 
 
+def is_encrypted(path: str) -> bool:
+    """Whether a file says that it is an encrypted backup; :raises OSError, Damaged: it cannot be read, or is none."""
+    with open(path, 'rb') as file:
+        if file.read(len(MAGIC)) != MAGIC:
+            raise Damaged(reason='it is no backup.')
+        return _json(file.readline(LINE_MOST)).get('encryption') is not None
+
+
 def is_name(name: Any) -> TypeGuard[str]:
     """Whether a text names a member: a relative path without a part that begins with a dot."""
     return isinstance(name, str) and len(name) <= 512 and _NAME.fullmatch(name) is not None

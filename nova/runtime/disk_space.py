@@ -210,9 +210,9 @@ class Reserve:
             os.makedirs(self._ledger, exist_ok=True)
             if os.geteuid() == 0:        # services of this machine that are not root write here, too
                 owner = os.stat(os.path.dirname(self._ledger))
-                os.chown(self._ledger, owner.st_uid, owner.st_gid)
+                os.chown(self._ledger, owner.st_uid, owner.st_gid, follow_symlinks=False)
         path, deadline = os.path.join(self._ledger, LOCK), time.monotonic() + LOCK_S
-        number = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        number = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
         while True:
             try:
                 fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)

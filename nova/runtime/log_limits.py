@@ -64,7 +64,7 @@ class StrangersLimit(logging.Filter):
                 self._until = now + PERIOD_S
             if address not in self._used and len(self._used) >= MOST_ADDRESSES:
                 address = OTHERS
-            if self._used[address] + size <= BYTES:
+            if not self._used[address] or self._used[address] + size <= BYTES:     # one record of any size
                 self._used[address] += size
                 return True
             begin = not self._suppressed

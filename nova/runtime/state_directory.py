@@ -22,7 +22,7 @@ def take(path: pathlib.Path) -> TextIO:
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.chmod(MODE)
-        lock = open(path / 'lock', 'a+')
+        lock = open(path / 'lock', 'a+', opener=_own)
     except OSError as error:
         raise exception.InvalidInput(f'{path} cannot hold the state: {error.strerror}.') from None
     try:
@@ -37,6 +37,11 @@ def take(path: pathlib.Path) -> TextIO:
     lock.write(str(os.getpid()))
     lock.flush()
     return lock
+
+
+def _own(path: str, flags: int) -> int:
+    """Open a file of a directory that another user may have: no link."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
 
 
 def check_complete(path: pathlib.Path) -> None:

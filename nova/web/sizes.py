@@ -17,7 +17,7 @@ RESOURCE = 256 * KIB
 PAGE = 8 << 20
 METADATA = 96 * KIB              # of a server, a group, a volume or a snapshot: 128 items of 255 ASCII characters fit
 IMAGE = 128 * KIB                # name, properties and tags of an image; a volume that is made of it shows them, too
-SPECS = 32 * KIB                 # extra specs of a flavor, which its servers show
+SPECS = 72 * KIB                 # extra specs of a flavor, which its servers show: 128 of 255 ASCII characters fit
 
 
 def size_of(document: Any) -> int:

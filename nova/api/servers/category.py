@@ -92,13 +92,16 @@ def seen_snapshots(req: api_request.Request, snapshots: list[Row]) -> list[Row]:
     """Those of snapshots whose volumes no administrative server has; all for an administrator."""
     if req.context.is_admin:
         return snapshots
-    found: list[Row] = []
+    seen: dict[str, bool] = {}           # by volume
     for snapshot in snapshots:
-        try:
-            found.append(find_snapshot(req, snapshot['id']))
-        except exception.NotFound:
-            continue
-    return found
+        volume_id = snapshot['volume_id']
+        if volume_id not in seen:
+            try:
+                find_volume(req, volume_id)
+                seen[volume_id] = True
+            except exception.NotFound:
+                seen[volume_id] = False
+    return [snapshot for snapshot in snapshots if seen[snapshot['volume_id']]]
 
 
 def seen_volumes(req: api_request.Request, volumes: list[Row]) -> list[Row]:

@@ -35,7 +35,9 @@ def prepare(conf: cfg.ConfigOpts, source: str, owner: str | None, checksum: str 
     given = _properties(property or [])
     project = manage_images.project(conf, owner)
     images = manage_images.store(conf)
-    with tempfile.TemporaryDirectory(prefix='nova-prepare-') as directory:
+    os.umask(0o077)                      # the sandbox gets its files by their group
+    place = os.environ.get('TMPDIR') or '/var/tmp'           # /tmp may be memory, and images are large
+    with tempfile.TemporaryDirectory(prefix='nova-prepare-', dir=place) as directory:
         os.chmod(directory, 0o711)           # the user of the sandbox passes through
         path = _local(conf, source, checksum, directory, allow_network or [], ca_file)
         raw, target = os.path.join(directory, 'disk.raw'), os.path.join(directory, 'disk.' + disk_format)

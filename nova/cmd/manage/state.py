@@ -31,10 +31,24 @@ def backup(conf: cfg.ConfigOpts, file: str, images: bool, encrypt: bool, passphr
               'can read it.')
 
 
+def _refuse_plain(file: str, passphrase_file: str | None) -> None:
+    """A passphrase proves who made a backup: one that is not encrypted may be anybody's."""
+    from nova import exception
+    from nova.runtime import backup_file
+    from nova.runtime import passphrases
+    try:
+        plain = passphrases.given(passphrase_file) is not None and not backup_file.is_encrypted(file)
+    except OSError as error:
+        raise exception.InvalidInput(f'{file} cannot be read: {error.strerror}.') from None
+    if plain:
+        raise exception.InvalidInput(f'{file} is not encrypted, and a passphrase was given: anybody may have made it.')
+
+
 def check(conf: cfg.ConfigOpts, file: str, passphrase_file: str | None) -> None:
     """Read all of a backup, check it, and say what it has; nothing is changed."""
     from nova import exception
     from nova.cloud import state_backup
+    _refuse_plain(file, passphrase_file)
     try:
         with open(file, 'rb') as opened:
             _describe(state_backup.examine(conf, opened, lambda: _passphrase(passphrase_file)))
@@ -49,6 +63,7 @@ def restore(conf: cfg.ConfigOpts, file: str, passphrase_file: str | None, replac
     import functools
 
     from nova.cloud import state_backup
+    _refuse_plain(file, passphrase_file)
     done = state_backup.restore(conf, file, functools.cache(lambda: _passphrase(passphrase_file)),
                                 replace_existing_state)
     _describe(done.content)

@@ -24,6 +24,7 @@ from typing import Any
 
 from nova import exception
 
+OTHERS = 1024                # counters that addresses without a place share
 MAX_KEYS = 10000            # names of all addresses together
 MOST_NAMES = 100            # that one address has failed for within a window: more than users of one NAT mistype
 MAX_WAIT_S = 60
@@ -69,7 +70,7 @@ class LoginDelays:
         self._free, self._window, self._clock = failures, window, clock
         self._addresses: dict[str, _Address] = {}
         self._names = 0                  # of all addresses
-        self._others = _Failures()       # of all addresses that have no place
+        self._others = [_Failures() for _ in range(OTHERS)]      # of the addresses that have no place
         self._swept_at = self._swept_attacks_at = float('-inf')
         self._known = _Bounded()         # (user, address): when the user last logged in from there
         # user: {address: its last failure} of the newest ``failures``, the newest last
@@ -129,7 +130,7 @@ class LoginDelays:
             for name, each in list(self._addresses.items()):
                 self._drop(name, each, now)
         if self._names >= MAX_KEYS and not self._is_known((user, address), now):
-            return self._others
+            return self._others[hash(address) % OTHERS]
         return None
 
     def _place(self, user: str, address: str) -> _Failures:

@@ -17,7 +17,7 @@ from nova.tests.functional import test_secrets
 
 log_file = test_secrets.log_file
 # Where the statements that failed must have been, so that a walk that misses them is noticed.
-TABLES = {'instances', 'request_specs', 'instance_actions', 'key_pairs', 'console_auth_tokens', 'block_device_mappings',
+TABLES = {'instances', 'request_specs', 'key_pairs', 'console_auth_tokens', 'block_device_mappings',
           'identity_users', 'identity_application_credentials'}
 AGAIN = 30                  # times that a request may fail: each failure is another statement
 

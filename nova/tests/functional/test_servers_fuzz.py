@@ -106,6 +106,7 @@ def test_bodies_that_are_none(cloud, server_id, raw):
         assert answer.fault[0] in ('badRequest', 'conflictingRequest')
 
 
+@pytest.mark.threads                      # memory is given back after a large answer
 def test_queries(cloud):
     choice = random.Random(7)
     names = sorted({param.name for param in server_schemas.LIST.params if param.name})
@@ -119,6 +120,7 @@ def test_queries(cloud):
                 assert answer.status < 500, (name, text, answer.body)
 
 
+@pytest.mark.threads
 def test_nothing_was_broken(cloud):
     with cloud.cell_db.reader() as conn:
         assert conn.execute(sa.select(sa.func.count()).select_from(tables_cell.instances)).scalar() > 0

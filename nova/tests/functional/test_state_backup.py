@@ -422,6 +422,9 @@ def test_the_commands(origin, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv(passphrases.VARIABLE, SECRET)
     code, out, err = run('check', sealed, '--config-file', config)
     assert code == 0 and 'the cells cell1' in out
+    for command in ('check', 'restore'):                     # anybody may have put it in the place of a sealed one
+        code, out, err = run(command, plain, '--config-file', config)
+        assert code == 1 and 'is not encrypted, and a passphrase was given' in err
     code, out, err = run('backup', tmp_path / 'nowhere' / 'file', '--config-file', config)
     assert code == 1 and 'cannot be written: No such file' in err
     state = tmp_path / 'state'

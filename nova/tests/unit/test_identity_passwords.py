@@ -142,7 +142,10 @@ def test_invented_names_evict_no_lock_out(monkeypatch, names, addresses_used):
         delays.failed(f'invented{number}', 'guesser' if addresses_used == 'same' else f'address{number % 300}')
     assert (wait_of(delays, 'victim', 'guesser'), wait_of(delays, 'alone', 'second')) == before == (60, 1)
     assert wait_of(delays, 'known', 'address0') == 0           # has logged in from there
-    if names == 30:                                            # there is no place: new names wait together
+    if names == 30:                  # there is no place: new names of an address wait together, others do not
+        assert wait_of(delays, 'new', 'elsewhere') == 0
+        for number in range(6):
+            delays.failed(f'more{number}', 'guesser')
         assert wait_of(delays, 'new', 'guesser') > 0
 
 
