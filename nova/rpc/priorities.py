@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import concurrent.futures
+import contextlib
 import dataclasses
 from typing import Any
 
@@ -73,7 +74,8 @@ class _Pool:
         """Take no new message; what has come is begun."""
         self._ended = True
         for work in self._turns.forget():
-            self._begin(work)
+            with contextlib.suppress(RuntimeError):      # it came just now: the broker sends it to another process
+                self._begin(work)
         self._executor.shutdown(wait)
 
 
