@@ -2,7 +2,10 @@
 
 A cloud builds so many servers a second. Requests beyond that wait, and what waits for too long is begun again
 and again by who looks after lost tasks. A bound on the servers that wait keeps all of them younger than that.
+
+One project may have three quarters of the bound. What a single request has beyond that does not count against others.
 """
+import collections
 import logging
 import threading
 import time
@@ -27,21 +30,24 @@ class Builds:
     def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._limit, self._clock = limit, clock
         self._lock = threading.Lock()
-        self._waiting, self._accepted = 0, 0
+        self._share = max(1, limit - limit // 4)             # of one project
+        # Servers of each project: of the last count, and accepted since.
+        self._waiting: collections.Counter[str] = collections.Counter()
+        self._accepted: collections.Counter[str] = collections.Counter()
         self._counted_at: float | None = None
         self._counting = False
         self._rate = 0.0             # servers a second that were built between the last two counts
 
-    def admit(self, cells: db_cells.Cells, servers: int) -> None:
-        """Let a request for so many servers pass.
+    def admit(self, cells: db_cells.Cells, project_id: str, servers: int) -> None:
+        """Let a request of a project for so many servers pass.
 
         :param cells: db.cells.Cells: new servers wait in the default one, placed ones in that of their host
-        :raises TooManyBuilds: there are too many that wait already
+        :raises TooManyBuilds: there are too many that wait already, of all projects or of this one
         """
         if not self._limit:
             return
         with self._lock:
-            count = not self._counting and self._stale()
+            count = not self._counting and self._stale(project_id)
             self._counting |= count
         if count:                    # the others go by what is known meanwhile: a cell may take its time to answer
             try:
@@ -49,31 +55,44 @@ class Builds:
             finally:
                 self._counting = False
         with self._lock:
-            waiting = self._waiting + self._accepted
-            if waiting < self._limit:
-                self._accepted += servers
+            excess = self._excess(project_id)
+            if excess < 0:
+                self._accepted[project_id] += servers
                 return
-        LOG.warning('A request for %d servers is refused: about %d wait to be built.', servers, waiting)
+            waiting = self._waiting + self._accepted
+        LOG.warning('A request for %d servers is refused: about %d wait to be built, %d of them of its project.',
+                    servers, waiting.total(), waiting[project_id])
         low, high = RETRY_S
-        wait = (waiting - self._limit * 0.9) / self._rate if self._rate > 0 else high
+        wait = (excess + self._limit * 0.1) / self._rate if self._rate > 0 else high
         raise exception.TooManyBuilds(retry_after=round(min(max(wait, low), high)))
 
-    def _stale(self) -> bool:
-        if self._accepted >= min(COUNT_EVERY, self._limit):
+    def _excess(self, project_id: str) -> int:
+        """Servers that wait beyond what may, of all projects or of this one; negative: so many more may."""
+        waiting = self._waiting + self._accepted
+        counted = sum(min(number, self._share) for number in waiting.values())
+        return max(counted - self._limit, waiting[project_id] - self._share)
+
+    def _stale(self, project_id: str) -> bool:
+        if self._accepted.total() >= min(COUNT_EVERY, self._limit):
             return True
-        return self._waiting + self._accepted >= self._limit and (
+        return self._excess(project_id) >= 0 and (
             self._counted_at is None or self._clock() - self._counted_at > LOOK_S)
 
     def _count(self, cells: db_cells.Cells) -> None:
-        before = self._accepted
+        with self._lock:
+            before = self._accepted.copy()
         found, _down = cells.scatter(self._building)
-        waiting, now = sum(number for _cell, number in found), self._clock()
+        waiting: collections.Counter[str] = collections.Counter()
+        for _cell, numbers in found:
+            waiting.update(numbers)
+        now = self._clock()
         with self._lock:
             if self._counted_at is not None and now > self._counted_at:
-                self._rate = max(0.0, self._waiting + before - waiting) / (now - self._counted_at)
+                fewer = (self._waiting + before).total() - waiting.total()
+                self._rate = max(0.0, fewer) / (now - self._counted_at)
             self._waiting, self._counted_at = waiting, now
-            self._accepted -= before
+            self._accepted -= before                         # without projects that have none left
 
-    def _building(self, cell: db_cells.Cell) -> int:
+    def _building(self, cell: db_cells.Cell) -> dict[str, int]:
         with cell.db.reader() as conn:
             return instances.count_building(conn, self._limit * 2)

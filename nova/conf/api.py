@@ -28,8 +28,9 @@ OPTIONS = [
                          'The line "guide" stands for the sample rates of the API guide. None: no rate is counted.'),
     cfg.IntOpt('max_waiting_builds', default=1000, min=0, max=1000000,
                help='Servers that may wait to be placed and built. While there are so many, POST /servers is answered '
-                    'with 503 and Retry-After. What the cloud builds in a minute is a good value: servers that wait '
-                    'for two minutes are taken for lost and sent again. 0: no bound.'),
+                    'with 503 and Retry-After, and to a project that has three quarters of them. What the cloud builds '
+                    'in a minute is a good value: servers that wait for two minutes are taken for lost and sent '
+                    'again. 0: no bound.'),
     cfg.IntOpt('cell_timeout', default=10, min=1, max=600, mutable=True,
                help='Seconds that a listing waits for a cell. One that does not answer by then counts as down: '
                     'its servers are left out, or shown with what the API database knows of them.'),

@@ -29,6 +29,7 @@ from nova import exception
 from nova import utils
 from nova.identity import kept_tokens
 from nova.identity import tokens
+from nova.runtime.http import priorities
 from nova.web import paste
 from nova.web import pipeline
 
@@ -105,6 +106,8 @@ class _Middleware:
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
         try:
             caller = self.context_of(environ)
+            if 'service' not in caller.roles:                # it speaks for all projects
+                priorities.join(environ, caller.project_id or caller.user_id)
         except exception.Unauthorized as error:
             caller = None
             refusal = error

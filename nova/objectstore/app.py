@@ -24,6 +24,7 @@ from nova.objectstore import store as stores
 from nova.objectstore import uploads
 from nova.objectstore.request import Answer
 from nova.objectstore.request import Request
+from nova.runtime.http import priorities
 from nova.web.request import Stream
 
 LOG = logging.getLogger(__name__)
@@ -122,6 +123,8 @@ class Application:
             status, headers, body = self._serve(environ, records)
         except errors.S3Error as error:
             refused = error
+        except exception.ServiceBusy as error:
+            refused = errors.S3Error('SlowDown', error.message, 503)
         except exception.InsufficientStorage:
             refused = errors.S3Error('ServiceUnavailable', 'The store has no room left.', 507)
         except (exception.BadRequest, exception.TooLarge):
@@ -154,6 +157,7 @@ class Application:
         params = signing.pairs_of(environ)
         signed, user = self._caller(environ, params)
         context.caller_is(user.user_id, user.project_id)
+        priorities.join(environ, user.project_id)
         try:
             path = environ.get('PATH_INFO', '').encode('latin-1').decode()
         except UnicodeError:

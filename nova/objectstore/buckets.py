@@ -9,6 +9,9 @@ from nova.objectstore import errors
 from nova.objectstore.request import Answer
 from nova.objectstore.request import PAGE
 from nova.objectstore.request import Request
+from nova.runtime.http import priorities
+
+AT_ONCE = 100                    # objects that one transaction removes: others write between two of them
 
 
 def list_buckets(req: Request) -> Answer:
@@ -91,6 +94,8 @@ def remove_objects(req: Request) -> Answer:
     names = [str(key) for key in keys]
     if req.record is not None:
         req.record.about(f'{len(names)}: ' + ', '.join(names))
-    req.store.remove(req.project, req.bucket, names)
+    for start in range(0, len(names), AT_ONCE):
+        req.store.remove(req.project, req.bucket, names[start:start + AT_ONCE])
+        priorities.rest(req.environ)
     quiet = root.findtext('Quiet', '').lower() == 'true'
     return answers.xml('DeleteResult', [] if quiet else [('Deleted', [('Key', key)]) for key in names])

@@ -1,16 +1,86 @@
-"""The threads of an RPC server: one pool for each method with a bound of its own, one for all others."""
+"""The threads of an RPC server: one pool for each method with a bound of its own, one for all others.
+
+Messages of projects that wait for a thread of a pool begin in the order of what their projects have cost of late
+(nova/runtime/turns.py). Messages without a project, as those between services, wait in the order in which they come.
+"""
 from __future__ import annotations
 
-import collections
 from collections.abc import Callable
 import concurrent.futures
+import contextlib
+import dataclasses
 from typing import Any
+
+from nova.runtime import turns
+
+
+@dataclasses.dataclass(eq=False)
+class _Work:
+    project_id: str
+    function: Callable[..., Any]
+    incoming: Any
+    future: concurrent.futures.Future[Any]
+
+
+class _Pool:
+    """Plain threads: under eventlet they are green, and idle threads are used before new ones.
+
+    :param size: threads at most
+    """
+
+    def __init__(self, size: int, name: str) -> None:
+        self._executor = concurrent.futures.ThreadPoolExecutor(size, thread_name_prefix=name)
+        self._turns: turns.Turns[_Work] = turns.Turns(size, spare=False)
+        self.waiting: set[_Work] = set()                 # works that a thread could begin, and none is free
+        self._ended = False
+
+    def submit(self, function: Callable[..., Any], incoming: Any) -> concurrent.futures.Future[Any]:
+        """
+        :raises RuntimeError: the pool has ended
+        """
+        if self._ended:
+            raise RuntimeError('The pool has ended.')
+        project_id = (incoming[0].ctxt or {}).get('project_id') or ''
+        work = _Work(project_id, function, incoming, concurrent.futures.Future())
+        if not project_id or self._turns.take(project_id, work):
+            self._begin(work)
+        return work.future
+
+    def _begin(self, work: _Work) -> None:
+        """
+        :raises RuntimeError: the pool has ended
+        """
+        self.waiting.add(work)
+        try:
+            self._executor.submit(self._run, work)
+        except RuntimeError:
+            self.waiting.discard(work)
+            raise
+
+    def _run(self, work: _Work) -> None:
+        self.waiting.discard(work)
+        try:
+            work.future.set_result(work.function(work.incoming))
+        except BaseException as error:
+            work.future.set_exception(error)
+        finally:
+            for following in self._turns.ended(work.project_id) if work.project_id else ():
+                try:
+                    self._begin(following)
+                except RuntimeError as error:            # a message that was not begun goes to another process
+                    following.future.set_exception(error)
+
+    def shutdown(self, wait: bool) -> None:
+        """Take no new message; what has come is begun."""
+        self._ended = True
+        for work in self._turns.forget():
+            with contextlib.suppress(RuntimeError):      # it came just now: the broker sends it to another process
+                self._begin(work)
+        self._executor.shutdown(wait)
 
 
 class Pools:
     """An executor as oslo.messaging's servers want one.
-
-    Plain pools: under eventlet their threads are green, and idle threads are used before new ones.
 
     :param interface: rpc.interface.Interface; rows with ``at_once`` get a pool of that size
     :param max_workers: threads for all others
@@ -18,34 +88,21 @@ class Pools:
 
     def __init__(self, interface: Any, max_workers: Any) -> None:
         name = f'rpc-{interface.topic}'
-        self._main = concurrent.futures.ThreadPoolExecutor(max_workers, thread_name_prefix=name)
-        self._pools = {row.name: concurrent.futures.ThreadPoolExecutor(row.at_once, f'{name}-{row.name}')
+        self._main = _Pool(max_workers, name)
+        self._pools = {row.name: _Pool(row.at_once, f'{name}-{row.name}')
                        for row in interface.methods.values() if row.at_once}
-        self._waiting: collections.deque[None] = collections.deque()         # one for each message of the common pool
 
     def submit(self, function: Callable[..., Any], incoming: Any) -> Any:
-        own = self._pools.get(incoming[0].message.get('method'))
-        if own is not None:
-            return own.submit(function, incoming)
-        self._waiting.append(None)
-        try:
-            return self._main.submit(self._begin, function, incoming)
-        except RuntimeError:                             # it has ended
-            self._waiting.pop()
-            raise
-
-    def _begin(self, function: Callable[..., Any], incoming: Any) -> Any:
-        self._waiting.pop()
-        return function(incoming)
+        return self._pools.get(incoming[0].message.get('method'), self._main).submit(function, incoming)
 
     @property
     def full(self) -> bool:
         """Whether a message waits because every thread of the common pool is at work."""
-        return bool(self._waiting)
+        return bool(self._main.waiting)
 
     def shutdown(self, wait: bool = True) -> None:
         pools = self._main, *self._pools.values()
         for pool in pools:
-            pool.shutdown(wait=False)
+            pool.shutdown(False)
         for pool in pools if wait else ():
-            pool.shutdown()
+            pool.shutdown(True)

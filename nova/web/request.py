@@ -7,6 +7,7 @@ import typing
 import urllib.parse
 
 from nova import exception
+from nova.runtime.http import priorities
 from nova.web import params
 from nova.web import routes
 
@@ -126,6 +127,10 @@ class Request:
         """The value of a header; the default where the request has none."""
         key = name.upper().replace('-', '_')
         return self.environ.get(key if key in ('CONTENT_TYPE', 'CONTENT_LENGTH') else f'HTTP_{key}', default)
+
+    def rest(self) -> None:
+        """Let requests of other projects go first, between two parts of a long request."""
+        priorities.rest(self.environ)
 
     @property
     def content_type(self) -> str:

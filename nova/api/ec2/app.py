@@ -5,6 +5,7 @@ its ids and its tags.
 """
 from __future__ import annotations
 
+import functools
 import logging
 from typing import Any
 
@@ -22,6 +23,7 @@ from nova.api.ec2 import signing
 from nova.api.ec2 import table
 from nova.api.ec2 import written
 from nova.db import engine
+from nova.runtime.http import priorities
 from nova.web import bodies
 from nova.web import request as web_request
 
@@ -65,6 +67,9 @@ class Application:
                 status, body = OF_S3.status, protocol.fault_of_s3(OF_S3, request_id)
             else:
                 status, body = 200, self._serve(environ, request_id)
+        except exception.ServiceBusy as error:
+            busy = errors.Ec2Error('RequestLimitExceeded', error.message, 503)
+            status, body = 503, protocol.fault(busy, request_id)
         except errors.Ec2Error as error:
             status, body = error.status, protocol.fault(error, request_id)
         except Exception:
@@ -88,6 +93,7 @@ class Application:
         address = environ.get('REMOTE_ADDR') or ''
         user = self._services.user_of(signed, address)
         context.caller_is(user.user_id, user.project_id)
+        priorities.join(environ, user.project_id)
         action = signed['params'].get('Action', '')
         if action == signing.WHO:
             return protocol.who(user.user_id, user.project_id, request_id)
@@ -101,10 +107,11 @@ class Application:
         dry = given.pop('DryRun', False)
         _refuse_others(row, given)
         before_write = dry_runs.DryRun(self._rules, _context(self._rules, user)).stop if dry else None
-        req = operations.Request(calls.Caller(self._services, user, {
-            'X-Openstack-Request-Id': request_id, 'X-Remote-Address': address}, before_write), self._ids, self._api_db,
-            self._region, self._url, request_id, self._bundles, self._waits,
-            self._written, self._own_network)
+        caller = calls.Caller(
+            self._services, user, {'X-Openstack-Request-Id': request_id, 'X-Remote-Address': address}, before_write,
+            functools.partial(priorities.rest, environ))
+        req = operations.Request(caller, self._ids, self._api_db, self._region, self._url, request_id, self._bundles,
+                                 self._waits, self._written, self._own_network)
         version = signed['params'].get('Version', protocol.VERSION)
         values = self._perform(row, req, given)
         if dry:

@@ -112,10 +112,12 @@ class Caller:
     :param facts: headers of each call: the request's id and the client's address
     :param before_write: called with (service, method, path, body) before a call that may change something, or with
         nothing before a write of the EC2 API itself; raises Ec2Error where it shall not be: of a dry run
+    :param rest: called after each call: it lets requests of other projects go first
     """
 
     def __init__(self, services: Services, user: User, facts: dict[str, str],
-                 before_write: Callable[..., None] | None = None) -> None:
+                 before_write: Callable[..., None] | None = None, rest: Callable[[], None] = lambda: None) -> None:
+        self._rest = rest
         self._services, self.user, self._facts = services, user, facts
         self._before_write = before_write or (lambda *_call: None)
         self.dry = before_write is not None
@@ -144,6 +146,7 @@ class Caller:
         if query:
             path += '?' + urllib.parse.urlencode(query, doseq=True)
         status, text = self._services.send(self.user, service, method, path, sent, data)
+        self._rest()
         document = _document(text)
         if status >= 400:
             raise errors.ServiceRefused(status, _message(document))

@@ -58,8 +58,10 @@ def act(req: api_request.Request) -> api_request.Document | Response:
             return Response(found, status=code)
         ids, more = [server['id'] for server in found['servers']], 'servers_links' in found
     deadline = time.monotonic() + MAX_S
-    results = [_one(req, server_id, name, value) if time.monotonic() < deadline else _too_late(req, server_id)
-               for server_id in ids]
+    results = []
+    for server_id in ids:
+        results.append(_one(req, server_id, name, value) if time.monotonic() < deadline else _too_late(req, server_id))
+        req.rest()
     accepted = sum(result['code'] < 300 for result in results)
     return {KEY: {'accepted': accepted, 'refused': len(results) - accepted, 'more': more, 'results': results}}
 

@@ -72,7 +72,7 @@ def create(req: api_request.Request) -> Document | Response:
         answer = _begun_before(req, names, server)
         if answer is not None:
             return answer
-    req.services.builds.admit(req.services.cells, plan.most)
+    req.services.builds.admit(req.services.cells, req.context.project_id, plan.most)
     log.about(names[0])
     uuids = req.services.api_db.run(_reserve, cell, plan, names)
     volumes = []

@@ -84,10 +84,12 @@ def get_many(conn: sa.Connection, uuids: list[str]) -> dict[str, InstancesRow]:
 _BUILDING_TASKS = (states.SCHEDULING, states.BLOCK_DEVICE_MAPPING, states.NETWORKING, states.SPAWNING)
 
 
-def count_building(conn: sa.Connection, most: int) -> int:
-    """Servers that wait to be built or are being built; no more than ``most`` are counted."""
-    some = sa.select(instances.c.id).where(instances.c.task_state.in_(_BUILDING_TASKS)).limit(most).subquery()
-    return conn.execute(sa.select(sa.func.count()).select_from(some)).scalar_one()
+def count_building(conn: sa.Connection, most: int) -> dict[str, int]:
+    """{project: servers that wait to be built or are being built}; no more than ``most`` are counted."""
+    some = sa.select(instances.c.project_id).where(
+        instances.c.task_state.in_(_BUILDING_TASKS)).limit(most).subquery()
+    found = conn.execute(sa.select(some.c.project_id, sa.func.count()).group_by(some.c.project_id))
+    return {project_id: number for project_id, number in found}
 
 
 def in_state(conn: sa.Connection, vm_state: str, idle: bool = False) -> list[InstancesRow]:

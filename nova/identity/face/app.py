@@ -9,6 +9,7 @@ from nova.identity import auth
 from nova.identity.face import handlers
 from nova.identity.face import operations
 from nova.identity.face import views
+from nova.runtime.http import priorities
 from nova.web import application
 from nova.web import faults
 from nova.web import json_text
@@ -48,6 +49,8 @@ class IdentityApi(application.Api[operations.Request]):
         if rule is not None:
             req.caller = self._service.validate(req.header('X-Auth-Token'))
             context.caller_is(req.caller.user_id, req.caller.project_id)
+            if 'service' not in req.caller.roles:            # it speaks for all projects
+                priorities.join(req.environ, req.caller.project_id or req.caller.user_id)
             log.asked_by(req.caller)
             if not rule(req.caller, parts):
                 raise exception.Forbidden('You are not authorized to perform the requested action.')

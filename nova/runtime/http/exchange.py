@@ -49,6 +49,7 @@ class Connection:
         self.state, self.until = NEW, time.monotonic() + limits.silent_s
         self.begun: float | None = None                # when the body began to come
         self.priority = ''
+        self.dispatcher: Any = None
         self.streams = False
         self.turn: Any = None       # green threads wait for theirs
         self.most = None
@@ -109,18 +110,30 @@ class Connection:
             self.until = self.begun + self.limits.body_s + self.arrival.body / self.limits.least_rate
         return found
 
-    def take(self, found: Any, plan: Any, progress: Any) -> None:
+    def join(self, project_id: str) -> None:
+        """The request is one of this project, which waits for its share of the threads.
+
+        :raises ServiceBusy: too many requests wait so
+        """
+        self.dispatcher.join(self.priority, self, project_id)
+
+    def rest(self) -> None:
+        """Let other projects have the thread, between two parts of a long request."""
+        self.dispatcher.rest(self.priority, self)
+
+    def take(self, found: Any, plan: Any, dispatcher: Any) -> None:
         """Make ready for the thread that works on the request.
 
         :param found: WHOLE or LARGE of arrival
-        :param progress: function() that is called whenever bytes of an upload come
+        :param dispatcher: priorities.Dispatcher, which hears of the bytes of an upload
         """
+        self.dispatcher = dispatcher
         face = plan.face(self.arrival.line or b'')
         self.state, self.streams, self.most = WORKING, found == arrival.LARGE and face.uploads, None
         self.priority = priorities.UPLOADS if self.streams else face.priority
         data, self.arrival.data = self.arrival.data, bytearray()
         if self.streams:
-            self.rfile = channels.Inflow(self.channel, self.limits, data, progress)
+            self.rfile = channels.Inflow(self.channel, self.limits, data, dispatcher.progress)
             return
         self.most = self.limits.body if found == arrival.LARGE else None
         self.rfile = io.BytesIO(data)

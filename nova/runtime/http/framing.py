@@ -16,6 +16,7 @@ from cheroot import server
 from cheroot import wsgi
 
 from nova import exception
+from nova.runtime.http import priorities
 
 PIECE = 65536                       # bytes taken from a connection at once
 SMALL = 4096                        # pieces below it are joined as they come: each is an object of some 400 bytes
@@ -255,6 +256,7 @@ class Gateway(wsgi.Gateway_10):
         environ['nova.stopping'] = self.req.server.stopping
         environ['nova.upgrade'] = self.req.conn.upgrade
         environ['nova.hops'] = self._limit_hops
+        environ[priorities.JOIN], environ[priorities.REST] = self.req.conn.join, self.req.conn.rest
         return environ
 
     def _limit_hops(self, most: int) -> None:

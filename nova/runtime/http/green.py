@@ -200,7 +200,7 @@ class Green:
             conn.arrival.data += data
 
     def _work(self, conn: Any, found: Any) -> None:
-        conn.take(found, self._plan, self.dispatcher.progress)
+        conn.take(found, self._plan, self.dispatcher)
         self._room.begins(conn)
         conn.turn.clear()
         self.dispatcher.ask(conn.priority, conn)

@@ -179,7 +179,7 @@ class Native:
         if not whole:
             self._epoll.modify(conn.channel.sock.fileno(), READ)
             return
-        conn.take(found, self._plan, self.dispatcher.progress)
+        conn.take(found, self._plan, self.dispatcher)
         self._room.begins(conn)
         self.dispatcher.ask(conn.priority, conn)
 
@@ -267,7 +267,7 @@ class Native:
 
     def _begin(self, conn: Any) -> None:
         """See priorities.Dispatcher: under its lock."""
-        if self.dispatcher.running > len(self._workers):
+        if self.dispatcher.threads > len(self._workers):
             self._workers.append(concurrency.spawn(f'http-{len(self._workers)}', self._work))
         self._ready.put(conn)
 

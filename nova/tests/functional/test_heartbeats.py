@@ -55,8 +55,8 @@ def test_a_compute_whose_workers_are_all_busy_is_down_until_they_are_not(running
     admin, client = running.admin(), running.client()
     image = client.upload_image(b'\0' * 4096)
     service, release = compute(running), threading.Event()
-    monkeypatch.setattr(service._server._rpc._work_executor._main, '_max_workers', 4)
-    busy = [service._server._rpc._work_executor._main.submit(release.wait, 60) for _ in range(80)]
+    monkeypatch.setattr(service._server._rpc._work_executor._main._executor, '_max_workers', 4)
+    busy = [service._server._rpc._work_executor._main._executor.submit(release.wait, 60) for _ in range(80)]
     wait_for(lambda: state(admin) == 'down', 15)
     wait_for(lambda: not placeable(running))
     made = client.boot(image, networks='none', version='2.37')

@@ -41,7 +41,7 @@ def refused(answer):
 
 
 def test_servers_that_wait_are_bounded(cloud):
-    assert [post(cloud).status for _ in range(4)] == [202] * 4
+    assert [post(cloud).status for _ in range(3)] == [202] * 3         # three quarters are one project's share
     assert 1 <= refused(post(cloud)) <= 30
     with cloud.cell_db.writer() as conn:
         conn.execute(sa.update(tables_cell.instances).values(task_state=None, vm_state='active'))
@@ -56,12 +56,12 @@ def test_a_request_for_many_passes_while_few_wait(cloud):
 
 
 def test_what_was_refused_uses_nothing(cloud):
-    for _ in range(4):
+    for _ in range(3):
         post(cloud)
     refused(post(cloud))
     with cloud.api_db.reader() as conn:
-        assert quotas.usage(conn, base.PROJECT)['instances'] == 4
-    assert len(cloud.conductor.sent) == 4
+        assert quotas.usage(conn, base.PROJECT)['instances'] == 3
+    assert len(cloud.conductor.sent) == 3
 
 
 def test_the_wait_follows_from_the_rate():
@@ -72,31 +72,33 @@ def test_the_wait_follows_from_the_rate():
     waiting[0] = 150
     with pytest.raises(exception.TooManyBuilds) as caught:
         for _ in range(200):
-            builds.admit(cells, 1)
+            builds.admit(cells, 'a', 1)
     assert caught.value.kwargs['retry_after'] == 30          # no rate is known
     now[0], waiting[0] = 10.0, 110
     with pytest.raises(exception.TooManyBuilds) as caught:
-        builds.admit(cells, 1)
-    assert 2 <= caught.value.kwargs['retry_after'] <= 10
+        builds.admit(cells, 'a', 1)
+    assert 2 <= caught.value.kwargs['retry_after'] <= 15
     now[0], waiting[0] = 20.0, 0
-    builds.admit(cells, 1)
+    builds.admit(cells, 'a', 1)
 
 
 class Cells:
-    """As db.cells.Cells; ``numbers`` are the servers that wait in each of them."""
+    """As db.cells.Cells; ``numbers`` are the servers that wait in each of them, of the project a or {project: servers}.
+    """
 
     def __init__(self, *numbers):
         self._numbers = numbers
 
     def scatter(self, function):
-        return [(None, number()) for number in self._numbers], []
+        found = [number() for number in self._numbers]
+        return [(None, each if isinstance(each, dict) else {'a': each}) for each in found], []
 
 
 def test_servers_wait_in_every_cell():
     builds = admission.Builds(100)
     with pytest.raises(exception.TooManyBuilds):
         for _ in range(101):
-            builds.admit(Cells(lambda: 0, lambda: 60, lambda: 60), 1)
+            builds.admit(Cells(lambda: 0, lambda: 60, lambda: 60), 'a', 1)
 
 
 def test_a_count_that_takes_long_holds_up_nobody_else():
@@ -106,22 +108,41 @@ def test_a_count_that_takes_long_holds_up_nobody_else():
         entered.set()
         release.wait(60)
         return 0
-    builds.admit(Cells(), 10)
-    counting = threading.Thread(target=builds.admit, args=(Cells(slow), 1))
+    builds.admit(Cells(), 'a', 10)
+    counting = threading.Thread(target=builds.admit, args=(Cells(slow), 'a', 1))
     counting.start()
     assert entered.wait(20)
     begun = time.monotonic()
     with pytest.raises(exception.TooManyBuilds):
-        builds.admit(Cells(slow), 1)
+        builds.admit(Cells(slow), 'a', 1)
     assert time.monotonic() - begun < 20
     release.set()
     counting.join(20)
-    builds.admit(Cells(slow), 1)
+    builds.admit(Cells(slow), 'a', 1)
+
+
+def test_one_project_leaves_room_for_others():
+    """The servers of one project were all that could wait, and everyone else got 503."""
+    builds = admission.Builds(4)
+    for _ in range(3):
+        builds.admit(Cells(dict), 'a', 1)
+    with pytest.raises(exception.TooManyBuilds):
+        builds.admit(Cells(lambda: {'a': 3}), 'a', 1)
+    builds.admit(Cells(lambda: {'a': 3}), 'b', 1)
+    for waiting, refused in (({'a': 1000}, 'a'), ({'a': 75, 'b': 25}, 'abc'), ({'a': 1000, 'b': 24}, 'a')):
+        for project_id in 'abc':
+            builds = admission.Builds(100)
+            builds._count(Cells(lambda waiting=waiting: waiting))
+            if project_id in refused:
+                with pytest.raises(exception.TooManyBuilds):
+                    builds.admit(Cells(lambda waiting=waiting: waiting), project_id, 1)
+            else:
+                builds.admit(Cells(lambda waiting=waiting: waiting), project_id, 1)
 
 
 def test_all_servers_that_a_request_may_make_are_counted(cloud):
     assert post(cloud, min_count=1, max_count=6).status == 202
-    assert cloud.services.builds._accepted == 6
+    assert cloud.services.builds._accepted == {base.PROJECT: 6}
 
 
 @contextlib.contextmanager

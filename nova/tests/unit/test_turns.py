@@ -47,3 +47,47 @@ def test_what_waits_is_forgotten():
     taken = turns.Turns(1)
     assert taken.take('a', 1) and not taken.take('a', 2) and not taken.take('b', 3)
     assert taken.forget() == [2, 3] and taken.ended('a') == []
+
+
+def test_the_next_project_is_the_one_of_least_cost():
+    """By the number of works, one of 30 seconds counted as much as one of a tenth of a second."""
+    now = [0.0]
+    shares = turns.Shares(lambda: now[0])
+    shares.start('a')
+    now[0] = 3.0
+    shares.stop('a')
+    for _ in range(10):
+        shares.start('b')
+        now[0] += 0.1
+        shares.stop('b')
+    assert shares.cost('a') > 2 * shares.cost('b') > 1
+    assert shares.next(['a', 'b', 'c'], 1) == 'c' and shares.next(['a', 'b'], 1) == 'b'
+    now[0] += 3 * turns.HALF_S
+    assert shares.cost('a') < 3 / 8
+
+
+def test_a_work_that_runs_counts_before_it_ends():
+    now = [0.0]
+    shares = turns.Shares(lambda: now[0])
+    shares.start('a')
+    now[0] = 5.0
+    assert shares.cost('a') == 5 and shares.cost('b') == 0
+    shares.start('a')
+    now[0] = 6.0
+    assert 6 < shares.cost('a') <= 7
+
+
+def test_costs_of_projects_that_do_nothing_are_forgotten():
+    now = [0.0]
+    shares = turns.Shares(lambda: now[0])
+    for number in range(turns.MANY + 10):
+        shares.start(str(number))
+        now[0] += 0.001
+        shares.stop(str(number))
+    assert len(shares._costs) <= turns.MANY and shares.running.total() == 0
+
+
+def test_without_spare_threads_one_project_may_have_all():
+    taken = turns.Turns(3, spare=False)
+    assert take(taken, 'a', 5) == 3 and not taken.take('b', 'b')
+    assert taken.ended('a') == ['b']
