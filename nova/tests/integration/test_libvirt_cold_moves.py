@@ -64,7 +64,7 @@ def test_a_guest_is_resized_to_another_host_and_confirmed(fleet):
 def test_a_move_is_reverted(fleet, monkeypatch):
     instance = fleet.spawn(ONE)
     for name in (ONE, TWO):                              # a full disk is found before anything is stopped or copied
-        monkeypatch.setattr(fleet.drivers[name].storage, '_reserve', disk_space.Reserve(1 << 60))
+        monkeypatch.setattr(fleet.drivers[name].storage, 'reserve', disk_space.Reserve(1 << 60))
     with pytest.raises(exception.VirtError, match='less is free on the disk of this host than'):
         fleet.drivers[TWO].accept_guest(None, instance, {})
     fleet.drivers[ONE].accept_guest(None, instance, {})  # it stays, and takes no more
