@@ -74,7 +74,8 @@ class Fleet(moving_cloud.Fleet):
         """Bring the databases of the backup back, and start everything at once."""
         self._copy('backup', 'sqlite')
         before = self.cloud
-        self.cloud = moving_cloud.Cloud(self.directory / 'cloud', network__bridge=moving_cloud.BRIDGE,
+        self.cloud = moving_cloud.Cloud(self.directory / 'cloud', messages__signatures='accept',
+                                        network__bridge=moving_cloud.BRIDGE,
                                         service_down_time=moving_cloud.DOWN_S, conductor__reconcile_interval=2,
                                         conductor__task_deadline=15, my_ip=self.cluster.settings.ADDRESS,
                                         http__port=int(before.url.rpartition(':')[2]),
