@@ -303,9 +303,9 @@ GUESTS_FAILED = _counter(
     'nova_compute_guests_failed_total', 'Guests of this host that ended without a request or an order from inside. '
     '`how`: crashed, their hypervisor process has ended; failed, it could not go on; paused, it stopped them because a '
     'disk did not take a write', 'how')
-EXPORTS_CLOSED = _counter(
-    'nova_volume_exports_closed_total', 'Exports of volumes that a host had and no attachment named: they were closed, '
-    'and a guest that used one has lost its disk')
+EXPORTS_UNNAMED = _counter(
+    'nova_volume_exports_unnamed_total', 'Exports of volumes that a host has and no attachment names: they stay open, '
+    'and the database may have been restored from a backup')
 STRAYS_REMOVED = _counter(
     'nova_compute_strays_removed_total', 'What this host had of servers that are deleted, or live elsewhere, and has '
     'removed. `what`: guest; files of a step that did not come to its end; shared_files, the same where another host '

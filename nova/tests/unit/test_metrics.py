@@ -67,7 +67,7 @@ def test_alerts_are_about_what_there_is():
 
 
 ALERTS_THAT_COUNT_ONE = {
-    'NovaGuestFailed': 'how="crashed"', 'NovaGuestRemoved': 'what="guest"', 'NovaVolumeDisconnected': ''}
+    'NovaGuestFailed': 'how="crashed"', 'NovaGuestRemoved': 'what="guest"', 'NovaVolumeExportUnnamed': ''}
 
 
 @pytest.mark.parametrize('alert', ALERTS_THAT_COUNT_ONE)

@@ -153,11 +153,11 @@ class Exporter:
             ending = {daemons.ident(each) for name, each in self._ending() if name == host}
             left = known - set(wanted)
             if left & ending:
-                metrics.EXPORTS_CLOSED.inc(len(left & ending))
                 LOG.warning('Host %s still had %s exports of attachments that have ended; they are closed.', host,
                             len(left & ending))
                 self._shut(daemon, sorted(left & ending))
             if (unknown := left - ending) and unknown != self._unknown.get(host):
+                metrics.EXPORTS_UNNAMED.inc(len(unknown - self._unknown.get(host, set())))
                 LOG.error('Host %s has %s exports that no attachment names (%s). They stay open: the database may have '
                           'been restored from a backup. See `nova-manage state differences`.', host, len(unknown),
                           ', '.join(sorted(unknown)[:5]))
