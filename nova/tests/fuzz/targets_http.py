@@ -94,7 +94,8 @@ def _strictly(data: bytes) -> tuple[list, int, bool]:
     facts = _Facts(seen)
     conn = types.SimpleNamespace(rfile=io.BytesIO(data), wfile=_Answers(), streams=False, upgrade=None, most=None,
                                  drained=False, remote_addr='127.0.0.1', remote_port=1, address='127.0.0.1',
-                                 server=facts, local_address='127.0.0.1', ssl_env=None)
+                                 server=facts, local_address='127.0.0.1', ssl_env=None,
+                                 join=lambda project_id: None, rest=lambda: None)
     request = framing.Request(facts, conn)
     try:
         request.parse_request()
