@@ -19,12 +19,13 @@ BOTH = ('test_attacks.py', 'test_cells_cloud.py', 'test_consoles.py', 'test_core
         'test_events.py', 'test_growing_cloud.py', 'test_heartbeats.py', 'test_http_', 'test_interfaces.py',
         'test_live_cloud.py', 'test_moves_cloud.py', 'test_other_actions.py', 'test_outside_services.py',
         'test_overload.py', 'test_prefer_wait.py', 'test_restart.py', 'test_servers_cells.py',
-        'test_servers_races.py', 'test_tls_listener.py', 'test_volumes.py', 'test_volumes_races.py',
-        'test_volumes_recovery.py', 'test_write_batch.py')
+        'test_servers_races.py', 'test_shares_of_projects.py', 'test_tls_listener.py', 'test_volumes.py',
+        'test_volumes_races.py', 'test_volumes_recovery.py', 'test_write_batch.py')
 # Of these, what both models must be asked for in each test: bytes, connections, processes. In short runs the tests of
 # the others go to the two models in turn.
 MODELS_OWN = ('test_attacks.py', 'test_consoles.py', 'test_events.py', 'test_http_', 'test_outside_services.py',
-              'test_overload.py', 'test_prefer_wait.py', 'test_restart.py', 'test_tls_listener.py')
+              'test_overload.py', 'test_prefer_wait.py', 'test_restart.py', 'test_shares_of_projects.py',
+              'test_tls_listener.py')
 # Files whose tests start no thread: a request is answered by the thread that sends it, over SQLite, and neither model
 # switches there. `threadless` holds them to it; those of their tests that need threads have the mark `threads`, and run
 # on both.
