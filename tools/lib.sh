@@ -24,11 +24,11 @@ step() {
     printf '  %-58s' "$what"
     ( while sleep 10 >/dev/null 2>&1; do printf '.'; done ) 9>&- & ticker=$!
     if "$@" >>"$log" 2>&1 9>&-; then
-        kill "$ticker" 2>/dev/null; wait "$ticker" 2>/dev/null || true
+        { kill "$ticker"; wait "$ticker" || true; } 2>/dev/null
         elapsed=$(( ($(date +%s%N) - begin) / 100000000 ))
         printf ' %4d.%d s\n' $((elapsed / 10)) $((elapsed % 10))
     else
-        kill "$ticker" 2>/dev/null; wait "$ticker" 2>/dev/null || true
+        { kill "$ticker"; wait "$ticker" || true; } 2>/dev/null
         printf ' failed\n' >&2
         tail -n 25 "$log" >&2
         fail "'$what' failed; all of its output is in $log$(explanation)"
