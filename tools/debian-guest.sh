@@ -7,7 +7,7 @@
 #
 #   --suite    release of Debian; trixie unless given
 #   --size     size of the disk, as truncate(1) takes it; 2G unless given
-#   --mirror   where Debian's packages come from; http://mirror.example/debian unless given. The guest does not keep it.
+#   --mirror   where Debian's packages come from, for the guest too; that of this machine's apt unless given (its place of security updates as well)
 #   --with     more packages
 #
 # Leaves DIRECTORY/debian-SUITE.qcow2 (compressed), and does nothing if the same command has made it. Needs root, to
@@ -28,7 +28,7 @@ usage() { sed -n '6,17s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 fail() { echo "debian guest: $1" >&2; exit 1; }
 say() { echo "debian guest: $1 (at $SECONDS s)"; }
 
-suite=trixie size=2G mirror=http://mirror.example/debian more=''
+suite=trixie size=2G mirror= more=''
 while [ $# -gt 1 ]; do
     case $1 in
         --suite) suite=$2 ;;
@@ -44,6 +44,11 @@ case $suite in bookworm | trixie) ;; *) fail "--suite $suite: it is bookworm or 
 [[ $size =~ ^[0-9]+[MG]$ ]] || fail "--size $size: it is a number of M or G, as 2G"
 case ${size: -1} in M) mib=${size%M} ;; G) mib=$((${size%G} * 1024)) ;; esac
 [ "$mib" -ge 1536 ] && [ "$mib" -le 65536 ] || fail "--size $size: it is from 1536M to 64G"
+known=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | sort -u)
+[ -n "$mirror" ] || mirror=$(grep -m 1 '/debian/*$' <<<"$known") ||
+    fail "apt of this machine names no mirror of Debian: give --mirror URL"
+security=$(grep -m 1 '/debian-security/*$' <<<"$known" || true)
+mirror=${mirror%/}
 [[ $mirror =~ ^https?://[^\ ]+$ ]] || fail "--mirror $mirror: it is an http or https URL"
 [[ $more =~ ^[a-z0-9.+\ -]*$ ]] || fail "--with $more: these are no names of packages"
 [ "$(id -u)" = 0 ] || fail "it needs root, to unpack packages with their owners"
@@ -83,9 +88,9 @@ unshare --mount --propagation private mmdebstrap --quiet --mode=root --variant=m
 say "settings"
 uuid=$(cat /proc/sys/kernel/random/uuid)
 cat >"$root/etc/apt/sources.list" <<TEXT
-deb http://mirror.example/debian $suite main
-deb http://mirror.example/debian $suite-updates main
-deb http://mirror.example/debian-security $suite-security main
+deb $mirror $suite main
+deb $mirror $suite-updates main
+${security:+deb $security $suite-security main}
 TEXT
 echo localhost >"$root/etc/hostname"
 printf '127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n' >"$root/etc/hosts"
