@@ -35,7 +35,7 @@ def prepare(conf: cfg.ConfigOpts, source: str, owner: str | None, checksum: str 
     given = _properties(property or [])
     project = manage_images.project(conf, owner)
     images = manage_images.store(conf)
-    os.umask(0o077)                      # the sandbox gets its files by their group
+    os.umask(0o027)                      # the sandbox reads by its group, and no other user does
     place = os.environ.get('TMPDIR') or '/var/tmp'           # /tmp may be memory, and images are large
     with tempfile.TemporaryDirectory(prefix='nova-prepare-', dir=place) as directory:
         os.chmod(directory, 0o711)           # the user of the sandbox passes through

@@ -120,8 +120,7 @@ def test_queries(cloud):
                 assert answer.status < 500, (name, text, answer.body)
 
 
-@pytest.mark.threads
 def test_nothing_was_broken(cloud):
     with cloud.cell_db.reader() as conn:
         assert conn.execute(sa.select(sa.func.count()).select_from(tables_cell.instances)).scalar() > 0
-    assert cloud.admin().get('/servers/detail?all_tenants=1', version='2.104').status == 200
+    assert cloud.admin().get('/servers/detail?all_tenants=1&limit=50', version='2.104').status == 200
