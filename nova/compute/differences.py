@@ -8,13 +8,13 @@ import logging
 import typing
 
 from nova import context
+from nova import differences
 from nova import exception
 from nova import objects
 from nova import states
 from nova.compute import records
 from nova.compute import volumes
 from nova.compute.host import Host
-from nova.objects import differences
 from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ Reports = list[dict[str, typing.Any]]
 
 def compare(guests: collections.abc.Mapping[str, int], servers: collections.abc.Mapping[str, objects.Instance],
             rows: collections.abc.Mapping[str, records.Row], host_records: records.Records) -> dict[str, str]:
-    """{uuid: kind of objects.differences} of what differs.
+    """{uuid: kind of nova.differences} of what differs.
 
     :param guests: {uuid: power state} of the driver, and of what is kept for a way back
     :param servers: {uuid: server} that the rows say are on this host

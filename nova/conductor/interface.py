@@ -104,7 +104,7 @@ INTERFACE = Interface(
     Method('became_of', ('host', 'uuids'), call=True, since='1.1'),
     # the same, and how old the row is -> {uuid: {'fate', 'generation'}}
     Method('server_rows', ('host', 'uuids'), call=True, since='1.3'),
-    # differences between a host's guests and the rows, instead of those that it reported before; objects/differences.py
+    # differences between a host's guests and the rows, instead of those that it reported before; nova/differences.py
     # guests: [{'instance_uuid', 'kind', 'generation', 'power_state', 'server': fields of its record, 'volumes'}];
     # volumes: {uuid: {volume id: {'attachment_id', 'device_name'}}} of all guests, None: not looked at; done: uuids of
     # those that were settled and are plugged again

@@ -9,10 +9,10 @@ import dataclasses
 import datetime
 from typing import Any, TYPE_CHECKING
 
+from nova import differences as rules
 from nova import utils
 from nova.cmd import tables
 from nova.cmd.command_line import flag
-from nova.objects import differences as rules
 
 if TYPE_CHECKING:
     from oslo_config import cfg

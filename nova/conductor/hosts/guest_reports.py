@@ -1,6 +1,7 @@
 """Differences between guests and rows, as hosts report them; an administrator settles them."""
 import typing
 
+from nova import differences
 from nova import exception
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
@@ -8,7 +9,6 @@ from nova.conductor.cell_services import Context
 from nova.db.servers import guest_reports
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
-from nova.objects import differences
 from nova.utils import dump_json
 
 MAX_RECORD = 256 * 1024                  # characters of a server's record

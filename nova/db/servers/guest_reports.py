@@ -7,6 +7,7 @@ from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from nova import differences
 from nova import objects
 from nova import states
 from nova import utils
@@ -21,7 +22,6 @@ from nova.db.tables.cell import compute_nodes
 from nova.db.tables.cell import guest_reports
 from nova.db.tables.cell import instances as servers
 from nova.db.tables.cell import services
-from nova.objects import differences
 from nova.objects import faults
 
 if TYPE_CHECKING:

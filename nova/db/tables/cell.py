@@ -228,7 +228,7 @@ block_device_mappings = _table(
     sa.Index('ix_block_device_mappings_volume', 'volume_id'),
 )
 
-# What hosts have found different from the rows: objects/differences.py. One row a server and host, until it is settled.
+# What hosts have found different from the rows: nova/differences.py. One row a server and host, until it is settled.
 guest_reports = _table(
     'guest_reports',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),

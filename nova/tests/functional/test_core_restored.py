@@ -4,11 +4,11 @@ import sqlite3
 
 import pytest
 
+from nova import differences
 from nova import objects
 from nova import states
 from nova.cmd.manage import differences as command
 from nova.compute import records
-from nova.objects import differences
 from nova.tests import core
 from nova.tests.functional import test_core_live_migration as live
 from nova.tests.functional import test_core_moves as moves

@@ -3,12 +3,12 @@ import json
 
 import pytest
 
+from nova import differences
 from nova import exception
 from nova import objects
 from nova import states
 from nova.compute import differences as compare
 from nova.compute import records
-from nova.objects import differences
 
 UUID, OTHER = 'a5f1c2de-0000-4000-8000-000000000001', 'a5f1c2de-0000-4000-8000-000000000002'
 GUEST, FILES, SHARED, KEPT, COMING = (

@@ -1,4 +1,8 @@
 """nova-manage: what it prints, and its exit codes."""
+import subprocess
+import sys
+
+import pytest
 import sqlalchemy as sa
 import yaml
 
@@ -15,6 +19,13 @@ def run(capsys, *arguments):
     code = manage.main([str(argument) for argument in arguments])
     out, err = capsys.readouterr()
     return code, out, err
+
+
+@pytest.mark.parametrize('command', ['manage.main', 'policy', 'status'])
+def test_the_modules_of_a_command_load_without_a_warning(command):
+    """Libraries that could use eventlet warn of it as they load: a command loads them after its filter of warnings."""
+    done = subprocess.run([sys.executable, '-c', f'import nova.cmd.{command}'], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, '', '')
 
 
 def test_sync_and_version(capsys, tmp_path):
