@@ -140,7 +140,7 @@ def machine(release, directory):
     namespace = f'nova-{release}-{os.getpid()}'
     with contextlib.ExitStack() as stack:
         _mount(stack, lower, root, upper, work)
-        address = stack.enter_context(_wired(namespace))
+        address = stack.enter_context(wired(namespace))
         (root / 'etc/resolv.conf').unlink(missing_ok=True)
         shutil.copy('/etc/resolv.conf', root / 'etc/resolv.conf')
         (root / 'etc/hostname').write_text('fresh\n')
@@ -161,7 +161,7 @@ def _mount(stack, lower, root, upper, work):
 
 
 @contextlib.contextmanager
-def _wired(namespace):
+def wired(namespace):
     """A network namespace with a device ``up0`` whose packets leave with this machine's address; the device's own."""
     number = os.getpid() % 16384
     wire = list(ipaddress.ip_network((int(WIRES.network_address) + 4 * number, 30)))
