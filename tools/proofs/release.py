@@ -64,7 +64,7 @@ def main() -> int:
         subprocess.run(['git', 'clone', '--quiet', '--no-hardlinks', TREE, root / 'root/nova'], check=True)
         namespace = f'nova-{given.release}-{os.getpid()}'
         with fresh_machine.wired(namespace):
-            code = run(root, namespace, [*['./tools/test.sh', *arguments]])
+            code = run(root, namespace, ['./tools/test.sh', *arguments])
     finally:
         if given.keep:
             print(f'The root is kept: {root}')
