@@ -3,19 +3,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import logging
 import socket
-import subprocess
-import sys
 from typing import Any
 
 from nova.network import switchover
 from nova.network.host.state import HostState
 from nova.network.host.state import Overlay
 from nova.network.linux import frames
+from nova.network.linux import process
 from nova.network.linux import runner
-
-LOG = logging.getLogger(__name__)
 
 MAX_GUESTS = 200        # of which connections are sent or taken; those of others start again
 
@@ -23,13 +19,13 @@ MAX_GUESTS = 200        # of which connections are sent or taken; those of other
 class Arrivals:
     """Guests expected behind the tunnels of one host. The process runs while a guest of a network here moves.
 
+    process  ControlledProcess
+
     :param run: a Runner of the host
     """
 
     def __init__(self, run: runner.Runner) -> None:
-        self._run = run
-        self._process: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
+        self.process = process.ControlledProcess(run, 'process that follows guests', ('-I', '-S', switchover.__file__))
         self._expected: dict[str, dict[str, str]] = {}         # {device: {MAC: address}}, switched ones included
         self._switched: dict[str, dict[str, str]] = {}
         self._flows: list[dict[str, Any]] = []
@@ -41,44 +37,44 @@ class Arrivals:
             state.tunnel, port.move[0], port.arriving, port.move[1], overlays[port.bridge].number, port.addresses,
             frames.tunnel_name(overlays[port.bridge]), port.mac))
             for port in state.ports if port.move and port.bridge in overlays and state.tunnel][:MAX_GUESTS]
-        if wanted == self._flows and (self._is_alive() or not wanted):
+        if wanted == self._flows and (self.process.is_alive() or not wanted):
             return
         self._flows = wanted
-        if wanted and not self._is_alive():
+        if wanted and not self.process.is_alive():
             self._begin()
         else:
-            self._send({'flows': wanted})
+            self.process.send({'flows': wanted})
 
     def expect(self, overlay: Overlay) -> None:
         """Switch each guest of an overlay that moves, when it is announced; forget those that move no more."""
         device, moving = frames.tunnel_name(overlay), dict(overlay.moving[:switchover.MAX_MOVING])
-        if overlay.vlan is not None or self._is_alive() and self._expected.get(device, {}) == moving:
+        if overlay.vlan is not None or self.process.is_alive() and self._expected.get(device, {}) == moving:
             return
         switched = self.switched(device)
         self._switched[device] = {mac: address for mac, address in switched.items() if moving.get(mac) == address}
         self._expected[device] = moving
-        if moving and not self._is_alive():
+        if moving and not self.process.is_alive():
             self._begin()
         else:
             self._tell(device)
 
     def _begin(self) -> None:
-        self._start()
+        self.process.start()
         for each in self._expected:
             self._tell(each)
-        self._send({'flows': self._flows})
+        self.process.send({'flows': self._flows})
 
     def switched(self, device: str) -> dict[str, str]:
         """{MAC: address} that the process has switched, or is about to, of what was last expected."""
-        while self._control is not None:
+        while self.process.control is not None:
             try:
-                text = self._control.recv(switchover.MESSAGE, socket.MSG_DONTWAIT)
+                text = self.process.control.recv(switchover.MESSAGE, socket.MSG_DONTWAIT)
             except BlockingIOError:
                 break
             except OSError:
                 text = b''
             if not text:
-                self.stop()
+                self.process.stop()
                 break
             name, mac, address = json.loads(text)
             if self._expected.get(name, {}).get(mac) == address:
@@ -96,37 +92,10 @@ class Arrivals:
             self.stop()
 
     def stop(self) -> None:
-        if self._control is not None:
-            self._control.close()
-        if self._process is not None:
-            try:
-                self._process.wait(runner.TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-        self._process = self._control = None
-
-    def _is_alive(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    def _start(self) -> None:
-        self.stop()
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._process = subprocess.Popen(
-                [*self._run.prefix, sys.executable, '-I', '-S', switchover.__file__, str(theirs.fileno())],
-                pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, env=runner.ENVIRONMENT, cwd='/')
-        self._control = ours
+        """End the process."""
+        self.process.stop()
 
     def _tell(self, device: str) -> None:
         moving = {mac: address for mac, address in self._expected[device].items()
                   if mac not in self._switched.get(device, {})}
-        self._send({'device': device, 'moving': list(moving.items())})
-
-    def _send(self, message: dict[str, Any]) -> None:
-        if self._control is None:
-            return
-        try:
-            self._control.sendall(json.dumps(message).encode())
-        except OSError as error:                 # it has ended: the next look starts it again
-            LOG.warning('Guests that arrive on other hosts are followed later: %s', error)
+        self.process.send({'device': device, 'moving': list(moving.items())})

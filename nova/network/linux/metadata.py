@@ -3,12 +3,11 @@ from __future__ import annotations
 
 import json
 import logging
-import socket
-import subprocess
 import sys
 from typing import Any
 
 from nova.network import relay
+from nova.network.linux import process
 from nova.network.linux import runner
 from nova.network.linux.namespaces import Namespace
 
@@ -28,13 +27,14 @@ _LISTEN = (
 class MetadataRelay:
     """The relay of one host.
 
+    process  ControlledProcess
+
     :param run: a Runner of the host
     """
 
     def __init__(self, run: runner.Runner) -> None:
         self._run = run
-        self._process: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
+        self.process = process.ControlledProcess(run, 'metadata relay', ('-I', relay.__file__), (USER,))
         self._settings: list[Any] | None = None
         self._served: dict[tuple[str, str], tuple[str, int]] = {}
 
@@ -51,16 +51,16 @@ class MetadataRelay:
             self.stop()
             self._settings = None
             return False
-        if self._process is not None and self._process.poll() is not None:
-            LOG.warning('The metadata relay had ended (%s) and is started again', self._process.returncode)
+        if (code := self.process.ended()) is not None:
+            LOG.warning('The metadata relay had ended (%s) and is started again', code)
             self.stop()
-        started = self._process is None
+        started = not self.process.is_alive()
         if started:
-            self._start()
+            self.process.start()
         elif wanted == self._settings:
             return False
         self._settings = wanted
-        self._tell({'settings': wanted})
+        self.process.send({'settings': wanted})
         return started
 
     def serve(self, space: Namespace, kind: str, ident: str, made: bool) -> None:
@@ -68,7 +68,7 @@ class MetadataRelay:
 
         :param made: the namespace is a new one
         """
-        if self._control is None or (kind, ident) in self._served and not made:
+        if self.process.control is None or (kind, ident) in self._served and not made:
             return
         if not space.run('ip', '-json', 'address', 'show', 'dev', 'lo', 'to', LOCAL, check=False).count(relay.ADDRESS):
             space.run('ip', 'address', 'add', LOCAL, 'dev', 'lo')
@@ -76,12 +76,12 @@ class MetadataRelay:
 
     def serve_at(self, ident: str, address: str, port: int) -> None:
         """Listen at an address of the host itself, to which a network in its own routing table leads requests."""
-        if self._control is not None and self._served.get(('network', ident)) != (address, port):
+        if self.process.control is not None and self._served.get(('network', ident)) != (address, port):
             self._listen(self._run, 'network', ident, address, port)
 
     def _listen(self, run: runner.Runner, kind: str, ident: str, address: str, port: int) -> None:
-        assert self._control is not None
-        number = self._control.fileno()
+        assert self.process.control is not None
+        number = self.process.control.fileno()
         run(sys.executable, '-I', '-S', '-c', _LISTEN, str(number), json.dumps({'serve': [kind, ident]}), address,
             str(port), descriptors=(number,))
         self._served[kind, ident] = address, port
@@ -89,33 +89,10 @@ class MetadataRelay:
     def keep(self, names: set[tuple[str, str]]) -> None:
         """Serve no others than these (kind, id)."""
         for kind, ident in self._served.keys() - names:
-            self._tell({'drop': [kind, ident]})
+            self.process.send({'drop': [kind, ident]})
             del self._served[kind, ident]
 
     def stop(self) -> None:
         """End the process; what it served is not served any more."""
-        if self._control is not None:
-            self._control.close()
-        if self._process is not None:
-            try:
-                self._process.wait(runner.TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-        self._process = self._control = None
+        self.process.stop()
         self._served = {}
-
-    def _start(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._process = subprocess.Popen(
-                [*self._run.prefix, sys.executable, '-I', relay.__file__, str(theirs.fileno()), USER],
-                pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, env=runner.ENVIRONMENT, cwd='/')
-        self._control = ours
-
-    def _tell(self, message: dict[str, Any]) -> None:
-        if self._control is not None:
-            try:
-                self._control.sendall(json.dumps(message).encode())
-            except OSError as error:                 # the next refresh starts it again
-                LOG.warning('The metadata relay does not listen: %s', error)

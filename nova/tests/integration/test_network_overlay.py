@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -862,11 +863,11 @@ def test_the_relay_is_mended_and_answers_nobody_outside(world, metadata):
     assert told(guest) == guest.instance.uuid
     run('ip', '-n', world.outer, 'route', 'add', '169.254.169.254', 'via', router_address(world, router))
     assert not connects(world.outer, '169.254.169.254', 80, 2)
-    process = world.hosts[0].driver.linux.relay._process
+    process = world.hosts[0].driver.linux.relay.process
     status = pathlib.Path(f'/proc/{process.pid}/status').read_text()
     assert 'CapEff:\t0000000000000000' in status and '\nUid:\t0' not in status
-    process.kill()
-    process.wait()
+    os.kill(process.pid, signal.SIGKILL)
+    assert wait_for(lambda: [process.ended()] * (process.ended() is not None), 1) == [-signal.SIGKILL]
     assert told(guest, '-m', '2') == ''
     world.hosts[0].manager.sync()
     assert told(guest) == guest.instance.uuid

@@ -1,0 +1,73 @@
+"""A process of a host that gets its messages over a socket: start, watch, end."""
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import subprocess
+import sys
+from typing import Any
+
+from nova.network.linux import runner
+
+LOG = logging.getLogger(__name__)
+
+
+class ControlledProcess:
+    """A Python program with a socket of messages (SOCK_SEQPACKET), whose descriptor is its first argument.
+
+    The program ends when the socket is closed.
+
+    :param run: a Runner of the host
+    :param name: what the log calls it
+    :param command: arguments of Python: flags, and the file of the program
+    :param arguments: of the program, behind the descriptor
+    """
+
+    def __init__(self, run: runner.Runner, name: str, command: tuple[str, ...],
+                 arguments: tuple[str, ...] = ()) -> None:
+        self._run, self._name, self._command, self._arguments = run, name, command, arguments
+        self._process: subprocess.Popen[bytes] | None = None
+        self.control: socket.socket | None = None               # None: not started, or stopped
+
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    def ended(self) -> int | None:
+        """The exit code of a process that has ended without ``stop``."""
+        return None if self._process is None else self._process.poll()
+
+    def start(self) -> None:
+        """Start it, in place of one that runs."""
+        self.stop()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [*self._run.prefix, sys.executable, *self._command, str(theirs.fileno()), *self._arguments],
+                pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, env=runner.ENVIRONMENT, cwd='/')
+        self.control = ours
+
+    def stop(self) -> None:
+        """Close the socket and wait for the end; kill what does not end in time."""
+        if self.control is not None:
+            self.control.close()
+        if self._process is not None:
+            try:
+                self._process.wait(runner.TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._process = self.control = None
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message where it runs; one that has ended is started again with the host's next refresh."""
+        if self.control is None:
+            return
+        try:
+            self.control.sendall(json.dumps(message).encode())
+        except OSError as error:
+            LOG.warning('The %s does not answer; it is started again: %s', self._name, error)
