@@ -74,10 +74,11 @@ end_meanwhile() {
     for name in "${!meanwhile[@]}"; do kill -- "-${meanwhile[$name]}" 2>/dev/null || true; rm -f "$log.$name"{,.code}; done
 }
 
-# install_packages PACKAGE...: installs those of them that are missing. An interrupted run of dpkg is completed first, and another
-# run of apt (unattended-upgrades) is waited for.
 lists=old
 APT="apt-get -qq -o DPkg::Lock::Timeout=300 -o APT::Update::Error-Mode=any -o Acquire::Languages=none"
+refresh_lists() { [ $lists = new ] || $APT update && lists=new; }
+# install_packages PACKAGE...: installs those of them that are missing. An interrupted run of dpkg is completed first, and another
+# run of apt (unattended-upgrades) is waited for.
 install_packages() {
     local missing=() package
     for package in "$@"; do
@@ -85,8 +86,7 @@ install_packages() {
     done
     [ ${#missing[@]} = 0 ] && return 0
     [ -z "$(dpkg --audit)" ] || dpkg --configure -a || return 1
-    [ $lists = new ] || $APT update || return 1
-    lists=new
+    refresh_lists || return 1
     DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 $APT -y --no-install-recommends install "${missing[@]}"
 }
 

@@ -220,8 +220,7 @@ make_users() {
 # install_recorded PACKAGE...: as install_packages; what comes in is noted for "remove".
 install_recorded() {
     packages_present "$@" && return 0
-    [ $lists = new ] || $APT update || return 1
-    lists=new
+    refresh_lists || return 1
     apt-get -s --no-install-recommends install "$@" | awk '$1 == "Inst" && $3 !~ /^\[/ {print $2}' >>"$own/packages" || return 1
     install_packages "$@"
 }
