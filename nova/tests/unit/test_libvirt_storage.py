@@ -517,10 +517,11 @@ def test_json_is_replaced_whole(tmp_path):
 
 def test_a_snapshot_leaves_the_reserve(images, tmp_path):
     uuid, source = '8d1b9a1c-3c5f-4d55-9c53-3f3a4b1f2a01', tmp_path / 'disk'
-    source.write_bytes(b'x' * MIB)
+    with open(source, 'wb') as file:                 # others write to this disk, too
+        os.posix_fallocate(file.fileno(), 0, 256 * MIB)
     directory = tmp_path / 'instances'
     for reserve, sources, refused in ((0, [source], False), (disk_space.free_bytes(str(tmp_path)) * 2, [], True),
-                                      (disk_space.free_bytes(str(tmp_path)) - 512 * 1024, [source], True)):
+                                      (disk_space.free_bytes(str(tmp_path)) - 128 * MIB, [source], True)):
         made = storage.Storage(str(directory), images, qemu_img.QemuImg(60), reserve=disk_space.Reserve(reserve))
         made.prepare()
         (directory / uuid).mkdir(exist_ok=True)

@@ -71,6 +71,7 @@ def _install(packages, directory, monkeypatch, uv, code=0):
     program.chmod(0o755)
     monkeypatch.setenv('PATH', '/usr/bin:/bin')
     monkeypatch.setenv('NOVA_VENV', str(directory))
+    monkeypatch.setattr(packages, 'DEBIAN_MODULES', directory / 'none')
     for name in [name for name in os.environ if name.startswith('UV_')]:
         monkeypatch.delenv(name)
     packages.install(directory, ['six'])
