@@ -282,7 +282,7 @@ class Relay:
         self._stopping.set()
         if self._thread is not None:
             self._ring()
-            self._thread.join(max(timeout, SAY_S + LOOK_S))
+            concurrency.join(self._thread, max(timeout, SAY_S + LOOK_S))
 
     def take(self, session: Session, channel: Any, data: bytes) -> None:
         """Begin a session."""

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 MODELS = ('native', 'eventlet')
 DEFAULT_MODEL = 'native'     # measured: doc/source/adr/0002-thread-model.rst
+LOOK_S = 0.01                # how often green threads that wait for the end of another one look
 
 _model = None
 _Result = TypeVar('_Result')
@@ -81,6 +82,20 @@ def spawn(name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) ->
     thread = threading.Thread(target=function, name=name, args=args, kwargs=kwargs, daemon=True)
     thread.start()
     return thread
+
+
+def join(thread: threading.Thread, seconds: float) -> bool:
+    """Wait until a thread of ``spawn`` has ended, at most so long. Whether it has ended.
+
+    With Python 3.13, ``join`` of eventlet 0.40 raises a Timeout that is no Exception where the thread goes on.
+    """
+    if _model != 'eventlet':
+        thread.join(seconds)
+    else:
+        deadline = time.monotonic() + seconds
+        while thread.is_alive() and (left := deadline - time.monotonic()) > 0:
+            time.sleep(min(LOOK_S, left))
+    return not thread.is_alive()
 
 
 def spawn_native(name: str, function: Callable[..., Any], *args: Any) -> Any:

@@ -30,6 +30,7 @@ import typing
 from typing import Any
 
 from nova import exception
+from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
 
@@ -154,7 +155,7 @@ def _serve(links: Any, operations: Any) -> None:
     _serve_one(first, operations)
     deadline = time.monotonic() + STOP_S
     for thread in threads:               # those that wait for a request have seen the end, too
-        thread.join(max(0, deadline - time.monotonic()))
+        concurrency.join(thread, max(0, deadline - time.monotonic()))
 
 
 def _serve_one(link: Any, operations: Any) -> None:

@@ -109,9 +109,8 @@ class Service:
         if self._server is not None and self._serving:       # oslo.messaging waits for a start that never came
             self._server.stop()
             done = self._server.wait(max(0.01, deadline - time.monotonic()))
-        for thread in self._threads:
-            thread.join(max(0.01, deadline - time.monotonic()))
-        done = done and not any(thread.is_alive() for thread in self._threads)
+        ended = [concurrency.join(thread, max(0.01, deadline - time.monotonic())) for thread in self._threads]
+        done = done and all(ended)
         if self._prepared:
             getattr(self.manager, 'stop', _nothing)()
         if self._heart is not None:

@@ -212,6 +212,8 @@ def _with_those_of(image: dict[str, typing.Any], given: list[Device]) -> list[De
     """The devices that the image names, those of the request in the place of the ones they override."""
     try:
         listed = json_text.parse(image['properties'][disks.MAPPING])
+        if not isinstance(listed, list):
+            raise TypeError
         listed = [server_schemas.DEVICE_V2.validate(
             {key: value for key, value in each.items() if key in _NAMED and value is not None}, _VERSION)
             for each in listed[:server_schemas.MAX_DEVICES]]

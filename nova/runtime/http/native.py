@@ -71,7 +71,7 @@ class Native:
         now = time.monotonic()
         self._ending = now, now + timeout
         self._ring()
-        self._thread.join(timeout + 1)
+        concurrency.join(self._thread, timeout + 1)
         return self.finished.is_set()
 
     # ---- the loop

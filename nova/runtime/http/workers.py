@@ -211,11 +211,10 @@ class _Worker:
         """Wait for its end; one that outlives the deadline is killed. Whether it ended by itself."""
         if self._thread is None:
             return True
-        self._thread.join(max(0.1, deadline - time.monotonic()))
-        if not self._thread.is_alive():
+        if concurrency.join(self._thread, max(0.1, deadline - time.monotonic())):
             return True
         self.send(signal.SIGKILL)
-        self._thread.join(LOOK_S)
+        concurrency.join(self._thread, LOOK_S)
         return False
 
     def send(self, number: signal.Signals) -> None:

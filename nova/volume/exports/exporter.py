@@ -182,9 +182,7 @@ class Exporter:
     def stop(self, timeout: float) -> bool:
         """The exports go on: guests of other hosts use them."""
         self._stopping.set()
-        if self._thread is not None:
-            self._thread.join(timeout)
-        return self._thread is None or not self._thread.is_alive()
+        return self._thread is None or concurrency.join(self._thread, timeout)
 
     def _watch(self) -> None:
         compared = time.monotonic()
