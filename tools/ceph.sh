@@ -27,6 +27,7 @@ lacks=$(missing)
 if [ "$1" = start ]; then mkdir -p "$2"; fi
 [ -d "$2" ] || fail "$2 is not there"
 dir=$(cd "$2" && pwd)
+cd /                                                 # an OSD of 18.2.7 looks for its classes below this directory
 [ ${#dir} -le 85 ] || fail "$dir is too long a path: unix sockets lie below it"
 port=${PORT:-16700} address=${ADDRESS:-127.0.0.1} size=${SIZE:-2G} pool=${POOL:-vms}
 export CEPH_CONF=$dir/ceph.conf

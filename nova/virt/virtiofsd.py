@@ -21,6 +21,7 @@ from nova.virt import share_servers
 CLONE_NEWNS = 0x00020000                 # linux/sched.h
 MOUNT_S = 60                             # that a server has to answer
 MOST_BYTES = 16384                       # of the file
+CAPABILITIES = ['--print-capabilities']  # what libvirt asks first, from 10.0 on
 KEY = '.key'                             # end of the name of the file with the key of a share's user, next to it
 DESCRIPTIONS = '/usr/share/qemu/vhost-user/*.json'       # of programs that serve QEMU's devices, in QEMU's form
 
@@ -28,6 +29,8 @@ DESCRIPTIONS = '/usr/share/qemu/vhost-user/*.json'       # of programs that serv
 def main(arguments: typing.Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        if given == CAPABILITIES:
+            os.execv(program := server(), [program, *given])
         directory = source(given)
         protocol, location, user = described(directory)
         exports.check(protocol, location)
@@ -55,10 +58,12 @@ def source(arguments: typing.Sequence[str]) -> str:
 
     :raises ValueError: there is none, or it is not that of a share
     """
-    options = ','.join(value for word, value in zip(arguments, arguments[1:]) if word == '-o')
+    pairs = [*zip(arguments, arguments[1:]), *(argument.partition('=')[::2] for argument in arguments)]
+    options = ','.join(value for word, value in pairs if word == '-o')
     found = [option.partition('=')[2] for option in options.split(',') if option.startswith('source=')]
+    found += [value for word, value in pairs if word == '--shared-dir' and value]
     if len(found) != 1 or not os.path.isabs(found[0]) or not exports.is_name(os.path.basename(found[0])):
-        raise ValueError('The arguments name no directory of a share (-o source=DIRECTORY).')
+        raise ValueError('The arguments name no directory of a share (-o source=DIRECTORY, --shared-dir DIRECTORY).')
     if os.path.islink(found[0]) or not os.path.isdir(found[0]):
         raise ValueError('The directory of the share is not there.')
     return found[0]
@@ -77,12 +82,12 @@ def described(directory: str) -> tuple[typing.Any, typing.Any, typing.Any]:
     return found.get('protocol'), found.get('export_location'), found.get('user')
 
 
-def server(pattern: str = DESCRIPTIONS) -> str:
+def server(pattern: str | None = None) -> str:
     """Path of the virtiofsd of this host.
 
     :raises ValueError: there is none
     """
-    for path in sorted(glob.glob(pattern)):
+    for path in sorted(glob.glob(pattern or DESCRIPTIONS)):
         with open(path) as file:
             found = json.load(file)
         if found.get('type') == 'fs' and os.access(str(found.get('binary')), os.X_OK):

@@ -47,7 +47,27 @@ def test_a_share_of_cephfs_is_served_by_a_program_that_is_told_the_file_of_the_k
     assert options['--conf'] == '/dev/null' and options['--log-file'] == options['--admin-socket'] == ''
 
 
-@pytest.mark.parametrize('arguments', [[], ['-o', 'source=relative'], ['-o', 'source=/etc'], ['-o', 'cache=auto']])
+@pytest.mark.parametrize('form', [['--shared-dir', '{}'], ['--shared-dir={}'], ['-o', 'source={}']])
+def test_the_directory_is_named_as_libvirt_names_it_to_either_virtiofsd(directory, form):
+    """--shared-dir where virtiofsd has the feature separate-options."""
+    arguments = ['--fd=31', *(word.format(directory) for word in form), '--cache', 'auto']
+    assert virtiofsd.source(arguments) == str(directory)
+
+
+def test_libvirt_gets_the_capabilities_of_the_program(tmp_path):
+    program = tmp_path / 'virtiofsd'
+    program.write_text('#!/bin/sh\necho "of the program: $*"\n')
+    program.chmod(0o755)
+    (tmp_path / 'a.json').write_text(json.dumps({'type': 'fs', 'binary': str(program)}))
+    done = subprocess.run([sys.executable, '-c', 'import sys; from nova.virt import virtiofsd; '
+                           'virtiofsd.DESCRIPTIONS = sys.argv.pop(1); sys.exit(virtiofsd.main())',
+                           str(tmp_path / '*.json'), '--print-capabilities'], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, 'of the program: --print-capabilities\n')
+
+
+@pytest.mark.parametrize('arguments', [
+    [], ['-o', 'source=relative'], ['-o', 'source=/etc'], ['-o', 'cache=auto'], ['--shared-dir'],
+    ['--shared-dir', '/etc'], ['--shared-dir', '/share-1', '-o', 'source=/share-2']])
 def test_only_directories_of_shares_are_served(arguments, capsys):
     with pytest.raises(ValueError):
         virtiofsd.source(arguments)
