@@ -19,7 +19,7 @@ PYTHON, PACKAGES, SOURCE = '/opt/nova/python', '/opt/nova/packages', '/opt/nova/
 PROGRAM = f'''#!/bin/sh
 export PYTHONHOME={PYTHON} LD_LIBRARY_PATH={PYTHON}/lib PYTHONPATH={SOURCE}:{PACKAGES}
 export PYTHONDONTWRITEBYTECODE=1 PYTHONWARNINGS=ignore
-exec {PYTHON}/bin/python3 {{what}} "$@"
+exec {PYTHON}/bin/python3 -S {{what}} "$@"
 '''
 ENVIRONMENT = {'PATH': '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', 'HOME': '/root',
                'LANG': 'C.UTF-8'}

@@ -27,7 +27,7 @@ PORTMAPPER, MOUNTS = 111, 20048
 SOCKET = pathlib.Path('/run/rpcbind.sock')
 CONFIGURATION = '''
 NFS_CORE_PARAM {{ Bind_Addr = 127.0.0.1; NFS_Port = {port}; MNT_Port = {mounts}; Enable_NLM = false; Enable_UDP = false;
-                  Enable_RQUOTA = false; Protocols = 3; }}
+                  Enable_RQUOTA = false; Protocols = 3; allow_set_io_flusher_fail = true; }}
 NFSV4 {{ RecoveryRoot = {directory}/recovery; }}
 EXPORT {{ Export_Id = 1; Path = {files}; Pseudo = /files; Access_Type = RW; Squash = No_Root_Squash;
           SecType = sys; Protocols = 3; Transports = TCP; PrivilegedPort = false; FSAL {{ Name = VFS; }} }}
@@ -53,7 +53,11 @@ class Server:
             self.process = subprocess.Popen(
                 ['ganesha.nfsd', '-F', '-f', configuration, '-L', directory / 'ganesha.log', '-p', directory / 'pid'],
                 stdout=log, stderr=log)
-        test_libvirt.wait_for(self._serves, 30, 'ganesha')
+        try:
+            test_libvirt.wait_for(self._serves, 30, 'ganesha')
+        except AssertionError:
+            self.stop()
+            raise
 
     @staticmethod
     def _serves():
