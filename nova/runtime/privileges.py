@@ -308,8 +308,7 @@ def become(user: pwd.struct_passwd, paths: typing.Iterable[str] = (), groups: ty
     if capabilities:
         _checked(_libc().prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0), 'keepcaps')
     os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)              # else the kernel takes all capabilities with it
-    if capabilities:
-        _keep(capabilities)
+    _keep(capabilities)                                              # inheritable ones, of systemd 257, would stay
     _gain_nothing()
     os.environ.update(HOME=user.pw_dir, USER=user.pw_name, LOGNAME=user.pw_name)
 

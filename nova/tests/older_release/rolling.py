@@ -32,6 +32,8 @@ report_interval = 1
 service_down_time = 15
 graceful_shutdown_timeout = 20
 reserved_host_memory_mb = 0
+[messages]
+signatures = accept
 [http]
 port = {port}
 [network]

@@ -1,6 +1,7 @@
 """A process in two parts: what the ordinary one can do and have done, in a process of its own with real rights."""
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -255,6 +256,17 @@ def test_a_low_port_is_all_that_is_kept():
     assert ours['Uid'].split() == ['65534'] * 4
     assert [int(ours[name], 16) for name in ('CapPrm', 'CapEff', 'CapInh', 'CapAmb')] == [1 << 10, 1 << 10, 0, 0]
     assert [int(theirs[name], 16) for name in ('CapPrm', 'CapEff')] == [0, 0]       # a program of its
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which('setpriv'), reason='needs root, and setpriv of util-linux')
+def test_nothing_is_kept_of_what_systemd_lets_a_process_inherit():
+    """Version 257 of systemd makes the bounding set inheritable; it stayed so after the change of the user."""
+    code = ('import json, pwd; from nova.runtime import privileges; privileges.become(pwd.getpwnam("nobody")); '
+            'print(json.dumps(open("/proc/self/status").read()))')
+    done = subprocess.run(['setpriv', '--inh-caps=+kill,+net_admin', sys.executable, '-c', code], check=True,
+                          capture_output=True, text=True)
+    status = dict(line.split(':\t') for line in json.loads(done.stdout).splitlines() if ':\t' in line)
+    assert [int(status[name], 16) for name in ('CapPrm', 'CapEff', 'CapInh', 'CapAmb')] == [0, 0, 0, 0]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason='needs root')
