@@ -490,7 +490,7 @@ def test_a_credential_expires_and_its_tokens_with_it(cloud, monkeypatch):
     end = utils.utcnow() + datetime.timedelta(minutes=10)
     made = credential(cloud, token, expires_at=end.isoformat()).json['application_credential']
     body = login(cloud, by_credential(made)).json['token']
-    assert body['expires_at'] == made['expires_at'] == end.strftime('%Y-%m-%dT%H:%M:%S.%f')
+    assert made['expires_at'] == end.strftime('%Y-%m-%dT%H:%M:%S.%f') and body['expires_at'] == made['expires_at'] + 'Z'
     monkeypatch.setattr(utils, 'utcnow', lambda: end + datetime.timedelta(seconds=1))
     assert login(cloud, by_credential(made)).status_int == 401
 
