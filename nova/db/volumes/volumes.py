@@ -11,9 +11,9 @@ from nova import context as nova_context
 from nova import exception
 from nova import utils
 from nova.db import engine
+from nova.db import functions
 from nova.db import statements
 from nova.db.placement import categories
-from nova.db.servers import listing
 from nova.db.tables import api as tables_api
 from nova.db.tables.volume import volume_attachments
 from nova.db.tables.volume import volume_backups
@@ -63,7 +63,7 @@ def _has_items(column: Any, items: dict[str, str]) -> Any:
     quotes.
     """
     text = sa.type_coerce(column, sa.Text)
-    return sa.and_(*(sa.or_(*(listing.position(text, before + utils.dump_json({key: value})[1:-1]) > 0
+    return sa.and_(*(sa.or_(*(functions.position(text, before + utils.dump_json({key: value})[1:-1]) > 0
                               for before in '{,')) for key, value in items.items()))
 
 

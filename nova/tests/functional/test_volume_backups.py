@@ -198,8 +198,8 @@ def test_filters_metadata_of_snapshots_and_of_images(cloud, user):
     for wrong in ("{'a':", "['a']", "{'a':1}", "{'" + 'a' * 4096 + "':'b'}", '(' * 300, '-' * 3000 + '1'):
         assert 'metadata must be' in str(ask(user, 'GET', f'/volumes/detail?metadata={wrong}', code=400))
     for wrong in ('gt:', 'soon', 'gt:2026-01-01,', ',' * 9, 'in:2026-01-01'):
-        answer = user.get(f'/volume/v3/volumes?created_at={wrong}', headers={'OpenStack-API-Version': 'volume 3.60'})
-        assert answer.status_code == 400 and 'created_at must be' in answer.text, wrong
+        assert 'created_at must be' in str(ask(cloud.client(), 'GET', f'/volumes?created_at={wrong}', code=400,
+                                               headers={'OpenStack-API-Version': 'volume 3.60'})), wrong
     volume(user, 2, name='two')
     counted = ask(user, 'GET', '/volumes?size=2&limit=1&with_count=true', code=200)
     assert counted['count'] == 2 and len(counted['volumes']) == 1 and counted['volumes_links']
