@@ -136,6 +136,10 @@ class UnsupportedMediaType(NovaException):
     template = 'The content type is not supported; send application/json.'
 
 
+class UnsupportedContentEncoding(UnsupportedMediaType):
+    template = 'The content encoding %(encoding)s is not supported; send the body without Content-Encoding.'
+
+
 class TooManyRequests(NovaException):
     code = 429
     template = 'Too many requests; try again in %(retry_after)s seconds.'

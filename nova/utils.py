@@ -50,8 +50,8 @@ def isotime(moment: datetime.datetime | None) -> str | None:
 
 
 def exact_time(moment: datetime.datetime | None) -> str | None:
-    """``2026-11-21T06:20:00.000000`` for a naive UTC datetime, None for None: the form of Block Storage, and of the
-    compute API where its resources are old."""
+    """``2026-11-21T06:20:00.000000`` for a naive UTC datetime, None for None: the form of Block Storage, and of those
+    fields of the compute and identity APIs whose samples in the API reference have it."""
     return None if moment is None else moment.isoformat(timespec='microseconds')
 
 

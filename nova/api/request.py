@@ -170,9 +170,9 @@ class Request(request.Request):
                 {'rel': 'bookmark', 'href': f'{self.host_url}{self.project_in_path}/{path}'}]
 
     def image_url(self, image_id: str) -> str:
-        """Where the image service shows an image."""
+        """Return the URL at which the image service shows an image."""
         configured = self.services.conf.api.image_link_prefix
-        prefix = configured.rstrip('/') if configured else request.origin(self.environ) + '/image'
+        prefix = configured.rstrip('/') if configured else request.origin(self.environ) + '/image/v2'
         return f'{prefix}/images/{_quoted(image_id)}'
 
 

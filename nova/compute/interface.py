@@ -80,7 +80,7 @@ INTERFACE = Interface(
     Method('delete_volume_snapshot', ('instance', 'volume_id', 'snapshot_id', 'delete_info')),
     # the machine: 'reboot', 'shutdown' or 'startup' -> what is being done, as a word
     Method('host_power_action', ('action',), call=True),
-    Method('set_host_maintenance', ('enabled',), call=True),
+    Method('set_host_maintenance', ('enabled',), call=True),         # called by APIs of the release before
     # the last `length` lines, all (bounded) when None -> str
     Method('get_console_output', ('instance', 'length'), call=True),
     # fetches images, so that a later build finds them here; grant: see nova.image.grants

@@ -48,7 +48,8 @@ OPTIONS = [
                     'clients reach it under another name than the service itself. '
                     'Empty: what the request came with.'),
     cfg.URIOpt('image_link_prefix', schemes=['http', 'https'],
-               help='URL of the image service in links to images. Empty: /image at the host of the request.'),
+               help='URL of the image service, with its version, in links to images, as https://image.example.org/v2. '
+                    'Empty: /image/v2 at the host of the request.'),
     cfg.MultiStrOpt('vendordata_dynamic_targets', default=[],
                     help='One service a line, NAME@URL, that vendor_data2.json of the metadata service is fetched '
                          'from: it is sent a POST that describes the server, and its JSON stands below NAME. No other '

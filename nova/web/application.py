@@ -183,7 +183,9 @@ class Application:
         row, names = rows[0]
         api.admit(req, row, dict(zip(names, values, strict=True)))
         raw, document = b'', None
-        if req.environ['REQUEST_METHOD'] in _BODIES and not row.streams:
+        if row.streams:
+            bodies.refuse_encoded(req.environ)
+        elif req.environ['REQUEST_METHOD'] in _BODIES:
             raw = api.read(req, row)
             if row.action is not None:
                 document = api.parse(raw)

@@ -28,13 +28,24 @@ def length_of(environ: Environ) -> int | None:
     return int(length)
 
 
+def refuse_encoded(environ: Environ) -> None:
+    """
+    :raises UnsupportedContentEncoding: the body is compressed, or encoded otherwise
+    """
+    encoding = environ.get('HTTP_CONTENT_ENCODING', '').strip().lower()
+    if encoding not in ('', 'identity'):
+        raise exception.UnsupportedContentEncoding(encoding=repr(encoding[:40]))
+
+
 def read(environ: Environ, most: int) -> bytes:
     """The bytes of a request's body.
 
     :param most: bytes
     :raises BadRequest: Content-Length is not a number
+    :raises UnsupportedContentEncoding: the body is compressed, or encoded otherwise
     :raises TooLarge: there are more than ``most``
     """
+    refuse_encoded(environ)
     length = length_of(environ)
     if length is None and not is_chunked(environ):
         return b''

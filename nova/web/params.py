@@ -330,7 +330,7 @@ _SENTENCES: dict[str, Callable[[Any], str]] = {
     'minProperties': lambda e: f'It has fewer than {e.validator_value} properties.',
     'maxProperties': lambda e: f'It has more than {e.validator_value} properties.',
     'required': lambda e: f'{_missing(e)!r} is a required property.',
-    'additionalProperties': lambda e: f'Additional properties are not allowed ({_names(_extra(e))})',
+    'additionalProperties': lambda e: f'Additional properties are not allowed ({_names(_extra(e))}){_key_rule(e)}',
 }
 
 
@@ -377,6 +377,12 @@ def _extra(error: schema_errors.ValidationError) -> list[str]:
     patterns = error.schema.get('patternProperties', {})
     return [key for key in error.instance if key not in known
             and not any(re.search(json_schema.anchored(pattern), key) for pattern in patterns)]
+
+
+def _key_rule(error: schema_errors.ValidationError) -> str:
+    """Return the sentence about the keys that an object with open names takes, or nothing."""
+    rules = [_KEY_RULES[pattern] for pattern in error.schema.get('patternProperties', {}) if pattern in _KEY_RULES]
+    return ''.join(f'. {rule}' for rule in rules)
 
 
 def _names(names: Sequence[str]) -> str:
@@ -441,4 +447,5 @@ IP_ADDRESS = {'type': 'string', 'oneOf': [{'format': 'ipv4'}, {'format': 'ipv6'}
 DATE_TIME = Type(string(format='date-time'), convert=formats.parse_time)
 REGEX = string(format='regex')
 METADATA_KEY = r'^[a-zA-Z0-9-_:. ]{1,255}$'
+_KEY_RULES = {METADATA_KEY: "A key has 1 to 255 characters of a-z, A-Z, 0-9, '-', '_', ':', '.' and the space."}
 METADATA = Object(Param(None, string(max_length=255), pattern=METADATA_KEY))

@@ -6,8 +6,11 @@ from typing import Any
 from nova import exception
 from nova.api import cell_queries
 from nova.api import request as api_request
+from nova.api.hosts import maintenance as maintenance_api
 from nova.api.servers import lookup as server_lookup
 from nova.db.cells import cells as db_cells
+from nova.db.moves import maintenance
+from nova.db.placement import aggregates
 from nova.db.placement import compute_nodes
 from nova.db.placement import hosts
 from nova.db.services import services
@@ -20,7 +23,8 @@ from nova.web.params import Query
 from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-hosts:'
-CONTROL = 'host_control'         # the driver feature behind maintenance and power actions
+CONTROL = 'host_control'         # the driver feature behind power actions
+_MOVES = ('live_migration', 'resize')        # features of drivers that move servers
 UNTIL = 42
 
 VIEW = Fields(
@@ -78,15 +82,43 @@ def update(req: api_request.Request, id: str) -> api_request.Document:
         raise exception.BadRequest('Nothing to change was named: status or maintenance_mode.')
     shown = {'host': service['host']}
     if 'maintenance_mode' in req.body:
-        _check_control(req, cell, service, nodes)
         on = req.body['maintenance_mode']
-        _ask(cell.rpc.compute.set_host_maintenance, req, service, enabled=on)
+        if on and req.body.get('status'):
+            raise exception.BadRequest('A host in maintenance is disabled; leave out "status": "enable".')
+        _maintain(req, cell, service['host'], nodes, on)
         shown['maintenance_mode'] = 'on_maintenance' if on else 'off_maintenance'
     if 'status' in req.body:
         enabled = req.body['status']
         cell.db.run(services.update, service['id'], {'disabled': not enabled, 'disabled_reason': None})
         shown['status'] = 'enabled' if enabled else 'disabled'
     return shown
+
+
+def _maintain(req: api_request.Request, cell: db_cells.Cell, host: str, nodes: list[Any], on: bool) -> None:
+    """Disable a host and have its servers moved to other hosts of its aggregate; or enable it and have them moved back.
+
+    Both go on after the response, as a maintenance of the aggregate does.
+
+    :raises Unsupported: the driver moves no servers
+    :raises BadRequest: the servers have no other hosts, or more than one aggregate may be meant
+    """
+    if on and not any((node['capabilities'] or {}).get(feature) for node in nodes for feature in _MOVES):
+        raise exception.Unsupported('The driver of this host does not move servers, which maintenance needs.')
+    with cell.db.reader() as conn:
+        current = maintenance.aggregate_of(conn, host)
+    if not on:
+        if current is not None:
+            cell.db.run(maintenance.stop, host, current)
+        return
+    if current is None:
+        with req.services.api_db.reader() as conn:
+            found = [row['id'] for row in aggregates.described(conn, [host]).get(host, ())]
+        if len(found) != 1:
+            raise exception.BadRequest(
+                f'Cannot begin the maintenance of host {host}: it is in {len(found)} aggregates, and its servers go to '
+                'the other hosts of one. Use os-host-maintenance:start of the aggregate that takes them.')
+        current = found[0]
+    cell.db.run(maintenance.start, req.context, host, current, maintenance_api.reason(current))
 
 
 def power(action: str, req: api_request.Request, id: str) -> api_request.Document:
@@ -102,7 +134,7 @@ def _check_control(req: api_request.Request, cell: db_cells.Cell, service: api_r
     :raises BadRequest: the host does not answer
     """
     if not nodes or not all((node['capabilities'] or {}).get(CONTROL) for node in nodes):
-        raise exception.Unsupported('The driver of this host does not support maintenance and power actions.')
+        raise exception.Unsupported('The driver of this host does not support power actions.')
     with cell.db.reader() as conn:
         up = server_lookup.host_is_up(req, conn, service['host'])
     if not up:

@@ -72,11 +72,15 @@ def _do(req: api_request.Request, id: str, host: str, function: Callable[..., ob
     return _shown(req, aggregates_api.cell_of(req, host).db.run(run))
 
 
+def reason(aggregate_id: int) -> str:
+    """Return why a host in maintenance is disabled."""
+    return f'Maintenance, its servers go to aggregate {aggregate_id}.'
+
+
 def start(req: api_request.Request, id: str) -> api_request.Document:
     host = req.body[_START]['host']
     aggregate = _member(req, id, host)
-    reason = f'Maintenance, its servers go to aggregate {aggregate["id"]}.'
-    return _do(req, id, host, maintenance.start, req.context, host, aggregate['id'], reason)
+    return _do(req, id, host, maintenance.start, req.context, host, aggregate['id'], reason(aggregate['id']))
 
 
 def stop(req: api_request.Request, id: str) -> api_request.Document:

@@ -1,10 +1,8 @@
 """/os-migrations, and the live migrations in progress of one server."""
-from collections.abc import Callable
 from typing import Any
 
 from nova import context as nova_context
 from nova import exception
-from nova import utils
 from nova.api import cell_queries
 from nova.api import request as api_request
 from nova.api import shapes
@@ -36,10 +34,6 @@ _FILTERS = {'status': 'status', 'instance_uuid': 'instance_uuid', 'source_comput
             'migration_type': 'migration_type', 'user_id': 'user_id'}
 
 
-def _time(column: str) -> Callable[[Any, Any], str | None]:
-    return lambda row, req: utils.exact_time(row[column])
-
-
 def _links(row: api_request.Row, req: api_request.Request) -> Any:
     """Only a live migration in progress can be shown by itself."""
     if row['migration_type'] != server_migrations.LIVE_MIGRATION or (
@@ -52,8 +46,8 @@ _COMMON = (
     Field('id', 'id', type='integer required'),
     *(Field(name, name, type='string|null required') for name in _PLACES),
     Field('status', 'status', type='string required'),
-    Field('created_at', _time('created_at'), type='string format=date-time required'),
-    Field('updated_at', _time('updated_at'), type=shapes.UPDATED_AT),
+    Field('created_at', fields.exact_moment('created_at'), type='string format=date-time required'),
+    Field('updated_at', fields.exact_moment('updated_at'), type=shapes.UPDATED_AT),
     Field('uuid', 'uuid', since=59, type='string format=uuid required'),
     Field('project_id', 'project_id', since=80,
           type='string pattern ^[a-zA-Z0-9-]*$ minLength=1 maxLength=255 required'),

@@ -42,7 +42,7 @@ def status(row: api_request.Row, req: api_request.Request) -> str:
 def seen(row: api_request.Row, req: api_request.Request) -> str | None:
     """When the service was heard of or changed last."""
     times = [moment for moment in (row['last_seen_at'], row['updated_at']) if moment is not None]
-    return utils.isotime(max(times, default=None))
+    return utils.exact_time(max(times, default=None))
 
 
 VIEW = Fields(

@@ -13,7 +13,7 @@ from nova.web import paging
 from nova.web import params
 from nova.web.fields import Field
 from nova.web.fields import Fields
-from nova.web.fields import moment
+from nova.web.fields import exact_moment
 from nova.web.params import Object
 from nova.web.params import Param
 from nova.web.params import Query
@@ -33,7 +33,7 @@ SUMMARY = Fields(
 CREATED = SUMMARY + Fields(Field('user_id', 'user_id', type='string required'))
 VIEW = CREATED + Fields(
     Field('id', 'id', type='integer required'),
-    Field('created_at', moment('created_at'), type='string format=date-time required'),
+    Field('created_at', exact_moment('created_at'), type='string format=date-time required'),
     Field('updated_at', lambda row, req: None, type='null required'),            # a key pair never changes
     Field('deleted', lambda row, req: False, type='boolean const=False required'),
     Field('deleted_at', lambda row, req: None, type='null required'),

@@ -21,8 +21,8 @@ def _shown(row: api_request.Row, subnets: list[Any]) -> api_request.Document:
     view = dict.fromkeys(('cidr', 'netmask', 'gateway', 'broadcast', 'cidr_v6', 'gateway_v6', 'netmask_v6', 'dns1',
                           'dns2', 'dhcp_server', 'dhcp_start', 'enable_dhcp', *_NOTHING))
     view |= {'id': row['id'], 'label': row['name'], 'bridge': row['bridge'], 'mtu': row['mtu'],
-             'project_id': row['project_id'] or None, 'created_at': utils.isotime(row['created_at']),
-             'updated_at': utils.isotime(row['updated_at'])}
+             'project_id': row['project_id'] or None, 'created_at': utils.exact_time(row['created_at']),
+             'updated_at': utils.exact_time(row['updated_at'])}
     first: dict[int, Any] = {}                   # by version of IP
     for subnet in subnets:
         first.setdefault(ipaddress.ip_network(subnet['cidr']).version, subnet)

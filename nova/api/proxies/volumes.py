@@ -28,9 +28,11 @@ _SNAPSHOT_STATUSES = 'error,available,creating,deleting,deleted,error_deleting,u
 
 
 def _time(row: api_request.Row, req: api_request.Request) -> str | None:
-    """As text; the block storage gives a time, or the text of one."""
+    """Return the time of creation; block storage gives a datetime or its text."""
     moment = row.get('created_at') or datetime.datetime.min
-    return utils.isotime(datetime.datetime.fromisoformat(moment[:19]) if isinstance(moment, str) else moment)
+    if isinstance(moment, str):
+        moment = datetime.datetime.fromisoformat(moment).replace(tzinfo=None)
+    return utils.exact_time(moment)
 
 
 def _attachments(volume: api_request.Document, req: api_request.Request) -> list[api_request.Document]:

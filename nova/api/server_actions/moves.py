@@ -30,7 +30,6 @@ from nova.objects import pci
 from nova.web.params import HOST
 from nova.web.params import Object
 from nova.web.params import Param
-from nova.web.params import Type
 from nova.web.params import nullable
 from nova.web.routes import Route
 
@@ -38,8 +37,7 @@ ACTIONS = actions.ACTIONS
 MIGRATE_HOST = 'os_compute_api:os-migrate-server:migrate:host'
 
 RESIZE = Object(
-    Param('flavorRef', Type({'type': ['string', 'integer'], 'minLength': 1, 'maxLength': 255}, convert=str),
-          required=True),
+    Param('flavorRef', server_schemas.FLAVOR_REF, required=True),
     Param('OS-DCF:diskConfig', server_schemas.DISK_CONFIG))
 MIGRATE = Object(Param('host', nullable(HOST)), nullable=True)
 

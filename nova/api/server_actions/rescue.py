@@ -15,10 +15,10 @@ from nova.db import engine
 from nova.db.tables.rows import InstancesRow
 from nova.web.params import Object
 from nova.web.params import Param
-from nova.web.params import UUID
 from nova.web.routes import Route
 
-RESCUE = Object(Param('adminPass', server_schemas.PASSWORD), Param('rescue_image_ref', UUID), nullable=True)
+RESCUE = Object(Param('adminPass', server_schemas.PASSWORD), Param('rescue_image_ref', server_schemas.IMAGE_REF),
+                nullable=True)
 
 # what the properties of a rescue image may say of its disk
 DEVICES = ('cdrom', 'disk', 'floppy')

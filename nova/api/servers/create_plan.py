@@ -153,7 +153,6 @@ def plan(request: Request, facts: Facts) -> Plan:
             'block_devices': devices, 'hints': facts.hints, 'retry_hosts': [], 'category': facts.category,
             **request.place}
     columns = _columns(request, facts, spec)
-    server_spec.check_files(spec['injected_files'], columns['config_drive'] or facts.written)
     columns = {**columns, 'numa_topology': numa.text_of_guest(topology)}
     return Plan(request.least, request.most, facts.limits, columns, spec, server)
 
@@ -184,7 +183,9 @@ def _columns(request: Request, facts: Facts, spec: Document) -> Document:
         'image_id': image['id'], 'kernel_id': properties.get('kernel_id'), 'ramdisk_id': properties.get('ramdisk_id'),
         'key_name': key and key['name'], 'key_data': key and key['public_key'],
         'user_data': server.get('user_data'),
-        'config_drive': server.get('config_drive', properties.get('img_config_drive') == 'mandatory'),
+        'config_drive': server_spec.has_config_drive(
+            server.get('config_drive', properties.get('img_config_drive') == 'mandatory' or None),
+            spec['injected_files'], facts.written),
         'access_ip_v4': server.get('accessIPv4'), 'access_ip_v6': server.get('accessIPv6'),
         'disk_config': server_spec.disk_config(server.get('OS-DCF:diskConfig', 'MANUAL'), properties),
         'trusted_certs': server.get('trusted_image_certificates'),

@@ -1,6 +1,4 @@
 """/servers/{id}/os-instance-actions: what was done to a server, and how it went."""
-from collections.abc import Callable
-from typing import Any
 
 from nova import states
 from nova import utils
@@ -25,24 +23,20 @@ DETAILS = _RULE + 'events:details'
 Field = fields.Field
 
 
-def _time(column: str) -> Callable[[Any, Any], str | None]:
-    return lambda row, view: utils.exact_time(row[column])
-
-
 ACTION = fields.Fields(
     Field('action', 'action', type='string required'),
     Field('instance_uuid', 'instance_uuid', type='string format=uuid required'),
     Field('request_id', 'request_id', type='string required'),
     Field('user_id', 'user_id', type='null|string pattern ^[a-zA-Z0-9-]*$ minLength=1 maxLength=255 required'),
     Field('project_id', 'project_id', type='null|string pattern ^[a-zA-Z0-9-]*$ minLength=1 maxLength=255 required'),
-    Field('start_time', _time('started_at'), type='string format=date-time required'),
+    Field('start_time', fields.exact_moment('started_at'), type='string format=date-time required'),
     Field('message', 'message', type='null|string required'),
-    Field('updated_at', _time('updated_at'), since=58, type='null|string format=date-time required'),
+    Field('updated_at', fields.exact_moment('updated_at'), since=58, type='null|string format=date-time required'),
 )
 
 EVENT = fields.Fields(
-    Field('event', 'event'), Field('start_time', _time('started_at')),
-    Field('finish_time', _time('finished_at')),
+    Field('event', 'event'), Field('start_time', fields.exact_moment('started_at')),
+    Field('finish_time', fields.exact_moment('finished_at')),
     Field('result', 'result'), Field('traceback', 'traceback', rule=EVENTS),
     Field('hostId', lambda row, project_id: utils.host_id(row['host'], project_id), since=62),
     Field('host', lambda row, project_id: row['host'] or fields.ABSENT, since=62, rule=EVENTS, optional=True),

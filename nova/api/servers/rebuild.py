@@ -114,7 +114,7 @@ def _plan(body: api_request.Document, facts: Facts, inject_partition: int) -> Pl
     server_spec.check_metadata(body.get('metadata', {}), facts.limits)
     files = server_spec.injected_files(body.get('personality'), facts.limits)
     written = not backed and inject_partition != server_spec.NOT_WRITTEN
-    server_spec.check_files(files, row['config_drive'] or written)
+    drive = server_spec.has_config_drive(row['config_drive'] or None, files, written)
     server_spec.disk_config(body.get('OS-DCF:diskConfig', 'MANUAL'), image['properties'])
     preserve, password = body.get('preserve_ephemeral', False), body.get('adminPass') or server_spec.password()
     if preserve and row['ephemeral_gb']:
@@ -127,7 +127,7 @@ def _plan(body: api_request.Document, facts: Facts, inject_partition: int) -> Pl
     if backed:
         values['system_metadata'] = {**row['system_metadata'], REIMAGE: image['id'] if facts.other else None}
         image = {**image, 'id': None}
-    columns = _image_columns(image)
+    columns = {**_image_columns(image), 'config_drive': drive}
     arguments = {'preserve_ephemeral': preserve, 'admin_password': password}
     if facts.other:
         # the filters judge another image; the server keeps this one when they refuse it

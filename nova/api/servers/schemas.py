@@ -1,5 +1,7 @@
 """What requests about servers may contain."""
 import ipaddress
+import re
+from collections.abc import Callable
 from collections.abc import Iterable
 from typing import Any
 
@@ -30,6 +32,28 @@ MAX_DEVICES = 64               # block devices, and networks, of one request
 CATEGORY = 'os-instance-categories:category'
 
 ANY: dict[str, Any] = {}
+
+
+def _id_in(collection: str) -> Callable[[str | int], str]:
+    """Return a function that takes the id out of a reference: a flavor or an image may be given by its URL.
+
+    The API guide shows such URLs. None is fetched, and the host does not count: the last part must be an id of this
+    cloud.
+    """
+    pattern = re.compile(_URL % (collection, '([^ /?#]{1,255})'))
+
+    def convert(reference: str | int) -> str:
+        found = pattern.fullmatch(str(reference))
+        return found[1] if found else str(reference)
+    return convert
+
+
+_URL = 'https?://[^ ?#]{1,900}/%s/%s'
+_IMAGE_URL = string(pattern='^' + _URL % ('images', '[0-9a-fA-F-]{36}') + '$')
+IMAGE_REF = Type({'type': 'string', 'anyOf': [UUID, _IMAGE_URL]}, convert=_id_in('images'))
+IMAGE_REF_OR_NONE = Type({'type': 'string', 'anyOf': [UUID, {'maxLength': 0}, _IMAGE_URL]}, convert=_id_in('images'))
+FLAVOR_REF = Type({'type': ['string', 'integer'], 'minLength': 1, 'anyOf': [
+    {'maxLength': 255}, string(pattern='^' + _URL % ('flavors', '[^ /?#]{1,255}') + '$')]}, convert=_id_in('flavors'))
 ACCESS_IPV6 = Type(IPV6, convert=lambda text: str(ipaddress.IPv6Address(text)))     # one spelling of an address
 TAG = string(1, 60, '^[^,/]*$')
 TAGS = Array(TAG, maxItems=50)
@@ -129,9 +153,8 @@ class _Server(Object):
 
 SERVER = _Server(
     Param('name', NAME, required=True),
-    Param('imageRef', {'type': 'string', 'anyOf': [UUID, {'maxLength': 0}]}),
-    Param('flavorRef', Type({'type': ['string', 'integer'], 'minLength': 1, 'maxLength': 255}, convert=str),
-          required=True),
+    Param('imageRef', IMAGE_REF_OR_NONE),
+    Param('flavorRef', FLAVOR_REF, required=True),
     Param('adminPass', PASSWORD),
     Param('metadata', METADATA),
     Param('networks', _Networks(), until=36),
@@ -173,7 +196,7 @@ UPDATE = Object(Param('server', Object(
 
 REBUILD = Object(
     Param('name', NAME),
-    Param('imageRef', UUID, required=True),
+    Param('imageRef', IMAGE_REF, required=True),
     Param('adminPass', PASSWORD),
     Param('metadata', METADATA),
     Param('preserve_ephemeral', BOOLEAN),

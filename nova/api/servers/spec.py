@@ -192,15 +192,20 @@ def injected_files(given: list[Document] | None, limits: dict[str, int]) -> list
     return found
 
 
-def check_files(files: list[Document], arrive: bool) -> None:
+def has_config_drive(requested: bool | None, files: list[Document], written: bool) -> bool:
+    """Return whether a server has a config drive, from which cloud-init writes its files.
+
+    :param requested: by the request or the image; None if neither says it
+    :param files: of ``personality``
+    :param written: hosts write such files into disks, without a config drive
+    :raises BadRequest: there are files, and the request refuses the drive
     """
-    :param arrive: whether there is a config drive, or hosts write files into disks
-    :raises BadRequest: files are for a server whose guest could not get them: they are on the config drive, from which
-        cloud-init writes them
-    """
-    if files and not arrive:
-        raise exception.BadRequest('personality: files reach a server by its config drive, and this one has none; '
-                                   'request it with "config_drive": true.')
+    if requested or not files or written:
+        return bool(requested)
+    if requested is None:
+        return True
+    raise exception.BadRequest('personality: files reach a server by its config drive, and the request has '
+                               '"config_drive": false. Leave config_drive out, or set it to true.')
 
 
 def disk_config(wanted: str, properties: Document | None) -> str:

@@ -66,7 +66,10 @@ class LostMappings:
         if not lost:
             return 0
         removed = self._api_db.run(forget, lost, self._cell_uuid)
-        LOG.warning('%d servers have a mapping and no row; the mappings are removed.', len(removed))
+        if not removed:                  # they were deleted, with their mappings, after the page was read
+            return 0
+        LOG.warning('%d servers have a mapping and no row, first %s; the mappings are removed.', len(removed),
+                    removed[0])
         for uuid in removed:
             self._volumes.release_attachments(context.admin_context(), uuid)
         return len(removed)

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 SHOWN = 20            # characters of an id that the EC2 API shows: 17 digits with their hyphens
 NOT_EMPTY = {'name': '', 'disk_format': '', 'container_format': '', 'owner': '', 'size': -1}    # NULLs sort first
-OPERATORS = {'eq': operator.eq, 'neq': operator.ne, 'gt': operator.gt, 'gte': operator.ge, 'lt': operator.lt,
-             'lte': operator.le}
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    'eq': operator.eq, 'gt': operator.gt, 'gte': operator.ge, 'lt': operator.lt, 'lte': operator.le,
+    'between': lambda column, pair: column.between(*pair),
+    'outside': lambda column, pair: sa.not_(column.between(*pair))}
 
 
 def insert(conn: sa.Connection, values: dict[str, Any], properties: dict[str, str], tags: list[str]) -> bool:

@@ -102,6 +102,12 @@ def stop(conn: sa.Connection, host: str, aggregate_id: int) -> HostMaintenancesR
     return _of_host(conn, host)
 
 
+def aggregate_of(conn: sa.Connection, host: str) -> int | None:
+    """Return the aggregate in which a host is being maintained, or None."""
+    row = _of_host(conn, host)
+    return None if row is None or row['status'] in (REBALANCING, ENDED) else row['aggregate_id']
+
+
 def forget(conn: sa.Connection, host: str) -> None:
     """A host that is gone is not maintained any more."""
     row = _of_host(conn, host, lock=True)

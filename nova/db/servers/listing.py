@@ -25,6 +25,7 @@ from sqlalchemy.ext import compiler as sa_compiler
 from nova import context as nova_context
 from nova import states
 from nova import utils
+from nova.db import functions
 from nova.db import statements
 from nova.db import types
 from nova.db.moves import cell_steps
@@ -100,7 +101,7 @@ def _status(columns: Any, wanted: list[str]) -> Any:
 
 
 def _tag(columns: Any, tag: str) -> Any:
-    return position(columns.tags, f',{tag},') > 0
+    return functions.position(columns.tags, f',{tag},') > 0
 
 
 def _within(name: str) -> Callable[..., Any]:
@@ -148,31 +149,6 @@ def _bytes_of_postgresql(element: Any, compiler: Any, **kwargs: Any) -> str:
 @sa_compiler.compiles(bytes_of, 'mariadb')
 def _bytes_of_mysql(element: Any, compiler: Any, **kwargs: Any) -> str:
     return f'cast({compiler.process(element.clauses, **kwargs)} as binary)'
-
-
-class position(sa.sql.functions.GenericFunction[int]):
-    """Where a text begins in another, from 1, 0 when it is not there; letters' case counts everywhere."""
-
-    type = sa.Integer()
-    inherit_cache = True
-    name = 'nova_position'
-
-
-@sa_compiler.compiles(position)
-def _position(element: position, compiler: Any, **kwargs: Any) -> str:
-    return f'instr({compiler.process(element.clauses, **kwargs)})'
-
-
-@sa_compiler.compiles(position, 'postgresql')
-def _position_postgresql(element: Any, compiler: Any, **kwargs: Any) -> str:
-    return f'strpos({compiler.process(element.clauses, **kwargs)})'
-
-
-@sa_compiler.compiles(position, 'mysql')
-@sa_compiler.compiles(position, 'mariadb')
-def _position_mysql(element: Any, compiler: Any, **kwargs: Any) -> str:
-    text, part = (compiler.process(clause, **kwargs) for clause in element.clauses)
-    return f'instr({text}, cast({part} as binary))'
 
 
 def _is_shown(columns: Any) -> Any:
@@ -231,7 +207,7 @@ def _text_condition(columns: Any, name: str, pattern: str) -> Any:
         return bytes_of(columns[name]) == text
     if end:
         return None
-    found = position(columns[name], text)
+    found = functions.position(columns[name], text)
     return found == 1 if begin else found > 0
 
 

@@ -1,6 +1,8 @@
 """Rows of the embedded block storage service. What decides a race locks the volume's row first."""
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+import operator
 from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -9,6 +11,7 @@ from nova import context as nova_context
 from nova import exception
 from nova import utils
 from nova.db import engine
+from nova.db import functions
 from nova.db import statements
 from nova.db.placement import categories
 from nova.db.tables import api as tables_api
@@ -51,6 +54,23 @@ def update(conn: sa.Connection, table: sa.Table, ident: str, values: dict[str, A
         statement = statement.where(table.c.status.in_(statuses))
     stamp = {'updated_at': utils.utcnow()} if 'updated_at' in table.c else {}
     return bool(conn.execute(statement.values(**stamp, **values)).rowcount)
+
+
+def _has_items(column: Any, items: dict[str, str]) -> Any:
+    """The condition that a JSON object in a text column has these items.
+
+    The text of an item follows a brace or a comma. Within a text of the object it would have a backslash before its
+    quotes.
+    """
+    text = sa.type_coerce(column, sa.Text)
+    return sa.and_(*(sa.or_(*(functions.position(text, before + utils.dump_json({key: value})[1:-1]) > 0
+                              for before in '{,')) for key, value in items.items()))
+
+
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    'eq': operator.eq, 'neq': operator.ne, 'gt': operator.gt, 'gte': operator.ge, 'lt': operator.lt, 'lte': operator.le,
+    'has': _has_items}
+Comparisons = Sequence[tuple[str, str, Any]]             # (column, name of OPERATORS, value)
 
 
 def kind_of(table: sa.Table, column: str) -> type:
@@ -178,17 +198,19 @@ def of_administrative(conn: sa.Connection, table: sa.Table, ident: str) -> bool:
 
 
 def page(conn: sa.Connection, table: sa.Table, project_id: nova_context.Projects | str, equal: dict[str, Any], *,
-         administrative: bool, marker: str | None = None, **paging: Any) -> list[dict[str, Any]]:
+         administrative: bool, compare: Comparisons = (), marker: str | None = None,
+         **paging: Any) -> list[dict[str, Any]]:
     """Rows (dicts) of a project.
 
     :param project_id: ALL_PROJECTS: of any
     :param equal: {column: value} that the rows have
     :param administrative: also those of volumes of administrative servers
+    :param compare: further conditions
     :param marker: the id of the row after which to begin
     :param paging: sort, limit and offset as ``_page`` takes them
     :raises InvalidMarker: no such row has the marker
     """
-    conditions = _conditions(table, project_id, equal, administrative)
+    conditions = _conditions(table, project_id, equal, administrative, compare)
     row = None
     if marker:
         row = next(iter(_page(conn, table, [*conditions, table.c.id == marker], limit=1)), None)
@@ -198,10 +220,10 @@ def page(conn: sa.Connection, table: sa.Table, project_id: nova_context.Projects
 
 
 def count(conn: sa.Connection, table: sa.Table, project_id: nova_context.Projects | str, equal: dict[str, Any],
-          administrative: bool) -> int:
+          administrative: bool, compare: Comparisons = ()) -> int:
     """How many rows all the pages have; the parameters are those of ``page``."""
     return conn.execute(sa.select(sa.func.count()).select_from(table).where(
-        *_conditions(table, project_id, equal, administrative))).scalar_one()
+        *_conditions(table, project_id, equal, administrative, compare))).scalar_one()
 
 
 def summary(conn: sa.Connection, project_id: nova_context.Projects | str, administrative: bool,
@@ -219,8 +241,9 @@ def summary(conn: sa.Connection, project_id: nova_context.Projects | str, admini
 
 
 def _conditions(table: sa.Table, project_id: nova_context.Projects | str, equal: dict[str, Any],
-                administrative: bool) -> list[Any]:
+                administrative: bool, compare: Comparisons = ()) -> list[Any]:
     conditions = [table.c[name] == value for name, value in equal.items()]
+    conditions += [OPERATORS[op](table.c[name], value) for name, op, value in compare]
     if nova_context.one_project(project_id):
         conditions.append(table.c.project_id == project_id)
     if not administrative:

@@ -84,8 +84,10 @@ def update_user_credential(req: operations.Request, credential_id: str) -> dict[
     row, given = _own(req, credential_id), req.body['credential']
     if given.get('user_id', row['user_id']) != row['user_id']:
         raise exception.Forbidden('A credential stays with its user.')
+    if given.get('type', row['type']) != row['type']:
+        raise exception.BadRequest(f'The type of a credential does not change: this one is of type {row["type"]}.')
     values = {'blob': given['blob']} if 'blob' in given else {}
-    if 'project_id' in given:
+    if given.get('project_id', row['project_id']) != row['project_id']:
         if row['type'] == credentials.EC2:
             raise exception.Forbidden('A credential of type ec2 stays with its project.')
         values['project_id'] = _project(req, row['user_id'], given)

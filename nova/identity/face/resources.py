@@ -1,10 +1,12 @@
 """Projects, users, roles, role assignments, domains and application credentials over HTTP."""
 import datetime
+import operator
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from nova import exception
 from nova.identity.embedded import directory
+from nova.identity.embedded import password_rules
 from nova.identity.face import operations
 from nova.identity.face import schemas
 from nova.identity.face import views
@@ -34,14 +36,17 @@ def _values(req: operations.Request, noun: str) -> dict[str, Any]:
 
 
 def _listed(req: operations.Request, noun: str, view: Callable[[dict[str, Any], str], dict[str, Any]],
-            filters: Collection[str]) -> dict[str, Any]:
-    """The rows of a noun that match the query's filters."""
+            filters: Collection[str], keep: Callable[[dict[str, Any]], bool] = lambda row: True) -> dict[str, Any]:
+    """The rows of a noun that match the query's filters.
+
+    :param keep: a condition besides
+    """
     match = {name: req.query[name] for name in filters if name in req.query}
     if 'enabled' in match:
         match['enabled'] = match['enabled'].lower() not in ('0', 'false', 'no', 'off')
     if match.pop('parent_id', directory.DOMAIN['id']) != directory.DOMAIN['id']:
         return views.collection(noun + 's', [], operations.url_of(req))
-    rows = req.service.list(noun, **match)
+    rows = [row for row in req.service.list(noun, **match) if keep(row)]
     return views.collection(noun + 's', [view(row, req.root_url) for row in rows], operations.url_of(req))
 
 
@@ -75,7 +80,18 @@ def list_projects(req: operations.Request) -> dict[str, Any]:
     _own_or_admin(req, req.caller.project_name)
     if req.query.get('is_domain', '').lower() in ('1', 'true'):
         return views.collection('projects', [], operations.url_of(req))
-    return _listed(req, 'project', views.project, ('name', 'domain_id', 'enabled', 'parent_id'))
+    return _listed(req, 'project', views.project, ('name', 'domain_id', 'enabled', 'parent_id'), _tagged(req))
+
+
+def _tagged(req: operations.Request) -> Callable[[dict[str, Any]], bool]:
+    """The condition of the filters tags, tags-any, not-tags and not-tags-any."""
+    wanted = {name: set(req.query[name].split(',')) for name in _TAG_FILTERS if req.query.get(name)}
+    return lambda row: all(_TAG_FILTERS[name](tags, set(row['tags'])) for name, tags in wanted.items())
+
+
+_TAG_FILTERS: dict[str, Callable[[set[str], set[str]], bool]] = {
+    'tags': lambda wanted, tags: wanted <= tags, 'tags-any': lambda wanted, tags: bool(wanted & tags),
+    'not-tags': lambda wanted, tags: not wanted <= tags, 'not-tags-any': lambda wanted, tags: not wanted & tags}
 
 
 def create_project(req: operations.Request) -> dict[str, Any]:
@@ -100,7 +116,30 @@ def delete_project(req: operations.Request, project_id: str) -> None:
 
 def list_users(req: operations.Request) -> dict[str, Any]:
     _own_or_admin(req, req.caller.user_name)
-    return _listed(req, 'user', views.user, ('name', 'domain_id', 'enabled'))
+    return _listed(req, 'user', views.user, ('name', 'domain_id', 'enabled'), _expiring(req))
+
+
+def _expiring(req: operations.Request) -> Callable[[dict[str, Any]], bool]:
+    """The condition of ``password_expires_at=lt:2026-11-28T00:00:00Z``; without an operator the times are equal.
+
+    :raises BadRequest: it is no such filter
+    """
+    text = req.query.get('password_expires_at')
+    if text is None:
+        return lambda row: True
+    op, _colon, rest = text.partition(':')
+    compare, moment = (_COMPARE[op], rest) if op in _COMPARE else (operator.eq, text)
+    limit = _moment(moment, 'password_expires_at')
+
+    def keep(row: dict[str, Any]) -> bool:
+        end = password_rules.end_of(row)
+        return end is not None and compare(end, limit)
+    return keep
+
+
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    'lt': operator.lt, 'lte': operator.le, 'gt': operator.gt, 'gte': operator.ge, 'eq': operator.eq,
+    'neq': operator.ne}
 
 
 def create_user(req: operations.Request) -> dict[str, Any]:
@@ -271,22 +310,21 @@ def create_credential(req: operations.Request, user_id: str) -> dict[str, Any]:
     given = req.body['application_credential']
     if given.get('project_id') not in (None, req.caller.project_id):
         raise exception.Forbidden('An application credential is for the project of the token.')
+    ends = given.get('expires_at')
     row, secret = req.service.create_application_credential(
         req.caller, given['name'], secret=given.get('secret'), description=given.get('description'),
-        roles=given.get('roles'), expires_at=_moment(given.get('expires_at')),
+        roles=given.get('roles'), expires_at=None if ends is None else _moment(ends, 'expires_at'),
         unrestricted=bool(given.get('unrestricted')))
     return {'application_credential': _shown(req, [row])[0] | {'secret': secret}}
 
 
-def _moment(text: str | None) -> datetime.datetime | None:
+def _moment(text: str, name: str) -> datetime.datetime:
     """A naive UTC datetime of an ISO 8601 time; one without a zone is in UTC."""
-    if text is None:
-        return None
     try:
         moment = datetime.datetime.fromisoformat(text)
         return moment.astimezone(datetime.UTC).replace(tzinfo=None) if moment.tzinfo else moment
     except (ValueError, OverflowError):
-        raise exception.BadRequest('expires_at is not an ISO 8601 time.') from None
+        raise exception.BadRequest(f'{name} is not an ISO 8601 time.') from None
 
 
 def show_credential(req: operations.Request, user_id: str, credential_id: str) -> dict[str, Any]:

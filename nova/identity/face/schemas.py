@@ -49,7 +49,10 @@ AUTH = wrapped('auth', obj(
     scope={'anyOf': [{'type': 'string'},
                      obj(project=obj(**_USER), domain=_DOMAIN, system=obj(all=FLAG), unscoped={'type': 'object'})]}))
 
-_PROJECT: dict[str, Any] = {'name': name(64), 'description': maybe(TEXT), 'enabled': FLAG, 'domain_id': maybe(ID),
+# Projects and roles have no options here: one that would be ignored must not be accepted.
+_NO_OPTIONS: dict[str, Any] = {'type': 'object', 'maxProperties': 0}
+_PROJECT: dict[str, Any] = {'options': _NO_OPTIONS,
+                            'name': name(64), 'description': maybe(TEXT), 'enabled': FLAG, 'domain_id': maybe(ID),
                             'parent_id': maybe(ID), 'is_domain': FLAG,
                             'tags': {'type': 'array', 'maxItems': 80, 'uniqueItems': True,
                                      'items': {'type': 'string', 'minLength': 1, 'maxLength': 255,
@@ -72,7 +75,8 @@ USER_UPDATE = wrapped('user', obj(**_PERSON))
 PASSWORD = wrapped('user', obj(['password', 'original_password'], password=SECRET,
                                original_password={'type': 'string', 'maxLength': 4096}))
 
-_ROLE: dict[str, Any] = {'name': name(255), 'description': maybe(TEXT), 'domain_id': {'type': 'null'}}
+_ROLE: dict[str, Any] = {'options': _NO_OPTIONS,
+                         'name': name(255), 'description': maybe(TEXT), 'domain_id': {'type': 'null'}}
 ROLE_CREATE = wrapped('role', obj(['name'], **_ROLE))
 ROLE_UPDATE = wrapped('role', obj(**_ROLE))
 

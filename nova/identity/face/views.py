@@ -3,6 +3,7 @@ import datetime
 from typing import Any
 
 from nova import exception
+from nova import utils
 from nova.identity import tokens
 from nova.identity.embedded import credentials
 from nova.identity.embedded import directory
@@ -13,6 +14,7 @@ DOMAIN_REF: dict[str, Any] = {'id': DOMAIN['id'], 'name': DOMAIN['name']}
 
 
 def time(moment: datetime.datetime | None) -> str | None:
+    """Return a time of a token or a receipt: microseconds and a Z. Times of users and credentials have no zone."""
     return None if moment is None else moment.strftime('%Y-%m-%dT%H:%M:%S.%fZ')
 
 
@@ -38,7 +40,7 @@ def project(row: dict[str, Any], base: str) -> dict[str, Any]:
 
 def user(row: dict[str, Any], base: str) -> dict[str, Any]:
     shown = {'id': row['id'], 'name': row['name'], 'domain_id': row['domain_id'], 'enabled': row['enabled'],
-             'password_expires_at': time(password_rules.end_of(row)), 'options': row.get('options') or {}}
+             'password_expires_at': utils.exact_time(password_rules.end_of(row)), 'options': row.get('options') or {}}
     shown |= {name: row[name] for name in ('description', 'email', 'default_project_id')
               if row.get(name) is not None}
     return _with_link(shown, base, 'users')
@@ -73,7 +75,7 @@ def application_credential(row: dict[str, Any], roles: dict[str, dict[str, Any]]
     return _with_link({
         'id': row['id'], 'name': row['name'], 'description': row['description'],
         'project_id': row['project_id'], 'user_id': row['user_id'],
-        'expires_at': time(row['expires_at']), 'unrestricted': row['unrestricted'],
+        'expires_at': utils.exact_time(row['expires_at']), 'unrestricted': row['unrestricted'],
         'roles': [{'id': key, 'name': roles[key]['name'], 'domain_id': None}
                   for key in row['role_ids'] if key in roles],
         'system': None}, base, f'users/{row["user_id"]}/application_credentials')
@@ -109,7 +111,7 @@ def token(data: tokens.TokenData, catalog: list[dict[str, Any]] | None = None) -
         'methods': list(claims.methods), 'audit_ids': list(claims.audit_ids),
         'issued_at': time(claims.issued_at), 'expires_at': time(claims.expires_at),
         'user': {'id': data.user_id, 'name': data.user_name, 'domain': DOMAIN_REF,
-                 'password_expires_at': time(data.password_expires_at)}}
+                 'password_expires_at': utils.exact_time(data.password_expires_at)}}
     if data.project_id:
         shown |= {'project': {'id': data.project_id, 'name': data.project_name, 'domain': DOMAIN_REF},
                   'is_domain': False}

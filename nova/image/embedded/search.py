@@ -7,6 +7,7 @@ import datetime
 from typing import Any
 
 from nova import exception
+from nova import utils
 from nova.image import fields
 
 DEFAULT_LIMIT, MAX_LIMIT = 25, 1000
@@ -115,7 +116,12 @@ def _read_bound(search: Search, name: str, value: str) -> None:
 
 
 def _read_time(search: Search, name: str, value: str) -> None:
-    search.compare.append((name, *_time(name, value)))
+    """Compare whole seconds, as responses show them, where the value names no fraction of one."""
+    op, moment = _time(name, value)
+    end = utils.end_of_second(moment)
+    known: dict[str, tuple[str, Any]] = {'eq': ('between', (moment, end)), 'neq': ('outside', (moment, end)),
+                                         'gt': ('gt', end), 'lte': ('lte', end)}
+    search.compare.append((name, *known.get(op, (op, moment))))
 
 
 def _read_equal(search: Search, name: str, value: str) -> None:

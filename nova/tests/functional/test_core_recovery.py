@@ -14,6 +14,7 @@ from nova.compute import recovery
 from nova.compute import tasks
 from nova.conductor.upkeep import reconciler
 from nova.db.servers import instance_actions
+from nova.db.servers import mappings
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 from nova.tests import core
@@ -391,6 +392,21 @@ def test_a_mapping_of_a_deleted_server_is_removed_at_once(cloud):
     with cloud.api_db.writer() as conn:           # the conductor died between its two transactions
         conn.execute(sa.insert(table).values(mapping))
     assert cloud.conductor.lost_mappings.remove_lost_mappings() == 1
+    cloud.check()
+
+
+def test_nothing_is_logged_about_servers_that_are_deleted_during_the_look(cloud, monkeypatch, caplog):
+    uuid, created = cloud.boot(), mappings.created
+
+    def created_before(conn, *args):
+        found = created(conn, *args)
+        if uuid in found:
+            cloud.delete(uuid)
+            cloud.settle()
+        return found
+    monkeypatch.setattr(mappings, 'created', created_before)
+    assert cloud.conductor.lost_mappings.remove_lost_mappings(0) == 0
+    assert [each.getMessage() for each in caplog.records if 'mapping' in each.getMessage()] == []
     cloud.check()
 
 

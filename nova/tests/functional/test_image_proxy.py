@@ -33,7 +33,7 @@ def test_show(images):
         {'rel': 'self', 'href': f'http://cloud.test:8774/v2.1/servers/{SERVER}'},
         {'rel': 'bookmark', 'href': f'http://cloud.test:8774/servers/{SERVER}'}]}
     assert (image['status'], image['progress'], image['minRam'], image['minDisk']) == ('SAVING', 25, 64, 1)
-    assert image['links'][2]['href'] == f'http://cloud.test:8774/image/images/{images.ids["b"]}'
+    assert image['links'][2]['href'] == f'http://cloud.test:8774/image/v2/images/{images.ids["b"]}'
     assert image['metadata']['os'] == 'linux'
     assert 'server' not in images.client().get(f'/images/{images.ids["a"]}').json['image']
 

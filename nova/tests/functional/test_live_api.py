@@ -409,7 +409,6 @@ def test_a_database_that_was_away_has_killed_no_host(cloud, uuid):
     cloud.compute.answers['host_power_action'] = 'rebooted'
     client = admin(cloud, '2.42')
     assert client.get('/os-hosts/host1/reboot').status == 200
-    assert client.put('/os-hosts/host1', {'maintenance_mode': 'enable'}).status == 200
     down(cloud)
     assert snapshot(admin(cloud)).status == client.get('/os-hosts/host1/reboot').status == 400
 
@@ -468,10 +467,7 @@ def test_host_power(cloud):
     client = admin(cloud, '2.42')
     cloud.compute.answers['host_power_action'] = 'rebooted'
     assert client.get('/os-hosts/host1/reboot').json == {'host': 'host1', 'power_action': 'rebooted'}
-    assert client.put('/os-hosts/host1', {'maintenance_mode': 'enable'}).json == {
-        'host': 'host1', 'maintenance_mode': 'on_maintenance'}
-    assert cloud.compute.sent == [('host_power_action', 'host1', {'action': 'reboot'}),
-                                  ('set_host_maintenance', 'host1', {'enabled': True})]
+    assert cloud.compute.sent == [('host_power_action', 'host1', {'action': 'reboot'})]
     cloud.compute.down = True
     assert client.get('/os-hosts/host1/shutdown').status == 400
     with cloud.cell_db.writer() as conn:
@@ -479,5 +475,40 @@ def test_host_power(cloud):
     for action in ('reboot', 'shutdown', 'startup'):
         assert client.get(f'/os-hosts/host1/{action}').status == 501
         assert client.get(f'/os-hosts/nowhere/{action}').status == 404
-    assert client.put('/os-hosts/host1', {'maintenance_mode': 'disable', 'status': 'disable'}).status == 501
-    assert admin(cloud).get('/os-services').json['services'][0]['status'] == 'enabled'
+
+
+def test_host_maintenance(cloud, uuid):
+    """It was accepted, and neither moved servers nor kept new ones away."""
+    client, path = admin(cloud, '2.42'), '/os-hosts/host1'
+
+    def service():
+        return next(row for row in admin(cloud).get('/os-services').json['services'] if row['host'] == 'host1')
+    refused = client.put(path, {'maintenance_mode': 'enable'})
+    assert refused.status == 400 and 'in 0 aggregates' in message(refused) and service()['status'] == 'enabled'
+    number = _aggregate(cloud)
+    assert client.put(path, {'maintenance_mode': 'enable', 'status': 'enable'}).status == 400
+    for _twice in range(2):
+        assert client.put(path, {'maintenance_mode': 'enable'}).json == {
+            'host': 'host1', 'maintenance_mode': 'on_maintenance'}
+    assert service()['status'] == 'disabled' and 'Maintenance' in service()['disabled_reason']
+    shown = admin(cloud).get(f'/os-aggregates/{number}/os-host-maintenance/host1').json['os-host-maintenance']
+    assert shown['status'] == 'draining' and [each['id'] for each in shown['servers']] == [uuid]
+    for _twice in range(2):
+        assert client.put(path, {'maintenance_mode': 'disable'}).json == {
+            'host': 'host1', 'maintenance_mode': 'off_maintenance'}
+    assert service()['status'] == 'enabled'
+    _aggregate(cloud)
+    refused = client.put(path, {'maintenance_mode': 'enable'})
+    assert refused.status == 400 and 'in 2 aggregates' in message(refused)
+    with cloud.cell_db.writer() as conn:
+        can(conn, host_control=True)
+    refused = client.put(path, {'maintenance_mode': 'enable', 'status': 'disable'})
+    assert refused.status == 501 and service()['status'] == 'enabled'
+
+
+def _aggregate(cloud):
+    """A new aggregate with host1."""
+    client = admin(cloud)
+    number = client.post('/os-aggregates', {'aggregate': {'name': f'a{utils.utcnow()}'}}).json['aggregate']['id']
+    assert client.post(f'/os-aggregates/{number}/action', {'add_host': {'host': 'host1'}}).status == 200
+    return number

@@ -513,3 +513,14 @@ def test_over_http(tmp_path):
         assert admin.post(f'/os-aggregates/{number}/action', {STOP: {'host': 'host1'}}).status_code == 202
         until('ended')
         assert {admin.wait_for(server_id)[where] for server_id in made} == {'host1'}
+        # the same by PUT /os-hosts until 2.42
+        assert admin.put('/os-hosts/host1', {'maintenance_mode': 'enable'}, version='2.42').json() == {
+            'host': 'host1', 'maintenance_mode': 'on_maintenance'}
+        until('maintenance')
+        assert {admin.wait_for(server_id)[where] for server_id in made} == {'host2'}
+        service, = admin.get('/os-services?host=host1&binary=nova-compute').json()['services']
+        assert service['status'] == 'disabled' and 'Maintenance' in service['disabled_reason']
+        assert admin.put('/os-hosts/host1', {'maintenance_mode': 'disable'}, version='2.42').json() == {
+            'host': 'host1', 'maintenance_mode': 'off_maintenance'}
+        until('ended')
+        assert {admin.wait_for(server_id)[where] for server_id in made} == {'host1'}

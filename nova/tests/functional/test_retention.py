@@ -8,7 +8,9 @@ import sqlalchemy as sa
 from nova import utils
 from nova.db.moves import migrations as moves
 from nova.db.servers import retention
+from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables
+from nova.db.tables.audit import records
 from nova.tests import core
 
 KEPT = 100
@@ -91,3 +93,51 @@ def test_servers_that_have_what_is_kept_do_not_hide_others(cloud, monkeypatch):
     with cloud.db.reader() as conn:                      # as the first look after a start
         assert sorted(retention.with_more(conn, ACTIONS, KEPT, 0)) == uuids[2:]
     assert expire() == 10 and expire() == 0
+
+
+def test_no_row_of_a_deleted_server_outlives_the_default_periods(tmp_path, monkeypatch):
+    """Deleted servers and audit records expire without any option: the databases do not grow for ever."""
+    made = core.Cloud(tmp_path)
+    try:
+        uuid = made.boot()
+        add_actions(made, uuid, 3)
+        made.delete(uuid)
+        made.settle()
+        for database in (made.api_db, made.db):
+            with database.writer() as conn:
+                conn.execute(sa.insert(records).values(
+                    uuid=str(uuids.uuid4()), created_at=utils.utcnow(), method='DELETE', route='/servers/{id}',
+                    action='os_compute_api:servers:delete', outcome='accepted', code=204, target_id=uuid))
+        made.conductor.audit_log.seal_audit_log()
+        assert {'instances_history', 'instance_actions', 'audit_records'} <= mentions(made, uuid).keys()
+        later, conf = utils.utcnow(), made.conf
+        assert (conf.conductor.deleted_servers_kept_days, conf.audit.keep_days) == (90, 365)
+        monkeypatch.setattr(utils, 'utcnow', lambda: later + datetime.timedelta(days=91))
+        expire(made)
+        assert mentions(made, uuid).keys() == {'audit_records'}
+        monkeypatch.setattr(utils, 'utcnow', lambda: later + datetime.timedelta(days=366))
+        expire(made)
+        assert mentions(made, uuid) == {}
+    finally:
+        made.close()
+
+
+def expire(cloud):
+    """Run the periodic tasks of the conductor that remove old rows."""
+    for name, _period_s, function in cloud.conductor.periodic_tasks():
+        if name.startswith('expire_'):
+            function()
+
+
+def mentions(cloud, uuid):
+    """{name of a table: rows that have this id in a column}"""
+    found = {}
+    for database, metadata in ((cloud.api_db, tables_api.metadata), (cloud.db, tables.metadata)):
+        with database.reader() as conn:
+            for table in metadata.sorted_tables:
+                named = [column == uuid for column in table.c if isinstance(column.type, sa.String)]
+                number = named and conn.execute(sa.select(sa.func.count()).select_from(table).where(
+                    sa.or_(*named))).scalar_one()
+                if number:
+                    found[table.name] = found.get(table.name, 0) + number
+    return found

@@ -114,6 +114,15 @@ def test_rebuild(cloud, server_id):
         assert request_specs.get(conn, server_id).image['id'] == image
 
 
+def test_a_rebuild_with_files_gives_the_server_a_config_drive(cloud, server_id):
+    files = [{'path': '/etc/motd', 'contents': 'aGVsbG8='}]
+    assert not cloud.row(server_id)['config_drive']
+    answer = act(cloud, server_id, {'rebuild': {'imageRef': cloud.image_id, 'personality': files}}, version='2.56')
+    assert answer.status == 202, answer.body
+    assert cloud.row(server_id)['config_drive']
+    assert cloud.compute.sent[-1][2]['spec'].injected_files == files
+
+
 def test_a_rebuild_keeps_the_flavor_of_a_resize_that_ends_meanwhile(cloud, server_id, monkeypatch):
     """It wrote the flavor back that it had read before, and the server was placed by that later."""
     plan, image = rebuild._plan, cloud.add_image(name='other')

@@ -119,16 +119,20 @@ def test_personality(cloud):
     assert spec.injected_files == [{'path': '/etc/motd', 'contents': contents}]
 
 
-def test_files_without_a_config_drive_are_refused(cloud):
-    """They were taken, and no guest had them."""
+def test_a_server_with_files_gets_a_config_drive(cloud):
     files = [{'path': '/etc/motd', 'contents': base64.b64encode(b'hello').decode()}]
-    for fields in ({}, {'config_drive': False}):
-        answer = cloud.client().post('/servers', cloud.body(personality=files, networks='none', **fields),
-                                     version='2.56')
-        assert answer.status == 400 and 'config drive' in answer.fault[2]
+    body = {'personality': files, 'networks': 'none'}
+    row, spec = made(cloud, cloud.client().post('/servers', cloud.body(**body), version='2.56'))
+    assert row['config_drive'] and spec.injected_files == files
     drive = cloud.add_image(properties={'img_config_drive': 'mandatory'})
-    assert cloud.client().post('/servers', cloud.body(personality=files, networks='none', imageRef=drive),
-                               version='2.56').status == 202
+    assert made(cloud, cloud.client().post('/servers', cloud.body(imageRef=drive, **body), version='2.56'))[0][
+        'config_drive']
+    row, _spec = made(cloud, cloud.client().post('/servers', cloud.body(personality=[], networks='none'),
+                                                 version='2.56'))
+    assert not row['config_drive']
+    for image in ({}, {'imageRef': drive}):
+        refused = cloud.client().post('/servers', cloud.body(config_drive=False, **image, **body), version='2.56')
+        assert refused.status == 400 and '"config_drive": false' in refused.fault[2]
 
 
 def test_an_image_that_forbids_automatic_disk_configuration(cloud):

@@ -9,6 +9,7 @@ from nova import context
 from nova import utils
 from nova.conductor import manager as conductor_manager
 from nova.conductor.cell_services import CellServices
+from nova.conf import audit_period
 from nova.db.services import task_log
 from nova.db.tables import cell as tables_cell
 from nova.tests import server_rows
@@ -206,9 +207,24 @@ def test_an_audit(cloud):
     assert cloud.client().get(LOG).status == 403
 
 
+def test_the_numbers_of_hosts_in_an_audit_add_up(cloud):
+    """A host that reported and was removed was counted in place of one that did not report."""
+    now = utils.utcnow()
+    period = audit_period.last_completed('month', now)
+    with cloud.cell_db.writer() as conn:
+        cloud_rows.service(conn, 'host2')
+        for host in ('host1', 'removed'):
+            task_log.begin(conn, host, period, now - DAY)
+            task_log.end(conn, host, period, 0, 0, '')
+    found = cloud.admin().get(LOG).json['instance_usage_audit_logs']
+    assert found['hosts_not_run'] == ['host2'] and sorted(found['log']) == ['host1', 'removed']
+    assert [found[name] for name in ('num_hosts', 'num_hosts_done', 'num_hosts_running', 'num_hosts_not_run')] == [
+        3, 2, 0, 1]
+    assert found['overall_status'] == '2 of 3 hosts done. 0 errors.'
+
+
 def test_an_audit_that_died_is_done_again(cloud):
     manager, admin, now = conductor(cloud), context.admin_context(), utils.utcnow()
-    from nova.conf import audit_period
     period = audit_period.last_completed('month', now)
     assert cloud.cell_db.run(task_log.begin, 'host1', period, now - DAY)
     assert manager.audit_instance_usage(admin, 'host1') is False

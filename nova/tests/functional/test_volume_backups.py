@@ -194,7 +194,12 @@ def test_filters_metadata_of_snapshots_and_of_images(cloud, user):
         rows = ask(user, 'GET', f'/volumes/detail?name=two&{query}', code=200)['volumes']
         assert bool(rows) == found, query
     ask(user, 'GET', '/volumes?size=many', code=400)
-    assert 'metadata' in str(ask(user, 'GET', "/volumes/detail?metadata={'a':'b'}", code=400))
+    assert ask(user, 'GET', "/volumes/detail?metadata={'no such key':'b'}", code=200)['volumes'] == []
+    for wrong in ("{'a':", "['a']", "{'a':1}", "{'" + 'a' * 4096 + "':'b'}", '(' * 300, '-' * 3000 + '1'):
+        assert 'metadata must be' in str(ask(user, 'GET', f'/volumes/detail?metadata={wrong}', code=400))
+    for wrong in ('gt:', 'soon', 'gt:2026-01-01,', ',' * 9, 'in:2026-01-01'):
+        assert 'created_at must be' in str(ask(cloud.client(), 'GET', f'/volumes?created_at={wrong}', code=400,
+                                               headers={'OpenStack-API-Version': 'volume 3.60'})), wrong
     volume(user, 2, name='two')
     counted = ask(user, 'GET', '/volumes?size=2&limit=1&with_count=true', code=200)
     assert counted['count'] == 2 and len(counted['volumes']) == 1 and counted['volumes_links']
@@ -333,7 +338,8 @@ def test_flags_of_queries(user):
     '/os-volume-transfer', '/volume-transfers/detail', '/types', '/limits'])
 def test_lists_have_no_filters_that_do_nothing(user, path):
     """They were left out, so that a client took all rows for those that it requested: to delete them, say."""
-    for query, shown in (('stauts=error', 'stauts'), ('metadata=a', 'metadata'), ('x' * 300 + '=1', 'x' * 64 + ' '),
+    assert 'metadata' in str(ask(user, 'GET', f'{path}?metadata=a', code=400))       # unknown, or no dictionary
+    for query, shown in (('stauts=error', 'stauts'), ('x' * 300 + '=1', 'x' * 64 + ' '),
                          ('created_at=gt:2026-01-01', 'created_at'), ('name~=x&group_id=g', 'group_id, name~')):
         assert f'Invalid filters {shown}' in str(ask(user, 'GET', f'{path}?{query}', code=400))
 

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 ZONE = {'zoneState': {'available': True}}
 OF_PROJECT = ('project_id', 'tenant_id')         # names that a query has for the project of limits
 _NO_QUOTA = {'groups': 0}                # there are none here
-_QUOTAS = {'type': 'object', 'minProperties': 1, 'additionalProperties': False, 'properties': dict.fromkeys(
-    storage_quotas.VOLUMES, {'type': ['integer', 'string'], 'pattern': '^(-1|[0-9]{1,9})$', 'minimum': -1,
-                             'maximum': 2147483647})}
+_QUOTAS = {'type': 'object', 'minProperties': 1, 'additionalProperties': False, 'properties': {
+    **dict.fromkeys(storage_quotas.VOLUMES, {'type': ['integer', 'string'], 'pattern': '^(-1|[0-9]{1,9})$',
+                                             'minimum': -1, 'maximum': 2147483647}),
+    **dict.fromkeys(_NO_QUOTA, {'enum': [0, '0']})}}
 
 
 def _limits(request: VolumeRequest, project_id: str) -> tuple[dict[str, int], dict[str, int]]:
@@ -64,7 +65,7 @@ def default_quotas(request: VolumeRequest, project_id: str) -> dict[str, Any]:
 
 def update_quotas(request: VolumeRequest, project_id: str) -> dict[str, Any]:
     _check_project(project_id)
-    wanted = {name: int(limit) for name, limit in request.body.items()}
+    wanted = {name: int(limit) for name, limit in request.body.items() if name not in _NO_QUOTA}
     most = request.store.limits.set(project_id, wanted, listing.flag(
         'skip_validation', request.query.get('skip_validation'), default=True))
     return {'quota_set': {**most, **_NO_QUOTA}}

@@ -1,6 +1,7 @@
 """Pages of lists: filters, order, markers and links of a query string."""
 from __future__ import annotations
 
+import ast
 import urllib.parse
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TYPE_CHECKING
@@ -12,6 +13,7 @@ from nova import exception
 from nova.db import engine
 from nova.db.volumes import volumes as db
 from nova.volume.face import schemas
+from nova.web import formats
 from nova.web import sizes
 
 if TYPE_CHECKING:
@@ -22,6 +24,11 @@ SORT = ('created_at', 'updated_at', 'name', 'status', 'size', 'bootable', 'id')
 SORTED = ('sort', 'sort_key', 'sort_dir')
 PAGED = ('limit', 'marker', 'offset')
 EVERYONE = ('all_tenants', 'all_projects')
+TIMES = ('created_at', 'updated_at')
+COMPARED_TIMES = 60                      # microversion of these filters
+TIME_OPERATORS = ('gt', 'gte', 'lt', 'lte', 'eq', 'neq')
+MAX_TIMES = 8                            # conditions of one filter
+MAX_ITEMS = 4096                         # characters of a filter by metadata
 MOST_NAMED = 3                           # names that a refusal shows
 
 
@@ -68,15 +75,19 @@ def page(request: VolumeRequest, table: engine.Table, key: str,
     :param direction: of the usual order, by the moment when they were made
     """
     query, filters = request.query, {**filters, 'project_id': 'project_id'}
-    check(request, {*filters, *EVERYONE, *PAGED, *SORTED, 'with_count'})
+    times = [name for name in TIMES if name in table.c and request.microversion >= COMPARED_TIMES]
+    items = [name for name in ('metadata',) if name in table.c]
+    check(request, {*filters, *times, *items, *EVERYONE, *PAGED, *SORTED, 'with_count'})
     project_id = asked_of(request)
+    compare = [*(found for name in items for found in _items(query.get(name))),
+               *(found for name in times for found in _times(name, query.get(name)))]
     equal = {column: _value(db.kind_of(table, column), query, name) for name, column in filters.items()
              if query.get(name) is not None}
     limit = min(_number(query, 'limit', MAX_LIMIT), MAX_LIMIT)
     sort = _sort(query, [name for name in SORT if name in table.c], 'created_at', direction)
     with request.store.db.reader() as conn:
         rows = db.page(conn, table, project_id, equal, administrative=request.trusted, sort=sort,
-                       marker=query.get('marker'), limit=limit + 1, offset=_number(query, 'offset', 0))
+                       compare=compare, marker=query.get('marker'), limit=limit + 1, offset=_number(query, 'offset', 0))
         shown = view(conn, rows[:limit])
     number = sizes.fitting(shown)
     body: dict[str, Any] = {key: shown[:number]}
@@ -84,8 +95,38 @@ def page(request: VolumeRequest, table: engine.Table, key: str,
         body[f'{key}_links'] = _next(request, rows[min(limit, number) - 1])
     if flag('with_count', query.get('with_count')):
         with request.store.db.reader() as conn:
-            body['count'] = db.count(conn, table, project_id, equal, request.trusted)
+            body['count'] = db.count(conn, table, project_id, equal, request.trusted, compare)
     return body
+
+
+def _items(text: str | None) -> list[tuple[str, str, Any]]:
+    """The condition of ``metadata={'key': 'value'}``: clients send a dictionary as Python writes it, or as JSON."""
+    if text is None:
+        return []
+    try:
+        items = ast.literal_eval(text) if len(text) <= MAX_ITEMS else None
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        items = None
+    if not isinstance(items, dict) or not all(isinstance(each, str) for pair in items.items() for each in pair):
+        raise exception.BadRequest(f'metadata must be {{"key": "value", ...}} of {MAX_ITEMS} characters at most.')
+    return [('metadata', 'has', items)] if items else []
+
+
+def _times(name: str, text: str | None) -> list[tuple[str, str, Any]]:
+    """The conditions of ``created_at=gte:2026-01-01T00:00:00,lt:2026-02-01T00:00:00``."""
+    found = []
+    for part in text.split(',')[:MAX_TIMES + 1] if text else ():
+        op, colon, rest = part.partition(':')
+        op, value = (op.strip(), rest) if op.strip() in TIME_OPERATORS else ('eq', part)
+        try:
+            found.append((name, op, formats.parse_time(value.strip())))
+        except (ValueError, OverflowError):
+            found = []
+            break
+    if text is not None and not 0 < len(found) <= MAX_TIMES:
+        raise exception.BadRequest(f'{name} must be an ISO 8601 time, or up to {MAX_TIMES} of them separated by '
+                                   f'commas, each with one of {", ".join(TIME_OPERATORS)} and a colon before it.')
+    return found
 
 
 def _value(kind: type, query: dict[str, str], name: str) -> bool | int | str:

@@ -1,0 +1,32 @@
+"""SQL functions that behave the same on SQLite, MariaDB and PostgreSQL."""
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext import compiler as sa_compiler
+
+
+class position(sa.sql.functions.GenericFunction[int]):
+    """Where a text begins in another, from 1, 0 when it is not there; letters' case counts everywhere."""
+
+    type = sa.Integer()
+    inherit_cache = True
+    name = 'nova_position'
+
+
+@sa_compiler.compiles(position)
+def _position(element: position, compiler: Any, **kwargs: Any) -> str:
+    return f'instr({compiler.process(element.clauses, **kwargs)})'
+
+
+@sa_compiler.compiles(position, 'postgresql')
+def _position_postgresql(element: Any, compiler: Any, **kwargs: Any) -> str:
+    return f'strpos({compiler.process(element.clauses, **kwargs)})'
+
+
+@sa_compiler.compiles(position, 'mysql')
+@sa_compiler.compiles(position, 'mariadb')
+def _position_mysql(element: Any, compiler: Any, **kwargs: Any) -> str:
+    text, part = (compiler.process(clause, **kwargs) for clause in element.clauses)
+    return f'instr({text}, cast({part} as binary))'
