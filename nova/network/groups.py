@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from nova.db.engine import Database
     from nova.db.tables.rows import SecurityGroupsRow
 
-_COLUMNS = ('security_group_id', 'direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max',
-            'remote_ip_prefix', 'remote_group_id')
-
 
 class Groups:
     """Operations on the groups of a project; ``project_id`` ALL_PROJECTS: of any project, for administrators.
@@ -114,7 +111,7 @@ class Groups:
             _get(conn, project_id, rule['remote_group_id'])
         rule = group_rules.check_rule(rule)
         known = networks.many(conn, t.security_group_rules, [group['id']], 'security_group_id')
-        if any(all(row[name] == rule[name] for name in _COLUMNS) for row in known):
+        if group_rules.key(rule) in map(group_rules.key, known):
             raise exception.BadRequest('This rule already exists in the group.')
         row = {**rule, 'id': str(uuid.uuid4()), 'project_id': group['project_id'], 'description': ''}
         networks.insert(conn, t.security_group_rules, [row])

@@ -68,8 +68,7 @@ class Listing:
             if isinstance(column.type, sa.Integer):
                 return column.in_([_integer(name, value) for value in values])
             # NULL is a value that a query can ask for only by an empty one
-            present = column.in_([value for value in values if value])
-            return present if all(values) else sa.or_(present, column.is_(None), column == '')
+            return among(column, values, nothing=not all(values))
         if name in TAG_FILTERS:
             wanted = [tag for value in values for tag in value.split(',') if tag][:MAX_VALUES]
             return tags.having(self.table.c.id, wanted, *TAG_FILTERS[name]) if wanted else sa.true()
@@ -103,6 +102,15 @@ class Listing:
             sort.setdefault(column.name, direction)
         sort.setdefault('id', 'asc')
         return list(sort.items())
+
+
+def among(column: Any, values: Iterable[str], nothing: bool) -> Any:
+    """Condition on rows whose column has one of these values.
+
+    :param nothing: rows without a value meet it, too
+    """
+    present = column.in_([value for value in values if value])
+    return sa.or_(present, column.is_(None), column == '') if nothing else present
 
 
 def _boolean(name: str, value: str) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 from nova import context as nova_context
 from nova import exception
+from nova.network import group_rules
 from nova.network.host import state as host_state
 
 REQUIRED = object()
@@ -204,7 +205,10 @@ def refused(reason: str, nothing: object | None = None) -> Check:
 
 def protocol(value: typing.Any) -> str:
     """A protocol's name or number; what it means is checked with the rule."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else text(40)(value)
+    found = str(value) if isinstance(value, int) and not isinstance(value, bool) else text(40)(value)
+    if found in group_rules.NOT_GIVEN:
+        _invalid(f"'{found}' is no protocol. Give null, any or 0 for all protocols.")
+    return found
 
 
 ident = text(36)

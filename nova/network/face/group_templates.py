@@ -43,7 +43,7 @@ def create(conn: engine.Connection, face: Face, context: nova_context.RequestCon
            'description': values['description'] or ''}
     known = db.every(conn)
     for each in known:
-        if all(each[name] == row[name] for name in (*_SAME, 'of_group')):
+        if each['of_group'] == row['of_group'] and group_rules.key(each) == group_rules.key(row):
             raise faults.SecurityGroupRuleExists(rule_id=each['id'])
     if len(known) >= MAX_TEMPLATES:
         raise exception.BadRequest(f'New groups begin with at most {MAX_TEMPLATES} rules.')
@@ -76,7 +76,7 @@ TEMPLATES = resource.Resource(
     listing=listing.Listing(t.default_group_rules, {
         'id': _C.id, 'description': _C.description, **{name: _C[name] for name in _SAME},
         'used_in_default_sg': _C.in_default, 'used_in_non_default_sg': _C.in_others,
-    }, {'remote_address_group_id': None}),
+    }, {'remote_address_group_id': None}, {'protocol': groups.with_protocol(_C.protocol)}),
     visible=lambda context: ~_C.removed, writable=lambda context, row: bool(context.is_admin), views=views,
     create=create, update=update, delete=delete, prepare=prepare, tagged=False,
     missing=lambda ident: faults.DefaultRuleNotFound(rule_id=ident))
