@@ -41,6 +41,7 @@ EXTENSIONS = (
     ('project-id', 'project_id field enabled'), ('provider', 'Provider Network'),
     ('qos', 'Quality of Service'), ('qos-bw-limit-direction', 'Direction for QoS bandwidth limit rule'),
     ('qos-rule-type-details', 'Details of QoS rule types'), ('quotas', 'Quota management support'),
+    ('quota-check-limit', 'Quota engine limit check'),
     ('quota_details', 'Quota details management support'), ('security-group', 'security-group'),
     ('security-groups-default-rules', 'Default rules for security groups'),
     ('subnet-service-types', 'Subnet service types'), ('subnet_allocation', 'Subnet Allocation'),
@@ -176,8 +177,9 @@ def update_quotas(req: NetworkRequest, project: str) -> dict[str, typing.Any]:
     if not req.context.is_admin:
         raise exception.PolicyDenied(rule='update_quota')
     body = {name: value for name, value in req.body.items() if name not in ('tenant_id', 'project_id')}
+    check_usage = quotas.options(body)
     wanted = quotas.parse(body)
-    req.face.api_db.run(lambda conn: db_limits.replace(conn, project[:255], wanted))
+    req.face.api_db.run(quotas.replace, project[:255], wanted, check_usage)
     return show_quotas(req, project)
 
 
