@@ -41,11 +41,8 @@ class Listing:
         :param query: [(name, value)]
         :param columns: of the rows; None: all
         """
-        values: dict[str, list[str]] = {}
-        for name, value in query:
-            values.setdefault(name, []).append(value)
-        conditions = [condition, *[self._condition(name, found) for name, found in values.items()
-                                   if name not in PAGING]]
+        values = _values(query)
+        condition_of_query = self.condition(query)
         limit, marker = self._limit(values) or MAX_LIMIT, None
         if values.get('marker', [''])[0]:
             # another project's is as unknown as one that is not there
@@ -53,8 +50,16 @@ class Listing:
                 condition, self.table.c.id == values['marker'][0][:255])).mappings().first()
             if marker is None:
                 raise exception.InvalidMarker(marker=values['marker'][0][:255])
-        return networks.page(conn, self.table, sa.and_(*conditions), self._sort(values), marker, limit,
+        return networks.page(conn, self.table, condition & condition_of_query, self._sort(values), marker, limit,
                              columns), limit
+
+    def condition(self, query: Iterable[tuple[str, str]]) -> Any:
+        """Condition on rows that the filters of a query select.
+
+        :raises BadRequest: a name that is no filter, or a value that it cannot have
+        """
+        return sa.and_(sa.true(), *[self._condition(name, found) for name, found in _values(query).items()
+                                    if name not in PAGING])
 
     def _condition(self, name: str, values: list[str]) -> Any:
         if len(values) > MAX_VALUES:
@@ -102,6 +107,14 @@ class Listing:
             sort.setdefault(column.name, direction)
         sort.setdefault('id', 'asc')
         return list(sort.items())
+
+
+def _values(query: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """{name: its values} of a query."""
+    found: dict[str, list[str]] = {}
+    for name, value in query:
+        found.setdefault(name, []).append(value)
+    return found
 
 
 def among(column: Any, values: Iterable[str], nothing: bool) -> Any:
