@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 import dataclasses
+import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,6 +18,8 @@ PAGING = ('limit', 'marker', 'sort_key', 'sort_dir', 'page_reverse', 'fields')
 # name: whether all tags are meant, and whether resources without them
 TAG_FILTERS = {'tags': (True, False), 'tags-any': (False, False), 'not-tags': (True, True),
                'not-tags-any': (False, True)}
+CHANGED_SINCE = 'changed_since'
+SECOND = datetime.timedelta(seconds=1)              # what a time is shown in
 TRUE, FALSE = ('true', '1'), ('false', '0')
 
 
@@ -33,6 +36,10 @@ class Listing:
     columns: dict[str, Any]
     constants: dict[str, Any] = dataclasses.field(default_factory=dict)
     special: dict[str, Callable[[list[str]], Any]] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if 'revision' in self.table.c:
+            self.columns.setdefault('revision_number', self.table.c.revision)
 
     def page(self, conn: sa.Connection, query: Iterable[tuple[str, str]],
              condition: Any, columns: Sequence[str] | None = None) -> tuple[list[dict[str, Any]], int]:
@@ -72,8 +79,13 @@ class Listing:
                 return column.in_([_boolean(name, value) for value in values])
             if isinstance(column.type, sa.Integer):
                 return column.in_([_integer(name, value) for value in values])
+            if isinstance(column.type, sa.DateTime):
+                return sa.or_(*(sa.and_(column >= moment, column < moment + SECOND)
+                                for moment in [_moment(name, value) for value in values]))
             # NULL is a value that a query can ask for only by an empty one
             return among(column, values, nothing=not all(values))
+        if name == CHANGED_SINCE and 'updated_at' in self.table.c:
+            return self.table.c.updated_at >= max(_moment(name, value) for value in values)
         if name in TAG_FILTERS:
             wanted = [tag for value in values for tag in value.split(',') if tag][:MAX_VALUES]
             return tags.having(self.table.c.id, wanted, *TAG_FILTERS[name]) if wanted else sa.true()
@@ -130,6 +142,14 @@ def _boolean(name: str, value: str) -> bool:
     if value.lower() in TRUE + FALSE:
         return value.lower() in TRUE
     raise exception.BadRequest(f"'{value[:40]}' is not a boolean for '{name}'")
+
+
+def _moment(name: str, value: str) -> datetime.datetime:
+    try:
+        found = datetime.datetime.fromisoformat(value)
+        return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
+    except (ValueError, OverflowError):
+        raise exception.BadRequest(f"'{value[:40]}' is not a time for '{name}', such as 2026-01-31T12:00:00Z") from None
 
 
 def _integer(name: str, value: str) -> int:

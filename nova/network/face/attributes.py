@@ -247,6 +247,17 @@ def parse(rows: Mapping[str, Attribute], context: nova_context.RequestContext, v
     return {**{name: row.default for name, row in rows.items() if row.post}, **found}
 
 
+def different(rows: Mapping[str, Attribute], view: Mapping[str, typing.Any],
+              values: Mapping[str, typing.Any]) -> dict[str, typing.Any]:
+    """The part of an update that is not what the caller reads: sending back what was read changes nothing.
+
+    :param rows: {name: Attribute}
+    :param view: what the caller reads
+    """
+    return {name: value for name, value in values.items() if not (
+        name in view and view[name] == value and name in rows and rows[name].put)}
+
+
 def owner(context: nova_context.RequestContext, values: dict[str, typing.Any]) -> str:
     """The project that a new resource belongs to; takes the attributes that name it out of ``values``."""
     tenant, project = values.pop('tenant_id', None), values.pop('project_id', None)

@@ -183,7 +183,9 @@ def update_forwarding(conn: engine.Connection, face: Face, context: nova_context
                       body: Any, part: str) -> dict[str, Any]:
     row = _locked(conn, row)
     known = _forwarding(conn, row, part)
-    values = a.parse(_FORWARDING, context, _below(body), creating=False)
+    values = a.parse(_FORWARDING, context, a.different(_FORWARDING, known, _below(body)), creating=False)
+    if not values:
+        return {'port_forwarding': forwarding_view(known)}
     fresh = {**known, **values}
     if 'internal_port_id' in values and 'internal_ip_address' not in values:
         fresh['internal_ip_address'] = None

@@ -143,7 +143,7 @@ def update(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing
         row = calls.changeable(conn, req.context, resource, id, f'update_{resource.singular}')
         _check_revision(req, row)
         before, shown = _views(conn, req.context, resource, [row])[0], _shown(conn, resource, row)
-        given = _different(resource, before, req.body)
+        given = attributes.different(resource.attributes, before, req.body)
         values = attributes.parse(resource.attributes, req.context, given, creating=False)
         if not values:
             return before, []
@@ -241,12 +241,6 @@ def _check_revision(req: NetworkRequest, row: collections.abc.Mapping[str, typin
         raise exception.BadRequest('If-Match is revision_number=N here.')
     if int(number.strip()) != row['revision']:
         raise faults.RevisionNumberConstraintFailed(expected=number.strip(), current=row['revision'])
-
-
-def _different(resource: Resource, view: dict[str, typing.Any], body: dict[str, typing.Any]) -> dict[str, typing.Any]:
-    """The part of an update that is not what the caller reads: sending back what was read changes nothing."""
-    return {name: value for name, value in body.items() if not (
-        name in view and view[name] == value and name in resource.attributes and resource.attributes[name].put)}
 
 
 def _shown(conn: typing.Any, resource: Resource, row: collections.abc.Mapping[str, typing.Any]) -> _Shown:
