@@ -391,6 +391,11 @@ def used_by_subnet(conn: sa.Connection, subnet_ids: list[str]) -> dict[str, int]
             c.subnet_id))} if subnet_ids else {}
 
 
+def with_hints(table: sa.Table, values: list[str]) -> Any:
+    """Condition on networks or routers whose maker named one of these availability zones."""
+    return sa.or_(sa.false(), *(table.c.zone_hints == [value] for value in values))
+
+
 def with_ip_version(values: list[str]) -> Any:
     """Condition on networks that have subnets of these versions of IP.
 

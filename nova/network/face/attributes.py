@@ -198,6 +198,11 @@ def one_of(*values: object) -> Check:
     return check
 
 
+def zone_hints(value: typing.Any) -> list[str]:
+    """Availability zones of networks; there is one."""
+    return list(dict.fromkeys(items(one_of('nova'), 10)(value)))
+
+
 def refused(reason: str, nothing: object | None = None) -> Check:
     """An attribute that has no value here; the reason says why."""
     return lambda value: nothing if value == nothing else _invalid(reason)

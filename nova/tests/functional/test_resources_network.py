@@ -77,7 +77,7 @@ def network(world):
     return {'name': 'all', 'description': 'd', 'admin_state_up': False, 'shared': False, 'mtu': 1400,
             'router:external': False, 'port_security_enabled': False, 'provider:network_type': 'vxlan',
             'provider:segmentation_id': world.number(), 'qos_policy_id': world.policy, 'is_default': False,
-            'dns_domain': '', 'availability_zone_hints': []}
+            'dns_domain': '', 'availability_zone_hints': ['nova']}
 
 
 def subnet(world):
@@ -130,7 +130,7 @@ def template(world):
 
 def router(world):
     return {'name': 'all', 'description': 'd', 'admin_state_up': False, 'distributed': False, 'ha': False,
-            'flavor_id': None, 'availability_zone_hints': [], 'external_gateway_info': {
+            'flavor_id': None, 'availability_zone_hints': ['nova'], 'external_gateway_info': {
                 'network_id': world.outside, 'enable_snat': False, 'external_fixed_ips': [
                     {'subnet_id': world.outer_subnet, 'ip_address': world.outer_address()}]}}
 
@@ -179,7 +179,8 @@ SUBNET_FORMS = {
 ROWS = {
     'network': Row('networks', network, (
         'name', 'admin_state_up', 'mtu', 'provider:network_type', 'provider:physical_network',
-        'provider:segmentation_id', 'router:external', 'shared', 'status', 'is_default', 'vlan_transparent'), {
+        'provider:segmentation_id', 'router:external', 'shared', 'status', 'is_default', 'vlan_transparent',
+        'availability_zone_hints'), {
         **TIMES, 'name': is_text, 'admin_state_up': is_flag, 'mtu': is_number, 'shared': is_flag, 'subnets': is_list,
         'router:external': is_flag, 'port_security_enabled': is_flag, 'qos_policy_id': optional(is_uuid),
         'status': is_text, 'availability_zone_hints': is_list, 'availability_zones': is_list, 'is_default': is_flag,
@@ -207,7 +208,7 @@ ROWS = {
         *RULE_FILTERS[:6], 'used_in_default_sg', 'used_in_non_default_sg'), {
         'id': is_uuid, **RULE_FORMS, 'used_in_default_sg': is_flag, 'used_in_non_default_sg': is_flag},
         common=('id', 'description')),
-    'router': Row('routers', router, ('name', 'admin_state_up'), {
+    'router': Row('routers', router, ('name', 'admin_state_up', 'availability_zone_hints'), {
         **TIMES, 'name': is_text, 'admin_state_up': is_flag, 'status': is_text, 'routes': is_list, 'ha': is_flag,
         'distributed': is_flag, 'availability_zones': is_list, 'availability_zone_hints': is_list}),
     'floating IP': Row('floatingips', floating_ip, (
