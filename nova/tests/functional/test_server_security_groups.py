@@ -5,6 +5,7 @@ import uuid
 
 import pytest
 
+from nova.db.servers import instances
 from nova.tests import waiting
 from nova.tests.functional import cloud
 
@@ -116,6 +117,7 @@ def test_a_server_without_ports(user, image_id):
     server = user.boot(image_id, networks='none', version='2.37')['id']
     user.wait_for(server)
     assert user.get(f'/servers/{server}/os-security-groups').json() == {'security_groups': []}
+    assert 'security_groups' not in user.get(f'/servers/{server}').json()['server']
     assert change(user, server, 'add', 'default').status_code == 400
     assert change(user, server, 'remove', 'default').status_code == 404
 
@@ -207,13 +209,15 @@ def test_a_network_without_port_security(running, user, image_id, server):
     user.wait_for(made, 'DELETED')
 
 
-def test_server_shows_the_groups_of_its_ports(user, image_id):
+def test_server_shows_the_groups_of_its_ports(running, user, image_id):
     """Of a port made in advance, after a change at the port, after a rename, after a detachment: in all views."""
     network = user.post('/network/v2.0/networks', {'network': {'name': 'ports'}}).json()['network']['id']
     user.post('/network/v2.0/subnets', {'subnet': {'network_id': network, 'ip_version': 4, 'cidr': '10.78.0.0/24'}})
     db, web = make_group(user, 'db'), make_group(user, 'www')
     port = user.post('/network/v2.0/ports', {'port': {'network_id': network, 'security_groups': [db]}}).json()['port']
     server = user.boot(image_id, networks=[{'port': port['id']}])['id']
+    with running.cell_db.reader() as conn:              # what a server that is built, and its config drive, show
+        assert instances.get(conn, server)['security_groups'] == ['db']
     user.wait_for(server)
 
     def shown():
