@@ -15,6 +15,7 @@ from nova.db.networks import security_groups
 from nova.db.tables import network as t
 from nova.network import quotas
 from nova.network import group_rules
+from nova.network import security
 
 if TYPE_CHECKING:
     from nova.db.engine import Database
@@ -109,7 +110,7 @@ class Groups:
         group = _get(conn, project_id, rule['security_group_id'])
         if rule['remote_group_id']:
             _get(conn, project_id, rule['remote_group_id'])
-        rule = group_rules.check_rule(rule)
+        rule = security.stored_rule(conn, rule)
         known = networks.many(conn, t.security_group_rules, [group['id']], 'security_group_id')
         if group_rules.key(rule) in map(group_rules.key, known):
             raise exception.BadRequest('This rule already exists in the group.')

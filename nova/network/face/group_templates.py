@@ -13,6 +13,7 @@ from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.tables import network as t
 from nova.network import group_rules
+from nova.network import security
 from nova.network.face import attributes as a
 from nova.network.face import faults
 from nova.network.face import groups
@@ -37,7 +38,7 @@ def views(conn: engine.Connection, context: nova_context.RequestContext,
 def create(conn: engine.Connection, face: Face, context: nova_context.RequestContext, values: dict[str, Any]) -> str:
     if not context.is_admin:
         raise exception.PolicyDenied(rule='create_default_security_group_rule')
-    rule = group_rules.check_rule({name: values[name] for name in groups.RULE_COLUMNS if name in values})
+    rule = security.stored_rule(conn, {name: values[name] for name in groups.RULE_COLUMNS if name in values})
     row = {**{name: rule[name] for name in _SAME}, 'id': str(uuid.uuid4()), 'of_group': bool(values['remote_group_id']),
            'in_default': values['used_in_default_sg'], 'in_others': values['used_in_non_default_sg'], 'removed': False,
            'description': values['description'] or ''}

@@ -13,6 +13,7 @@ from nova.db.networks import networks as db_networks
 from nova.db.networks import security_groups as db
 from nova.db.tables import network as t
 from nova.network import group_rules
+from nova.network import security
 from nova.network.face import attributes as a
 from nova.network.face import faults
 from nova.network.face import quotas
@@ -111,7 +112,7 @@ def create_rule(conn: engine.Connection, face: Face, context: nova_context.Reque
     group = _group(conn, context, values['security_group_id'])
     if values['remote_group_id'] and values['remote_group_id'] != group['id']:
         _group(conn, context, values['remote_group_id'])
-    rule = group_rules.check_rule({name: values[name] for name in RULE_COLUMNS})
+    rule = security.stored_rule(conn, {name: values[name] for name in RULE_COLUMNS})
     for known in db_networks.many(conn, t.security_group_rules, [group['id']], 'security_group_id'):
         if group_rules.key(known) == group_rules.key(rule):
             raise faults.SecurityGroupRuleExists(rule_id=known['id'])
