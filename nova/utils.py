@@ -1,11 +1,12 @@
 """Small pure helpers that several rooms need."""
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 import contextlib
 import dataclasses
 import datetime
 import hashlib
+import json
 import re
 from threading import Event
 import time
@@ -87,7 +88,22 @@ def host_id(host: str | None, project_id: str) -> str:
 
 
 def dump_json(value: dict[str, Any] | list[Any]) -> str:
-    return orjson.dumps(value).decode()
+    return encode_json(value).decode()
+
+
+def encode_json(value: Any, default: Callable[[Any], Any] | None = None) -> bytes:
+    """A document as JSON.
+
+    An integer above 64 bits, as the number of addresses of an IPv6 range, is written in full; orjson refuses it.
+
+    :param default: makes something of a value that JSON does not have
+    """
+    try:
+        return orjson.dumps(value, default=default)
+    except orjson.JSONEncodeError as error:
+        if 'Integer' not in str(error):
+            raise
+        return json.dumps(value, ensure_ascii=False, separators=(',', ':'), default=default, allow_nan=False).encode()
 
 
 def load_json(text: str) -> Any:

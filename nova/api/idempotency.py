@@ -119,7 +119,8 @@ def serve(req: api_request.Request, document: Any, work: Callable[[], Response])
 
 
 def _keep(req: api_request.Request, once: Once, answer: Response) -> None:
-    body = answer.body if isinstance(answer.body, bytes) else b'' if answer.body is None else orjson.dumps(answer.body)
+    body = answer.body if isinstance(answer.body, bytes) else (
+        b'' if answer.body is None else utils.encode_json(answer.body))
     kept = None if len(body) > MAX_ANSWER else body.decode()
     sealed = once.seal(orjson.dumps([answer.status, answer.headers, kept]))
     try:

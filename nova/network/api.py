@@ -66,7 +66,7 @@ class API:
         :raises PortInUse, NetworkAmbiguous:
         """
         if requested == 'none' or requested == []:
-            return selection.Checked(requested)
+            return selection.Checked(requested, False)
         project_id = nova_context.the_project(context.project_id)
         with self.api_db.reader() as conn:
             if not (requested is None or isinstance(requested, str)):
@@ -103,12 +103,12 @@ class API:
                 raise exception.NetworkRequestInvalid(reason=error.message)
             except exception.InvalidInput as error:
                 raise exception.NetworkRequestInvalid(reason=error.kwargs['reason'])
-        secured = [bool(given[str(request['port_id'])]['port_security_enabled']) if request.get('port_id')
-                   else _are_used(usable[str(request['network_id'])][0], groups) for request in requested]
+        secured = [_are_used(usable[str(request['network_id'])][0], groups) for request in requested
+                   if not request.get('port_id')]
         own = {ident for ident, (network, _subnets) in usable.items() if selection.is_of_project(network, project_id)}
         return selection.Checked([
             request if request.get('port_id') or request['network_id'] in own else {**request, selection.GRANTED: True}
-            for request in requested], any(secured))
+            for request in requested], any(secured), groups=tuple(security_groups.names_of_ports(conn, list(given))))
 
     def _check(self, conn: Connection, project_id: str, usable: dict[str, tuple[NetworksRow, list[Any]]],
                given: dict[str, PortsRow], request: selection.Request, count: int,
@@ -173,6 +173,14 @@ class API:
         name."""
         with self.api_db.reader() as conn:
             return security_groups.of_devices(conn, instance_uuids)
+
+    def group_names_of(self, context: RequestContext, instance_uuids: list[str]) -> dict[str, list[str]]:
+        """{instance uuid: names of the groups of its ports} of servers with ports, in one read for all of them.
+
+        :raises Unavailable: the network service does not answer
+        """
+        with self.api_db.reader() as conn:
+            return security_groups.names_of_devices(conn, instance_uuids)
 
     def add_security_group(self, context: RequestContext, project_id: str, instance_uuid: str, name: str) -> list[str]:
         """Put all ports of a server into a group of the project; hosts whose filters change.

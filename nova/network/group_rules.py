@@ -1,6 +1,7 @@
 """Which rules of security groups make sense, and their stored form. No database: agents have none."""
 from __future__ import annotations
 
+from collections.abc import Mapping
 import ipaddress
 from typing import Any
 
@@ -27,24 +28,54 @@ PROTOCOLS = {
 }
 WITH_PORTS = ('tcp', 'udp', 'sctp', 'udplite', 'dccp')
 ICMP = ('icmp', 'icmpv6')
-# other names that clients use for the same protocol
-ALIASES = {'ipv6-icmp': 'icmpv6', 'any': None, '-1': None, '': None}
+# Other names of protocols. Network services know the names of PROTOCOLS and numbers.
+ALIASES = {'ipv6-icmp': 'icmpv6', 'ipv6-encap': '41', 'ipv6-route': '43', 'ipv6-frag': '44', 'ipv6-nonxt': '59',
+           'ipv6-opts': '60'}
+ANY = ('any', '0')
+NOT_GIVEN = ('', '-1')                  # any protocol for the compute API and EC2
+_NAMES = {number: name for name, number in PROTOCOLS.items()}
+_OF_IPV6 = ('icmpv6', '41', '43', '44', '59', '60')          # headers that follow an IPv6 header only
+EVERYWHERE = ('0.0.0.0/0', '::/0')
 ETHERTYPES = {'ipv4': 'IPv4', 'ipv6': 'IPv6'}
 
 
-def protocol(value: int | str | None) -> str | None:
-    """The stored form of a protocol: a name, a number as text, or None for any.
+def canonical_protocol(value: str | None, ethertype: str | None = None) -> str | None:
+    """The one form that equal protocols share: a name of PROTOCOLS, another number as text, or None for any.
 
+    :param ethertype: of the rule: icmp in a rule for IPv6 means icmpv6
     :raises InvalidInput: neither a known name nor 0 to 255
     """
-    given = '' if value is None else str(value).lower()
+    given = 'any' if value is None else value.lower()
     text = ALIASES.get(given, given)
-    if text is None or text in PROTOCOLS:
-        return text
-    if not (text.isascii() and text.isdigit() and int(text) <= 255):
-        raise exception.InvalidInput(reason=f"Security group rule protocol {text[:40]} not supported.")
-    names = {number: name for name, number in PROTOCOLS.items()}
-    return names.get(int(text), str(int(text)))
+    if text.isascii() and text.isdigit() and len(text) <= 3 and int(text) <= 255:
+        text = _NAMES.get(int(text), str(int(text)))
+    elif text not in PROTOCOLS and text not in ANY:
+        raise exception.InvalidInput(
+            reason=f"Security group rule protocol '{given[:40]}' is not supported. Give one of any, "
+                   f"{', '.join(sorted({*PROTOCOLS, *ALIASES}))}, or a number from 0 to 255.")
+    if text == 'icmp' and ethertype == 'IPv6':
+        return 'icmpv6'
+    return None if text in ANY else text
+
+
+def forms(value: str) -> list[str]:
+    """All texts that mean the same protocol as a text; those of any are ANY."""
+    try:
+        found = canonical_protocol(value)
+    except exception.InvalidInput:
+        return [value]
+    if found is None:
+        return [*ANY]
+    return sorted({value.lower(), found, str(PROTOCOLS.get(found, found)),
+                   *(name for name, other in ALIASES.items() if other == found)})
+
+
+def key(rule: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Equal for two rules of one group that match the same packets, whatever the form of their values."""
+    prefix = normalized(rule['remote_ip_prefix'])
+    return (rule['direction'], rule['ethertype'], canonical_protocol(rule['protocol'], rule['ethertype']),
+            rule['port_range_min'], rule['port_range_max'], None if prefix in EVERYWHERE else prefix,
+            rule.get('remote_group_id'))
 
 
 def parse_prefix(text: str) -> Any:
@@ -63,7 +94,7 @@ def normalized(text: str | None) -> str | None:
 
 
 def check_rule(rule: dict[str, Any]) -> dict[str, Any]:
-    """The rule with its fields in stored form.
+    """The rule with its fields in stored form; the protocol stays as the caller wrote it, in lower case.
 
     :param rule: dict with direction, ethertype, protocol, port_range_min, port_range_max, remote_ip_prefix
             and
@@ -73,7 +104,11 @@ def check_rule(rule: dict[str, Any]) -> dict[str, Any]:
     ethertype = ETHERTYPES.get(str(rule['ethertype'] or 'IPv4').lower())
     if ethertype is None:
         raise exception.InvalidInput(reason='ethertype must be IPv4 or IPv6.')
-    rule = {**rule, 'ethertype': ethertype, 'protocol': protocol(rule['protocol'])}
+    given = None if rule['protocol'] is None else str(rule['protocol']).lower()
+    rule = {**rule, 'ethertype': ethertype, 'protocol': None if given in NOT_GIVEN else given}
+    protocol = canonical_protocol(rule['protocol'], ethertype)
+    if ethertype == 'IPv4' and protocol in _OF_IPV6:
+        raise exception.InvalidInput(reason=f'Invalid ethertype {ethertype} for protocol {given}.')
     if rule['remote_ip_prefix'] and rule['remote_group_id']:
         raise exception.InvalidInput(reason='Only remote_ip_prefix or remote_group_id may be provided.')
     if rule['remote_ip_prefix']:
@@ -87,21 +122,21 @@ def check_rule(rule: dict[str, Any]) -> dict[str, Any]:
             raise exception.InvalidInput(
                 reason=f"Conflicting value ethertype {ethertype} for CIDR {rule['remote_ip_prefix']}")
         rule['remote_ip_prefix'] = str(prefix)          # as given: 10.2.3.124/24 stays what it is
-    _check_ports(rule)
+    _check_ports(rule, protocol)
     return rule
 
 
-def _check_ports(rule: dict[str, Any]) -> None:
+def _check_ports(rule: dict[str, Any], protocol: str | None) -> None:
     low, high = rule['port_range_min'], rule['port_range_max']
     if low is None and high is None:
         return
-    if rule['protocol'] in ICMP:
+    if protocol in ICMP:
         if low is None or not 0 <= low <= 255 or not 0 <= (high or 0) <= 255:
             raise exception.InvalidInput(
                 reason='ICMP type and code must be between 0 and 255, code only with type.'
             )
         return
-    if rule['protocol'] not in WITH_PORTS:
+    if protocol not in WITH_PORTS:
         raise exception.InvalidInput(
             reason='Port ranges need a protocol with ports: ' + ', '.join(WITH_PORTS)
         )

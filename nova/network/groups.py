@@ -15,13 +15,11 @@ from nova.db.networks import security_groups
 from nova.db.tables import network as t
 from nova.network import quotas
 from nova.network import group_rules
+from nova.network import security
 
 if TYPE_CHECKING:
     from nova.db.engine import Database
     from nova.db.tables.rows import SecurityGroupsRow
-
-_COLUMNS = ('security_group_id', 'direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max',
-            'remote_ip_prefix', 'remote_group_id')
 
 
 class Groups:
@@ -112,9 +110,9 @@ class Groups:
         group = _get(conn, project_id, rule['security_group_id'])
         if rule['remote_group_id']:
             _get(conn, project_id, rule['remote_group_id'])
-        rule = group_rules.check_rule(rule)
+        rule = security.stored_rule(conn, rule)
         known = networks.many(conn, t.security_group_rules, [group['id']], 'security_group_id')
-        if any(all(row[name] == rule[name] for name in _COLUMNS) for row in known):
+        if group_rules.key(rule) in map(group_rules.key, known):
             raise exception.BadRequest('This rule already exists in the group.')
         row = {**rule, 'id': str(uuid.uuid4()), 'project_id': group['project_id'], 'description': ''}
         networks.insert(conn, t.security_group_rules, [row])

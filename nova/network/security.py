@@ -1,11 +1,15 @@
-"""Security groups: which ones a request means."""
+"""Security groups: which ones a request means, and the stored form of their rules."""
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 from nova import exception
 from nova.db.engine import Connection
+from nova.db.networks import hosts
 from nova.db.networks import security_groups
+from nova.network import gateways
+from nova.network import group_rules
 
 MAX_ID = 36
 
@@ -63,3 +67,18 @@ def pick(conn: Connection, project_id: str, names: list[str], default: str | Non
             raise exception.SecurityGroupAmbiguous(name=name)
         found[idents[0]] = None
     return list(found)
+
+
+def stored_rule(conn: Connection, rule: dict[str, Any]) -> dict[str, Any]:
+    """The checked rule as it is stored: its protocol in the form that was sent.
+
+    A network service of an older release reads the names of group_rules.PROTOCOLS alone. While there is one, the
+    protocol is stored in that form.
+
+    :raises InvalidInput:
+    """
+    rule = group_rules.check_rule(rule)
+    canonical = group_rules.canonical_protocol(rule['protocol'], rule['ethertype'])
+    if canonical != rule['protocol'] and hosts.older(conn, gateways.SINCE):
+        return {**rule, 'protocol': canonical}
+    return rule

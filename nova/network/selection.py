@@ -20,13 +20,15 @@ class Checked(NamedTuple):
     """What a check of requests for networks has found.
 
     requests  as they came, with GRANTED; completed where a port is attached
-    secured   whether one of the ports is in security groups; also without any
+    secured   whether one of the ports that are made is in security groups; also where the network is not known yet
     devices   of hosts, which ports need
+    groups    names of the security groups of the ports that the requests name
     """
 
     requests: list[Request] | str | None
     secured: bool = True
     devices: tuple[pci.Request, ...] = ()
+    groups: tuple[str, ...] = ()
 
 
 def normalized(requests: list[Request] | str | None) -> list[Request] | None:

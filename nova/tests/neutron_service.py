@@ -188,9 +188,10 @@ class Neutron:
         if network is None:
             raise Refused(404, 'NetworkNotFound')
         wanted = values.pop('fixed_ips', None) or ([{}] if network['subnets'] else [])
+        secured = network.get('port_security_enabled', True)
         row = {'name': '', 'device_id': '', 'device_owner': '', 'admin_state_up': True, 'status': 'DOWN',
                'mac_address': 'fa:16:3e:' + ':'.join(uuid.uuid4().hex[n:n + 2] for n in (0, 2, 4)),
-               'security_groups': [self._default_group(project)], 'port_security_enabled': True,
+               'security_groups': [self._default_group(project)] if secured else [], 'port_security_enabled': secured,
                'ip_allocation': 'immediate', 'binding:vnic_type': 'normal', 'binding:host_id': '',
                'binding:profile': {}, 'binding:vif_type': 'unbound', 'binding:vif_details': {}, **values}
         row['fixed_ips'] = []

@@ -8,9 +8,8 @@ import functools
 import http
 import typing
 
-import orjson
-
 from nova import exception
+from nova import utils
 from nova.db import spare_room
 from nova.runtime import memory
 from nova.web import bodies
@@ -203,7 +202,7 @@ class Application:
 def _encoded(body: typing.Any) -> bytes | Stream:
     if isinstance(body, (bytes, Stream)):
         return body
-    text = b'' if body is None else orjson.dumps(body)
+    text = b'' if body is None else utils.encode_json(body)
     memory.answered(len(text))
     return text
 

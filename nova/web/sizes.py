@@ -8,9 +8,8 @@ from collections.abc import Iterable
 import itertools
 from typing import Any
 
-import orjson
-
 from nova import exception
+from nova import utils
 
 KIB = 1 << 10
 RESOURCE = 256 * KIB
@@ -22,7 +21,7 @@ SPECS = 72 * KIB                 # extra specs of a flavor, which its servers sh
 
 def size_of(document: Any) -> int:
     """Bytes of a document as JSON."""
-    return len(orjson.dumps(document, default=str))
+    return len(utils.encode_json(document, default=str))
 
 
 def check(document: Any, most: int, name: str, before: Any = None) -> None:

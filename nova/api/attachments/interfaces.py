@@ -113,8 +113,8 @@ def attach_port(req: api_request.Request, server_id: str, request: dict[str, Any
         raise exception.Conflict(f'The host of instance {server_id} is down: no interface can be attached there.')
     attached = {vif['network']['id'] for vif in row['network_info']}
     try:
-        (request,), _secured, needed = req.services.networks.check_attach(req.context, row['project_id'], attached,
-                                                                          request)
+        checked = req.services.networks.check_attach(req.context, row['project_id'], attached, request)
+        (request,), needed = checked.requests, checked.devices
         # the id of a new port is chosen here, so that what is begun can be found again
         request['port_id'] = request['port_id'] or str(uuid.uuid4())
         if needed:

@@ -66,17 +66,11 @@ def index(req: api_request.Request, server_id: str) -> api_request.Document:
 
 
 def add(req: api_request.Request, id: str) -> None:
-    try:
-        _change(req, id, 'addSecurityGroup', _RULE + 'add', req.services.networks.add_security_group)
-    except exception.SecurityGroupAmbiguous as error:
-        raise exception.BadRequest(error.message) from None
+    _change(req, id, 'addSecurityGroup', _RULE + 'add', req.services.networks.add_security_group)
 
 
 def remove(req: api_request.Request, id: str) -> None:
-    try:
-        _change(req, id, 'removeSecurityGroup', _RULE + 'remove', req.services.networks.remove_security_group)
-    except exception.SecurityGroupAmbiguous as error:
-        raise exception.BadRequest(error.message) from None
+    _change(req, id, 'removeSecurityGroup', _RULE + 'remove', req.services.networks.remove_security_group)
 
 
 def _change(req: api_request.Request, server_id: str, name: str, rule: str, change: Callable[..., Any]) -> None:

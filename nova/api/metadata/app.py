@@ -26,6 +26,7 @@ from nova.api.metadata import vendordata
 from nova.db import engine
 from nova.db.cells import cells as db_cells
 from nova.db.networks import ports
+from nova.db.networks import security_groups
 from nova.db.servers import block_devices
 from nova.db.servers import instances
 from nova.db.servers import request_specs
@@ -45,6 +46,7 @@ from nova.web.routes import Route
 PASSWORD_MAX = 1020          # bytes of an encrypted password that a guest may leave here, once
 TOKEN_PATH = '/latest/api/token'
 FORWARDED = 'X-Forwarded-For'
+GROUPS = 'security-groups'                # a path in EC2's format
 EC2_DEPTH = 8                # segments of the longest path of EC2's format
 DOCUMENTS = ('meta_data.json', 'network_data.json', 'password', 'vendor_data.json', 'vendor_data2.json')
 
@@ -63,6 +65,7 @@ class MetadataApi(application.Api['MetadataRequest']):
         super().__init__(self._rows())
         self.api_db, self.cells = api_db, cells
         self.secret = conf.metadata.shared_secret.encode()
+        self._groups_are_here = conf.network.backend == 'embedded'
         self.domain, self.region = conf.metadata.dhcp_domain, conf.ec2.region
         self.tokens = tokens.Tokens(lambda: api_db.run(metadata_keys.obtain))
         self._master = b''
@@ -120,7 +123,12 @@ class MetadataApi(application.Api['MetadataRequest']):
     def _ec2(self, req: MetadataRequest, version: str, **parts: str) -> bytes:
         if version not in metadata.EC2_VERSIONS and version != 'latest':
             raise exception.NotFound()
-        return _walk(metadata.ec2_tree(self._reader(req), self.domain, self.region), parts.values())
+        instance = self._reader(req)
+        if GROUPS in parts.values() and self._groups_are_here:
+            with self.api_db.reader() as conn:
+                instance.security_groups = security_groups.names_of_devices(conn, [instance.uuid]).get(
+                    instance.uuid, [])
+        return _walk(metadata.ec2_tree(instance, self.domain, self.region), parts.values())
 
     def _openstack_versions(self, req: MetadataRequest) -> bytes:
         # cloud-init looks here first; without a token it goes on to other formats

@@ -43,7 +43,7 @@ def index(req: api_request.Request) -> api_request.Document:
         row = {**quotas.limits_of(conn, req.services.conf, project_id),
                'used': quotas.project_usage(conn, project_id)}
         if not req.has('no_proxies'):
-            row.update(proxied_limits.limits(req.services.conf))
+            row.update(proxied_limits.of_project(conn, req.services.conf, project_id))
             row['used'].update(proxied_limits.usage(conn, project_id))
     return {'limits': {'rate': req.services.rates.shown(req.context), 'absolute': ABSOLUTE.builder(req)(row)}}
 

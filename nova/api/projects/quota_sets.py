@@ -6,6 +6,7 @@ from nova import exception
 from nova.api import request as api_request
 from nova.api.projects import known
 from nova.db import engine
+from nova.db.networks import limits as db_limits
 from nova.db.projects import quotas
 from nova.network import proxied_limits
 from nova.web import params
@@ -20,7 +21,6 @@ _RULE = 'os_compute_api:os-quota-sets:'
 _CLASS = 'os_compute_api:os-quota-class-sets:'
 
 # key in the API -> (resource, or None for what the network service limits; last version of sets, of class sets).
-# A class keeps a limit of such a one, too: it is shown again, and limits nothing.
 KEYS = {
     'cores': ('cores', None, None),
     'fixed_ips': (None, 35, 49),
@@ -41,23 +41,17 @@ _CLASS_SINCE = {'server_groups': 50, 'server_group_members': 50}
 _LIMIT = params.integer(-1, params.MAX_INT)
 
 
-def _limit_of(key: str, resource: str | None) -> Callable[[Any, api_request.Request], int]:
-    if resource is None:
-        return lambda limits, req: proxied_limits.limit(req.services.conf, key)
-    return _column(resource)
-
-
 def _column(name: str) -> Callable[[Any, api_request.Request], int]:
     return lambda limits, req: limits[name]
 
 
 _NUMBER = 'integer minimum=-1 required'
-LIMITS = Fields(*(Field(key, _limit_of(key, resource), until=until, type=_NUMBER)
+LIMITS = Fields(*(Field(key, _column(resource or key), until=until, type=_NUMBER)
                   for key, (resource, until, _) in KEYS.items()))
 CLASS_LIMITS = Fields(*(Field(key, _column(resource or key),
                               since=_CLASS_SINCE.get(key, 1), until=until, type=_NUMBER)
                         for key, (resource, _, until) in KEYS.items()))
-CLASS_RESOURCES = tuple(resource or key for key, (resource, _, _) in KEYS.items())
+CLASS_RESOURCES = tuple(resource for resource, _, _ in KEYS.values() if resource is not None)
 
 UPDATE = Object(Param('quota_set', Object(
     *(Param(key, _LIMIT, until=until) for key, (_resource, until, _) in KEYS.items()),
@@ -71,15 +65,19 @@ def _authorize(req: api_request.Request, rule: str, project_id: str) -> None:
     req.authorize(_RULE + rule, {'project_id': project_id, 'user_id': req.user_id})
 
 
-def _limits(req: api_request.Request, project_id: str, user_id: str | None = None) -> Mapping[str, int]:
-    with req.services.api_db.reader() as conn:
-        return quotas.limits_of(conn, req.services.conf, project_id, user_id)
+def _limits(conn: engine.Connection, req: api_request.Request, project_id: str,
+            user_id: str | None = None) -> dict[str, int]:
+    found = dict(quotas.limits_of(conn, req.services.conf, project_id, user_id))
+    if not req.has('no_proxies'):
+        found |= proxied_limits.of_project(conn, req.services.conf, project_id)
+    return found
 
 
 def show(req: api_request.Request, id: str) -> api_request.Document:
     _authorize(req, 'show', id)
     known.check(req, id)
-    limits = _limits(req, id, req.query.one('user_id'))
+    with req.services.api_db.reader() as conn:
+        limits = _limits(conn, req, id, req.query.one('user_id'))
     return {'quota_set': {'id': id, **LIMITS.builder(req)(limits)}}
 
 
@@ -87,7 +85,7 @@ def defaults(req: api_request.Request, id: str) -> api_request.Document:
     if req.allows(_RULE + 'show', {'project_id': id, 'user_id': req.user_id}):     # else anyone could try ids out
         known.check(req, id)
     with req.services.api_db.reader() as conn:
-        limits = quotas.defaults(conn, req.services.conf)
+        limits = quotas.defaults(conn, req.services.conf) | proxied_limits.limits(req.services.conf)
     return {'quota_set': {'id': id, **LIMITS.builder(req)(limits)}}
 
 
@@ -96,7 +94,7 @@ def detail(req: api_request.Request, id: str) -> api_request.Document:
     known.check(req, id)
     user_id = req.query.one('user_id')
     with req.services.api_db.reader() as conn:
-        limits = LIMITS.builder(req)(quotas.limits_of(conn, req.services.conf, id, user_id))
+        limits = LIMITS.builder(req)(_limits(conn, req, id, user_id))
         used = quotas.project_usage(conn, id, user_id)
         if not req.has('no_proxies'):
             used.update(proxied_limits.usage(conn, id))
@@ -110,15 +108,21 @@ def update(req: api_request.Request, id: str) -> api_request.Document:
     user_id, given = req.query.one('user_id'), dict(req.body['quota_set'])
     force = given.pop('force', False)
     wanted = {resource: limit for key, limit in given.items() if (resource := KEYS[key][0]) is not None}
+    of_networks = {key: limit for key, limit in given.items() if key in proxied_limits.NAMES}
 
     def run(conn: engine.Connection) -> Mapping[str, int]:
         quotas.lock(conn, id)
+        changed = proxied_limits.changed(req.services.conf, of_networks, proxied_limits.of_project(
+            conn, req.services.conf, id), user_id is None) if of_networks else {}
         if not force:
             _refuse_below_usage(wanted, quotas.project_usage(conn, id, user_id))
+            if changed:
+                _refuse_below_usage(of_networks, proxied_limits.usage(conn, id))
         if user_id is not None:
             _refuse_above_project(wanted, quotas.limits_of(conn, req.services.conf, id))
         quotas.set_limits(conn, id, wanted, user_id)
-        return quotas.limits_of(conn, req.services.conf, id, user_id)
+        db_limits.replace(conn, id, changed)
+        return _limits(conn, req, id, user_id)
     return {'quota_set': LIMITS.builder(req)(req.services.api_db.run(run))}
 
 
@@ -154,9 +158,12 @@ def show_class(req: api_request.Request, id: str) -> api_request.Document:
 
 
 def update_class(req: api_request.Request, id: str) -> api_request.Document:
-    wanted = {KEYS[key][0] or key: limit for key, limit in req.body['quota_class_set'].items()}
+    given = req.body['quota_class_set']
+    wanted = {resource: limit for key, limit in given.items() if (resource := KEYS[key][0]) is not None}
+    of_networks = {key: limit for key, limit in given.items() if key in proxied_limits.NAMES}
 
     def run(conn: engine.Connection) -> dict[str, int]:
+        proxied_limits.changed(req.services.conf, of_networks, proxied_limits.limits(req.services.conf), False)
         quotas.set_class_limits(conn, id, wanted)
         return _class_limits(conn, req, id)
     return {'quota_class_set': CLASS_LIMITS.builder(req)(req.services.api_db.run(run))}

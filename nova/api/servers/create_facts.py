@@ -160,7 +160,7 @@ def _check_networks(req: api_request.Request, networks: list[Document] | str | N
     try:
         names = service.check_security_groups(req.context, groups)
         checked = service.validate_networks(req.context, networks, count, req.has('bandwidth_ports'), names)
-        return (None if checked.requests == 'auto' else checked.requests, names if checked.secured else [],
-                list(checked.devices))
+        shown = dict.fromkeys([*checked.groups, *(names if checked.secured else ())])
+        return None if checked.requests == 'auto' else checked.requests, list(shown), list(checked.devices)
     except exception.NotFound as error:
         raise exception.BadRequest(error.message) from None

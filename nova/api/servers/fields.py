@@ -3,9 +3,12 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Callable
+import functools
+import logging
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from nova import exception
 from nova import states
 from nova import utils
 from nova.api import request as api_request
@@ -19,6 +22,7 @@ from nova.db.services import services as services_db
 from nova.objects import faults
 from nova.web import fields
 
+LOG = logging.getLogger(__name__)
 Row = api_request.Row
 
 ABSENT = fields.ABSENT
@@ -38,15 +42,28 @@ class View:
     """What getters need in addition to the row, worked out once a request.
 
     :param host_statuses: {host: 'UP', 'DOWN', 'MAINTENANCE' or 'UNKNOWN'} (see ``host_statuses``)
+    :param rows: all rows that are shown, whose ports are read at once where the answer has something of them
     """
 
-    def __init__(self, req: api_request.Request, host_statuses: dict[str, str] | None = None) -> None:
+    def __init__(self, req: api_request.Request, host_statuses: dict[str, str] | None = None,
+                 rows: Sequence[Row] = ()) -> None:
+        self._req, self._rows = req, rows
         self.servers, self.server_marks = req.url('servers', ''), req.bookmark('servers', '')
         self.images, self.flavors = req.bookmark('images', ''), req.bookmark('flavors', '')
         self.host_statuses = host_statuses or {}
         self.extra_specs = req.has('embedded_flavor') and req.allows(EXTRA_SPECS)
         self.is_admin = req.context.is_admin
         self._host_ids: dict[tuple[str | None, str], str] = {}
+
+    @functools.cached_property
+    def groups(self) -> dict[str, list[str]]:
+        """{server uuid: names of the security groups of its ports} of the servers that have network interfaces."""
+        wanted = [row['uuid'] for row in self._rows if row['network_info'] and row['vm_state'] != states.DELETED]
+        try:
+            return dict.fromkeys(wanted, []) | self._req.services.networks.group_names_of(self._req.context, wanted)
+        except exception.Unavailable as error:
+            LOG.warning('Security groups of servers are shown as they were at boot: %s', error.message)
+            return {}
 
     def host_id(self, host: str | None, project_id: str) -> str:
         found = self._host_ids.get((host, project_id))
@@ -141,7 +158,10 @@ def _fault(row: Row, view: View) -> Any:
 
 
 def _security_groups(row: Row, view: View) -> Any:
+    # before its ports are made, and when they are gone with it, a server shows the groups of its request
     names = row['security_groups']
+    if row['network_info'] and row['vm_state'] != states.DELETED and row['uuid'] in view.groups:
+        names = view.groups[row['uuid']]
     return [{'name': name} for name in names] if names else ABSENT
 
 
@@ -227,8 +247,8 @@ _KEY_NAME = Field('key_name', 'key_name', type='null|string required')
 _MORE = (
     Field('config_drive', lambda row, view: 'True' if row['config_drive'] else '', columns=('config_drive',),
           type='string|null one of ,True,False,None required'),
-    Field('security_groups', _security_groups, optional=True, columns=('security_groups',),
-          type=shapes.SECURITY_GROUPS),
+    Field('security_groups', _security_groups, optional=True, type=shapes.SECURITY_GROUPS,
+          columns=('security_groups', 'network_info', 'uuid', 'vm_state')),
     Field('os-extended-volumes:volumes_attached', _volume_ids, until=2, columns=('volumes',),
           type=shapes.VOLUMES_ATTACHED),
     Field('os-extended-volumes:volumes_attached', _volumes, since=3, columns=('volumes',),

@@ -72,7 +72,7 @@ def _list(req: api_request.Request, table: Fields, all_tenants_rule: str,
     more = len(rows) == query.limit
     if more:
         rows.pop()
-    build, view = table.compiled(req.version, allowed), server_fields.View(req, statuses)
+    build, view = table.compiled(req.version, allowed), server_fields.View(req, statuses, rows)
     servers = [build(row, view) for row in rows]
     if down:
         servers = [*down_cells.listed(req, table, down, query, view, query.limit - 1 - len(rows)), *servers]

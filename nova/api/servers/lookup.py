@@ -95,7 +95,7 @@ def answer(req: api_request.Request, conn: engine.Connection, table: Fields, row
     if hosts and server_fields.shows_host_status(table, req):
         statuses = server_fields.host_statuses(conn, hosts, req.services.conf.service_down_time,
                                                utils.utcnow())
-    return table.builder(req, server_fields.View(req, statuses))(row)
+    return table.builder(req, server_fields.View(req, statuses, [row]))(row)
 
 
 def host_is_up(req: api_request.Request, conn: engine.Connection, host: str | None) -> bool:

@@ -121,7 +121,9 @@ class Tasks:
                    error: str | None = None, traceback: str | None = None) -> None:
         def write(conn: Connection) -> None:
             change = self._events.of(conn, ctx, instance_uuid)
-            if 'network_info' in values and self._groups_are_here:
+            if values.get('network_info') == []:
+                values['security_groups'] = []
+            elif 'network_info' in values and self._groups_are_here:
                 # the groups of the ports, read by the holder of the row: the last one reads what is there in the end
                 instances.lock(conn, instance_uuid)
                 with self._api_db.reader() as api:

@@ -24,8 +24,8 @@ def every(conn: sa.Connection) -> dict[str, dict[str, int]]:
 def replace(conn: sa.Connection, project_id: str, limits: dict[str, int]) -> None:
     """Set some limits of a project; the others stay."""
     c = t.limits.c
-    conn.execute(sa.delete(t.limits).where(c.project_id == project_id, c.resource.in_(list(limits))))
     if limits:
+        conn.execute(sa.delete(t.limits).where(c.project_id == project_id, c.resource.in_(list(limits))))
         conn.execute(sa.insert(t.limits), [{'project_id': project_id, 'resource': name, 'hard_limit': limit}
                                            for name, limit in limits.items()])
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 import dataclasses
+import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,6 +18,8 @@ PAGING = ('limit', 'marker', 'sort_key', 'sort_dir', 'page_reverse', 'fields')
 # name: whether all tags are meant, and whether resources without them
 TAG_FILTERS = {'tags': (True, False), 'tags-any': (False, False), 'not-tags': (True, True),
                'not-tags-any': (False, True)}
+CHANGED_SINCE = 'changed_since'
+SECOND = datetime.timedelta(seconds=1)              # what a time is shown in
 TRUE, FALSE = ('true', '1'), ('false', '0')
 
 
@@ -34,6 +37,10 @@ class Listing:
     constants: dict[str, Any] = dataclasses.field(default_factory=dict)
     special: dict[str, Callable[[list[str]], Any]] = dataclasses.field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if 'revision' in self.table.c:
+            self.columns.setdefault('revision_number', self.table.c.revision)
+
     def page(self, conn: sa.Connection, query: Iterable[tuple[str, str]],
              condition: Any, columns: Sequence[str] | None = None) -> tuple[list[dict[str, Any]], int]:
         """(rows, limit) that the query asks for, of those that meet the condition.
@@ -41,11 +48,8 @@ class Listing:
         :param query: [(name, value)]
         :param columns: of the rows; None: all
         """
-        values: dict[str, list[str]] = {}
-        for name, value in query:
-            values.setdefault(name, []).append(value)
-        conditions = [condition, *[self._condition(name, found) for name, found in values.items()
-                                   if name not in PAGING]]
+        values = _values(query)
+        condition_of_query = self.condition(query)
         limit, marker = self._limit(values) or MAX_LIMIT, None
         if values.get('marker', [''])[0]:
             # another project's is as unknown as one that is not there
@@ -53,8 +57,16 @@ class Listing:
                 condition, self.table.c.id == values['marker'][0][:255])).mappings().first()
             if marker is None:
                 raise exception.InvalidMarker(marker=values['marker'][0][:255])
-        return networks.page(conn, self.table, sa.and_(*conditions), self._sort(values), marker, limit,
+        return networks.page(conn, self.table, condition & condition_of_query, self._sort(values), marker, limit,
                              columns), limit
+
+    def condition(self, query: Iterable[tuple[str, str]]) -> Any:
+        """Condition on rows that the filters of a query select.
+
+        :raises BadRequest: a name that is no filter, or a value that it cannot have
+        """
+        return sa.and_(sa.true(), *[self._condition(name, found) for name, found in _values(query).items()
+                                    if name not in PAGING])
 
     def _condition(self, name: str, values: list[str]) -> Any:
         if len(values) > MAX_VALUES:
@@ -67,9 +79,13 @@ class Listing:
                 return column.in_([_boolean(name, value) for value in values])
             if isinstance(column.type, sa.Integer):
                 return column.in_([_integer(name, value) for value in values])
+            if isinstance(column.type, sa.DateTime):
+                return sa.or_(*(sa.and_(column >= moment, column < moment + SECOND)
+                                for moment in [_moment(name, value) for value in values]))
             # NULL is a value that a query can ask for only by an empty one
-            present = column.in_([value for value in values if value])
-            return present if all(values) else sa.or_(present, column.is_(None), column == '')
+            return among(column, values, nothing=not all(values))
+        if name == CHANGED_SINCE and 'updated_at' in self.table.c:
+            return self.table.c.updated_at >= max(_moment(name, value) for value in values)
         if name in TAG_FILTERS:
             wanted = [tag for value in values for tag in value.split(',') if tag][:MAX_VALUES]
             return tags.having(self.table.c.id, wanted, *TAG_FILTERS[name]) if wanted else sa.true()
@@ -105,10 +121,35 @@ class Listing:
         return list(sort.items())
 
 
+def _values(query: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """{name: its values} of a query."""
+    found: dict[str, list[str]] = {}
+    for name, value in query:
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def among(column: Any, values: Iterable[str], nothing: bool) -> Any:
+    """Condition on rows whose column has one of these values.
+
+    :param nothing: rows without a value meet it, too
+    """
+    present = column.in_([value for value in values if value])
+    return sa.or_(present, column.is_(None), column == '') if nothing else present
+
+
 def _boolean(name: str, value: str) -> bool:
     if value.lower() in TRUE + FALSE:
         return value.lower() in TRUE
     raise exception.BadRequest(f"'{value[:40]}' is not a boolean for '{name}'")
+
+
+def _moment(name: str, value: str) -> datetime.datetime:
+    try:
+        found = datetime.datetime.fromisoformat(value)
+        return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
+    except (ValueError, OverflowError):
+        raise exception.BadRequest(f"'{value[:40]}' is not a time for '{name}', such as 2026-01-31T12:00:00Z") from None
 
 
 def _integer(name: str, value: str) -> int:

@@ -8,6 +8,7 @@ from typing import Any, TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from nova import exception
 from nova import context as nova_context
 from nova import utils
 from nova.db import statements
@@ -380,6 +381,30 @@ def used_addresses(conn: sa.Connection, subnet_id: str, address: str | None = No
     if address is not None:
         conditions.append(t.addresses.c.address == address)
     return conn.execute(sa.select(sa.func.count()).select_from(t.addresses).where(*conditions)).scalar()
+
+
+def used_by_subnet(conn: sa.Connection, subnet_ids: list[str]) -> dict[str, int]:
+    """{subnet id: addresses that ports hold} of these subnets, where there are any."""
+    c = t.addresses.c
+    return {ident: count for ident, count in conn.execute(
+        sa.select(c.subnet_id, sa.func.count()).where(c.subnet_id.in_(subnet_ids), c.port_id.is_not(None)).group_by(
+            c.subnet_id))} if subnet_ids else {}
+
+
+def with_hints(table: sa.Table, values: list[str]) -> Any:
+    """Condition on networks or routers whose maker named one of these availability zones."""
+    return sa.or_(sa.false(), *(table.c.zone_hints == [value] for value in values))
+
+
+def with_ip_version(values: list[str]) -> Any:
+    """Condition on networks that have subnets of these versions of IP.
+
+    :raises BadRequest: neither 4 nor 6
+    """
+    if not {'4', '6'}.issuperset(values):
+        raise exception.BadRequest('ip_version is 4 or 6.')
+    return t.networks.c.id.in_(sa.select(t.subnets.c.network_id).where(
+        t.subnets.c.ip_version.in_([int(value) for value in values])))
 
 
 def forget_resting(conn: sa.Connection, before: datetime) -> None:

@@ -96,6 +96,17 @@ def forget_ports(conn: sa.Connection, port_ids: list[str]) -> None:
     revisions.execute(conn, sa.delete(t.port_forwardings).where(t.port_forwardings.c.internal_port_id.in_(port_ids)))
 
 
+def forget_addresses(conn: sa.Connection, port_id: str, addresses: list[str]) -> None:
+    """The same of some addresses of a port that stays."""
+    c, f = t.floating_ips.c, t.port_forwardings.c
+    revisions.execute(conn, sa.update(t.floating_ips).where(
+        c.port_id == port_id, c.fixed_ip_address.in_(addresses)).values(
+            port_id=None, fixed_ip_address=None, router_id=None, status='DOWN', updated_at=utils.utcnow(),
+            revision=c.revision + 1))
+    revisions.execute(conn, sa.delete(t.port_forwardings).where(
+        f.internal_port_id == port_id, f.internal_ip_address.in_(addresses)))
+
+
 def forwardings(conn: sa.Connection, floating_ip_ids: Any) -> list[dict[str, Any]]:
     """Rows of what these floating addresses forward, by external port."""
     found = networks.many(conn, t.port_forwardings, floating_ip_ids, 'floating_ip_id')

@@ -197,6 +197,35 @@ def of_devices(conn: sa.Connection, device_ids: list[str]) -> dict[str, list[Sec
     return found
 
 
+def names_of_ports(conn: sa.Connection, port_ids: list[str]) -> list[str]:
+    """Names of the groups of these ports, each once. A group without a name is shown by its id."""
+    c, binding = t.security_groups.c, t.port_security_groups.c
+    found = conn.execute(sa.select(c.name, c.id).distinct().join(
+        t.port_security_groups, binding.security_group_id == c.id).where(binding.port_id.in_(port_ids)).order_by(
+            c.name, c.id)) if port_ids else ()
+    return list(dict.fromkeys(name or ident for name, ident in found))
+
+
+_NAMES = sa.select(t.ports.c.device_id, t.security_groups.c.name, t.security_groups.c.id).distinct().select_from(
+    t.ports.outerjoin(t.port_security_groups, t.port_security_groups.c.port_id == t.ports.c.id).outerjoin(
+        t.security_groups, t.security_groups.c.id == t.port_security_groups.c.security_group_id)).where(
+            t.ports.c.device_id.in_(sa.bindparam('of_devices', expanding=True))).order_by(
+                t.ports.c.device_id, t.security_groups.c.name, t.security_groups.c.id)
+
+
+def names_of_devices(conn: sa.Connection, device_ids: list[str]) -> dict[str, list[str]]:
+    """{server uuid: names of the groups of its ports} of servers that have ports, in one statement.
+
+    A group without a name is shown by its id.
+    """
+    found: dict[str, dict[str, None]] = {}
+    for device, name, ident in conn.execute(_NAMES, {'of_devices': device_ids}) if device_ids else ():
+        names = found.setdefault(device, {})
+        if ident is not None:
+            names[name or ident] = None
+    return {device: list(names) for device, names in found.items()}
+
+
 def defaults_among(conn: sa.Connection, group_ids: Any) -> set[str]:
     """Those of these groups that are the default one of a project."""
     group_id = t.default_security_groups.c.security_group_id

@@ -37,6 +37,7 @@ networks = table(
     sa.Column('external', sa.Boolean, nullable=False, default=False, server_default=sa.false()),
     sa.Column('port_security_enabled', sa.Boolean, nullable=False, default=True, server_default=sa.true()),
     sa.Column('qos_policy_id', _id, index=True),                     # of guests' ports that have none of their own
+    sa.Column('zone_hints', types.Json),                             # availability zones that its maker named
     *_described(),
 )
 
@@ -235,6 +236,7 @@ routers = table(
     sa.Column('enable_snat', sa.Boolean, nullable=False, default=True),
     sa.Column('routes', types.Json, nullable=False),                 # [{'destination', 'nexthop'}]
     sa.Column('host', _text, nullable=False, default=''),            # which host has its namespace
+    sa.Column('zone_hints', types.Json),                             # availability zones that its maker named
     *_described(),
 )
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 from nova import context as nova_context
 from nova import exception
+from nova.network import group_rules
 from nova.network.host import state as host_state
 
 REQUIRED = object()
@@ -197,6 +198,11 @@ def one_of(*values: object) -> Check:
     return check
 
 
+def zone_hints(value: typing.Any) -> list[str]:
+    """Availability zones of networks; there is one."""
+    return list(dict.fromkeys(items(one_of('nova'), 10)(value)))
+
+
 def refused(reason: str, nothing: object | None = None) -> Check:
     """An attribute that has no value here; the reason says why."""
     return lambda value: nothing if value == nothing else _invalid(reason)
@@ -204,7 +210,10 @@ def refused(reason: str, nothing: object | None = None) -> Check:
 
 def protocol(value: typing.Any) -> str:
     """A protocol's name or number; what it means is checked with the rule."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else text(40)(value)
+    found = str(value) if isinstance(value, int) and not isinstance(value, bool) else text(40)(value)
+    if found in group_rules.NOT_GIVEN:
+        _invalid(f"'{found}' is no protocol. Give null, any or 0 for all protocols.")
+    return found
 
 
 ident = text(36)
@@ -241,6 +250,17 @@ def parse(rows: Mapping[str, Attribute], context: nova_context.RequestContext, v
             f"Failed to parse request. Required attribute '{missing[0]}' not specified"
         )
     return {**{name: row.default for name, row in rows.items() if row.post}, **found}
+
+
+def different(rows: Mapping[str, Attribute], view: Mapping[str, typing.Any],
+              values: Mapping[str, typing.Any]) -> dict[str, typing.Any]:
+    """The part of an update that is not what the caller reads: sending back what was read changes nothing.
+
+    :param rows: {name: Attribute}
+    :param view: what the caller reads
+    """
+    return {name: value for name, value in values.items() if not (
+        name in view and view[name] == value and name in rows and rows[name].put)}
 
 
 def owner(context: nova_context.RequestContext, values: dict[str, typing.Any]) -> str:

@@ -8,6 +8,7 @@ import uuid
 from nova import exception
 from nova.db.networks import hosts as db_hosts
 from nova.db.networks import limits as db_limits
+from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.tables import network as t
 from nova.network import ipam
@@ -41,6 +42,7 @@ EXTENSIONS = (
     ('project-id', 'project_id field enabled'), ('provider', 'Provider Network'),
     ('qos', 'Quality of Service'), ('qos-bw-limit-direction', 'Direction for QoS bandwidth limit rule'),
     ('qos-rule-type-details', 'Details of QoS rule types'), ('quotas', 'Quota management support'),
+    ('quota-check-limit', 'Quota engine limit check'),
     ('quota_details', 'Quota details management support'), ('security-group', 'security-group'),
     ('security-groups-default-rules', 'Default rules for security groups'),
     ('subnet-service-types', 'Subnet service types'), ('subnet_allocation', 'Subnet Allocation'),
@@ -113,30 +115,44 @@ def list_availability(req: NetworkRequest) -> dict[str, typing.Any]:
     """How many addresses the networks have, and how many of them are taken."""
     if not req.context.is_admin:
         raise exception.PolicyDenied(rule='get_network_ip_availability')
-    with req.face.api_db.reader() as conn:
-        wanted = {value for name, value in req.query if name == 'network_id'}
-        rows = db_networks.page(conn, t.networks, db_networks.visible(req.context), [('id', 'asc')], None, None)
-        found = [_availability(conn, row) for row in rows if not wanted or row['id'] in wanted]
-    return {'network_ip_availabilities': found}
+    return {'network_ip_availabilities': pages.fields(req.query, _availabilities(req, req.query))}
 
 
 def show_availability(req: NetworkRequest, id: str) -> dict[str, typing.Any]:
-    for each in list_availability(req)['network_ip_availabilities']:
-        if each['network_id'] == id:
-            return {'network_ip_availability': each}
+    if not req.context.is_admin:
+        raise exception.PolicyDenied(rule='get_network_ip_availability')
+    for each in _availabilities(req, [('network_id', id)]):
+        return {'network_ip_availability': pages.fields(req.query, [each])[0]}
     raise exception.NetworkNotFound(network_id=id)
 
 
-def _availability(conn: typing.Any, row: collections.abc.Mapping[str, typing.Any]) -> dict[str, typing.Any]:
-    subnets = []
-    for subnet in db_networks.many(conn, t.subnets, [row['id']], 'network_id'):
-        total = sum(last - first + 1 for first, last in ipam.spans(subnet))
-        subnets.append({'subnet_id': subnet['id'], 'subnet_name': subnet['name'], 'cidr': subnet['cidr'],
-                        'ip_version': subnet['ip_version'], 'total_ips': total,
-                        'used_ips': db_networks.used_addresses(conn, subnet['id'])})
+_AVAILABILITIES = listing.Listing(t.networks, {
+    'network_id': t.networks.c.id, 'network_name': t.networks.c.name, 'project_id': t.networks.c.project_id,
+    'tenant_id': t.networks.c.project_id}, special={'ip_version': db_networks.with_ip_version})
+
+
+def _availabilities(req: NetworkRequest, query: pages.Query) -> list[dict[str, typing.Any]]:
+    """Addresses of the networks that a query selects, in three statements; with ip_version those of such subnets."""
+    versions = {value for name, value in query if name == 'ip_version'}
+    with req.face.api_db.reader() as conn:
+        condition = _AVAILABILITIES.condition(query) & db_networks.visible(req.context)
+        rows = db_networks.page(conn, t.networks, condition, [('id', 'asc')], None, None)
+        subnets: dict[str, list[typing.Any]] = {row['id']: [] for row in rows}
+        for subnet in db_networks.many(conn, t.subnets, list(subnets), 'network_id'):
+            if not versions or str(subnet['ip_version']) in versions:
+                subnets[subnet['network_id']].append(subnet)
+        used = db_networks.used_by_subnet(conn, [subnet['id'] for each in subnets.values() for subnet in each])
+    return [_availability(row, subnets[row['id']], used) for row in rows]
+
+
+def _availability(row: collections.abc.Mapping[str, typing.Any], subnets: list[typing.Any],
+                  used: dict[str, int]) -> dict[str, typing.Any]:
+    shown = [{'subnet_id': subnet['id'], 'subnet_name': subnet['name'], 'cidr': subnet['cidr'],
+              'ip_version': subnet['ip_version'], 'used_ips': used.get(subnet['id'], 0),
+              'total_ips': sum(last - first + 1 for first, last in ipam.spans(subnet))} for subnet in subnets]
     return {'network_id': row['id'], 'network_name': row['name'], 'project_id': row['project_id'],
-            'tenant_id': row['project_id'], 'subnet_ip_availability': subnets,
-            **{name: sum(subnet[name] for subnet in subnets) for name in ('total_ips', 'used_ips')}}
+            'tenant_id': row['project_id'], 'subnet_ip_availability': shown,
+            **{name: sum(subnet[name] for subnet in shown) for name in ('total_ips', 'used_ips')}}
 
 
 # ---- handlers ------------------------------------------------------------------
@@ -176,8 +192,9 @@ def update_quotas(req: NetworkRequest, project: str) -> dict[str, typing.Any]:
     if not req.context.is_admin:
         raise exception.PolicyDenied(rule='update_quota')
     body = {name: value for name, value in req.body.items() if name not in ('tenant_id', 'project_id')}
+    check_usage = quotas.options(body)
     wanted = quotas.parse(body)
-    req.face.api_db.run(lambda conn: db_limits.replace(conn, project[:255], wanted))
+    req.face.api_db.run(quotas.replace, project[:255], wanted, check_usage)
     return show_quotas(req, project)
 
 

@@ -170,11 +170,11 @@ class PortSecurityPortHasSecurityGroup(exception.Conflict):
     template = 'A port without port security has no security groups and no pairs of addresses.'
 
 
-class StaleRevision(exception.NovaException):
+class RevisionNumberConstraintFailed(exception.NovaException):
     """The resource is not what a request says that it changes."""
 
     code = 412
-    template = 'Constrained to %(expected)s, but current revision is %(current)s'
+    template = 'Constrained to %(expected)s, but current revision is: %(current)s'
 
 
 class OverQuota(exception.Conflict):

@@ -183,7 +183,9 @@ def update_forwarding(conn: engine.Connection, face: Face, context: nova_context
                       body: Any, part: str) -> dict[str, Any]:
     row = _locked(conn, row)
     known = _forwarding(conn, row, part)
-    values = a.parse(_FORWARDING, context, _below(body), creating=False)
+    values = a.parse(_FORWARDING, context, a.different(_FORWARDING, known, _below(body)), creating=False)
+    if not values:
+        return {'port_forwarding': forwarding_view(known)}
     fresh = {**known, **values}
     if 'internal_port_id' in values and 'internal_ip_address' not in values:
         fresh['internal_ip_address'] = None
@@ -249,7 +251,7 @@ FLOATING_IPS = resource.Resource(
         'fixed_ip_address': _C.fixed_ip_address,
     }, CONSTANTS),
     visible=db_networks.own(t.floating_ips), writable=resource.owner, views=views, create=create, update=update,
-    shown=('port_id', 'fixed_ip_address'), delete=delete,
+    shown=lambda _conn, row: (row['port_id'], row['fixed_ip_address']), delete=delete,
     missing=lambda ident: faults.FloatingIPNotFound(floatingip_id=ident),
     actions=(('GET', 'port_forwardings', list_forwardings), ('POST', 'port_forwardings', create_forwarding),
              ('GET', 'port_forwardings/{part}', show_forwarding), ('PUT', 'port_forwardings/{part}', update_forwarding),

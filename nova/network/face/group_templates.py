@@ -13,6 +13,7 @@ from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.tables import network as t
 from nova.network import group_rules
+from nova.network import security
 from nova.network.face import attributes as a
 from nova.network.face import faults
 from nova.network.face import groups
@@ -37,13 +38,13 @@ def views(conn: engine.Connection, context: nova_context.RequestContext,
 def create(conn: engine.Connection, face: Face, context: nova_context.RequestContext, values: dict[str, Any]) -> str:
     if not context.is_admin:
         raise exception.PolicyDenied(rule='create_default_security_group_rule')
-    rule = group_rules.check_rule({name: values[name] for name in groups.RULE_COLUMNS if name in values})
+    rule = security.stored_rule(conn, {name: values[name] for name in groups.RULE_COLUMNS if name in values})
     row = {**{name: rule[name] for name in _SAME}, 'id': str(uuid.uuid4()), 'of_group': bool(values['remote_group_id']),
            'in_default': values['used_in_default_sg'], 'in_others': values['used_in_non_default_sg'], 'removed': False,
            'description': values['description'] or ''}
     known = db.every(conn)
     for each in known:
-        if all(each[name] == row[name] for name in (*_SAME, 'of_group')):
+        if each['of_group'] == row['of_group'] and group_rules.key(each) == group_rules.key(row):
             raise faults.SecurityGroupRuleExists(rule_id=each['id'])
     if len(known) >= MAX_TEMPLATES:
         raise exception.BadRequest(f'New groups begin with at most {MAX_TEMPLATES} rules.')
@@ -76,7 +77,7 @@ TEMPLATES = resource.Resource(
     listing=listing.Listing(t.default_group_rules, {
         'id': _C.id, 'description': _C.description, **{name: _C[name] for name in _SAME},
         'used_in_default_sg': _C.in_default, 'used_in_non_default_sg': _C.in_others,
-    }, {'remote_address_group_id': None}),
+    }, {'remote_address_group_id': None}, {'protocol': groups.with_protocol(_C.protocol)}),
     visible=lambda context: ~_C.removed, writable=lambda context, row: bool(context.is_admin), views=views,
     create=create, update=update, delete=delete, prepare=prepare, tagged=False,
     missing=lambda ident: faults.DefaultRuleNotFound(rule_id=ident))

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TYPE_CHECKING
 
 from nova import context as nova_context
@@ -13,6 +13,7 @@ from nova.db.networks import networks as db_networks
 from nova.db.networks import security_groups as db
 from nova.db.tables import network as t
 from nova.network import group_rules
+from nova.network import security
 from nova.network.face import attributes as a
 from nova.network.face import faults
 from nova.network.face import quotas
@@ -111,9 +112,9 @@ def create_rule(conn: engine.Connection, face: Face, context: nova_context.Reque
     group = _group(conn, context, values['security_group_id'])
     if values['remote_group_id'] and values['remote_group_id'] != group['id']:
         _group(conn, context, values['remote_group_id'])
-    rule = group_rules.check_rule({name: values[name] for name in RULE_COLUMNS})
+    rule = security.stored_rule(conn, {name: values[name] for name in RULE_COLUMNS})
     for known in db_networks.many(conn, t.security_group_rules, [group['id']], 'security_group_id'):
-        if all(known[name] == rule[name] for name in RULE_COLUMNS):
+        if group_rules.key(known) == group_rules.key(rule):
             raise faults.SecurityGroupRuleExists(rule_id=known['id'])
     quotas.check(conn, face.conf, 'security_group_rule', group['project_id'])
     ident = str(uuid.uuid4())
@@ -141,6 +142,14 @@ def delete_rule(conn: engine.Connection, face: Face, context: nova_context.Reque
     db_networks.delete(conn, t.security_group_rules, row['id'])
 
 
+def with_protocol(column: Any) -> Callable[[list[str]], Any]:
+    """Condition on rules for one of these protocols, whatever form of it a rule and the query have."""
+    def condition(values: list[str]) -> Any:
+        wanted = {form for value in values for form in (group_rules.forms(value) if value else group_rules.ANY)}
+        return listing.among(column, wanted, nothing=wanted >= set(group_rules.ANY))
+    return condition
+
+
 _C = t.security_group_rules.c
 
 RULES = resource.Resource(
@@ -161,7 +170,7 @@ RULES = resource.Resource(
     listing=listing.Listing(t.security_group_rules, {
         'id': _C.id, 'project_id': _C.project_id, 'tenant_id': _C.project_id, 'description': _C.description,
         'created_at': _C.created_at, **{name: _C[name] for name in RULE_COLUMNS},
-    }, {'remote_address_group_id': None}),
+    }, {'remote_address_group_id': None}, {'protocol': with_protocol(_C.protocol)}),
     visible=db_networks.own(t.security_group_rules), writable=resource.owner, views=rule_views,
     create=create_rule,
     update=update_rule, delete=delete_rule, prepare=prepare,

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from nova.network.face.app import Face
 
 NETWORK_CONSTANTS = {
-    'status': 'ACTIVE', 'availability_zone_hints': [],
+    'status': 'ACTIVE',
     'availability_zones': ['nova'], 'ipv4_address_scope': None, 'ipv6_address_scope': None,
     'vlan_transparent': None,
     'l2_adjacency': True, 'dns_domain': ''}
@@ -70,7 +70,7 @@ def network_views(conn: engine.Connection, context: nova_context.RequestContext,
         'mtu': row['mtu'], 'shared': row['shared'] or row['id'] in shared, 'is_default': row['is_default'],
         'subnets': subnets.get(row['id'], []), 'router:external': row['external'],
         'port_security_enabled': row['port_security_enabled'], 'qos_policy_id': row['qos_policy_id'],
-        **NETWORK_CONSTANTS,
+        **NETWORK_CONSTANTS, 'availability_zone_hints': row['zone_hints'] or [],
         **(_provider(row, numbers.get(row['id'])) if context.is_admin else {}),
     } for row in rows]
 
@@ -97,6 +97,7 @@ def create_network(conn: engine.Connection, face: Face, context: nova_context.Re
         'mtu': values['mtu'] or face.conf.network.mtu - (VXLAN_BYTES if kind == db.OVERLAY else 0),
         'network_type': kind, 'external': values['router:external'], 'physical_network': physical,
         'port_security_enabled': values['port_security_enabled'],
+        'zone_hints': list(values['availability_zone_hints']),
         'qos_policy_id': qos.chosen(conn, context, None, values['qos_policy_id'])}
     _check_kind(face, row, wanted)
     _check_mtu(face, kind, values['mtu'])
@@ -176,6 +177,8 @@ def update_network(conn: engine.Connection, face: Face, context: nova_context.Re
     stored = {name: values[name] for name in ('name', 'description', 'admin_state_up', 'mtu', 'shared',
                                               'port_security_enabled')
               if values.get(name) is not None}
+    if 'availability_zone_hints' in values:
+        stored['zone_hints'] = list(values['availability_zone_hints'])
     if 'qos_policy_id' in values:
         stored['qos_policy_id'] = qos.chosen(conn, context, row['qos_policy_id'], values['qos_policy_id'])
     _check_mtu(face, row['network_type'], stored.get('mtu'))
@@ -234,7 +237,7 @@ NETWORKS = resource.Resource(
         'mtu': a.Attribute(a.maybe(a.integer(576, 65535))),
         'router:external': a.Attribute(a.boolean, False, admin=True),
         'port_security_enabled': a.Attribute(a.boolean, True),
-        'availability_zone_hints': a.Attribute(a.items(a.one_of('nova')), ()),
+        'availability_zone_hints': a.Attribute(a.zone_hints, ()),
         'provider:network_type': a.Attribute(a.one_of(db.FLAT, db.OVERLAY, db.VLAN), admin=True, put=False),
         'provider:physical_network': a.Attribute(a.maybe(a.text()), admin=True, put=False),
         'provider:segmentation_id': a.Attribute(a.maybe(a.integer(1, db.SEGMENTS[-1])), admin=True, put=False),
@@ -249,7 +252,8 @@ NETWORKS = resource.Resource(
         'description': _N.description, 'created_at': _N.created_at, 'router:external': _N.external,
         'provider:network_type': _N.network_type, 'port_security_enabled': _N.port_security_enabled,
         'qos_policy_id': _N.qos_policy_id,
-    }, NETWORK_CONSTANTS, {'provider:physical_network': db.on_physical, 'provider:segmentation_id': db.with_number}),
+    }, NETWORK_CONSTANTS, {'provider:physical_network': db.on_physical, 'provider:segmentation_id': db.with_number,
+                          'availability_zone_hints': lambda values: db.with_hints(t.networks, values)}),
     visible=db.visible, writable=resource.owner, views=network_views, create=create_network,
     update=update_network,
     delete=delete_network, missing=lambda ident: exception.NetworkNotFound(network_id=ident))

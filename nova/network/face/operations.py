@@ -26,6 +26,7 @@ if typing.TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
+_Shown = tuple[str | None, collections.abc.Hashable]           # see Resource.shown
 MAX_BULK = 100              # resources that one request makes
 MAX_TAGS = 50               # of one resource
 
@@ -125,7 +126,7 @@ def create(resource: Resource, req: NetworkRequest) -> dict[str, typing.Any]:
                 db_tags.replace(conn, ident, wanted)
             found.append(ident)
         rows = [_made(conn, resource, ident) for ident in found]
-        return _views(conn, req.context, resource, rows), _showing(conn, resource, rows)
+        return _views(conn, req.context, resource, rows), _showing(conn, {_shown(conn, resource, row) for row in rows})
 
     views, showing = req.face.api_db.run(ipam.arbitrated(make))
     _refresh(resource, req, showing)
@@ -141,11 +142,15 @@ def update(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing
     def change(conn: typing.Any) -> tuple[dict[str, typing.Any], list[str]]:
         row = calls.changeable(conn, req.context, resource, id, f'update_{resource.singular}')
         _check_revision(req, row)
-        values = attributes.parse(resource.attributes, req.context, req.body, creating=False)
+        before, shown = _views(conn, req.context, resource, [row])[0], _shown(conn, resource, row)
+        given = attributes.different(resource.attributes, before, req.body)
+        values = attributes.parse(resource.attributes, req.context, given, creating=False)
+        if not values:
+            return before, []
         resource.update(conn, req.face, req.context, row, values)
         made = _made(conn, resource, id)
-        changed = any(row[name] != made[name] for name in resource.shown)
-        return _views(conn, req.context, resource, [made])[0], _showing(conn, resource, [row, made] if changed else [])
+        after = _shown(conn, resource, made)
+        return _views(conn, req.context, resource, [made])[0], _showing(conn, {shown, after}) if shown != after else []
 
     view, showing = req.face.api_db.run(ipam.arbitrated(change))
     _refresh(resource, req, showing)
@@ -156,7 +161,7 @@ def delete(resource: Resource, req: NetworkRequest, id: str) -> None:
     def drop(conn: typing.Any) -> list[str]:
         row = calls.removable(conn, req.context, resource, id)
         _check_revision(req, row)
-        showing = _showing(conn, resource, [row])
+        showing = _showing(conn, {_shown(conn, resource, row)})
         calls.delete(conn, req.face, req.context, resource, row)
         return showing
 
@@ -235,13 +240,16 @@ def _check_revision(req: NetworkRequest, row: collections.abc.Mapping[str, typin
     if name.strip() != 'revision_number' or not re.fullmatch('[0-9]{1,18}', number.strip()):
         raise exception.BadRequest('If-Match is revision_number=N here.')
     if int(number.strip()) != row['revision']:
-        raise faults.StaleRevision(expected=number.strip(), current=row['revision'])
+        raise faults.RevisionNumberConstraintFailed(expected=number.strip(), current=row['revision'])
 
 
-def _showing(conn: typing.Any, resource: Resource,
-             rows: collections.abc.Iterable[collections.abc.Mapping[str, typing.Any]]) -> list[str]:
+def _shown(conn: typing.Any, resource: Resource, row: collections.abc.Mapping[str, typing.Any]) -> _Shown:
+    return resource.shown(conn, row) if resource.shown is not None else (None, None)
+
+
+def _showing(conn: typing.Any, shown: set[_Shown]) -> list[str]:
     """Uuids of the servers that show rows of a resource among their addresses."""
-    idents = {row[name] for name in resource.shown[:1] for row in rows} - {None}
+    idents = {ident for ident, _what in shown if ident is not None}
     return servers.of_ports(conn, idents) if idents else []
 
 

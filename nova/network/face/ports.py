@@ -13,6 +13,7 @@ from nova.db.networks import hosts as db_hosts
 from nova.db.networks import listing
 from nova.db.networks import networks as db_networks
 from nova.db.networks import ports as db
+from nova.db.networks import routers as db_routers
 from nova.db.networks import security_groups as db_groups
 from nova.db.tables import network as t
 from nova.network import gateways
@@ -197,8 +198,7 @@ def _security(conn: engine.Connection, context: nova_context.RequestContext, net
 def _change_addresses(conn: engine.Connection, face: Face, context: nova_context.RequestContext,
                       row: Mapping[str, Any], wanted: list[dict[str, Any]]) -> None:
     """Keep the addresses that stay, let the others rest and claim the new ones."""
-    if row['device_id'] and row['device_owner'] != db.INTERFACE:
-        raise exception.PortInUse(port_id=row['id'])        # the server's record would not follow
+    db.lock_many(conn, [row['id']])                         # before the subnets, as who gives ports to servers does
     network, subnets = db_networks.usable(
         conn, nova_context.ALL_PROJECTS, [row['network_id']], lock=True)[row['network_id']]
     have = db_networks.addresses_of(conn, [row['id']]).get(row['id'], [])
@@ -213,10 +213,17 @@ def _change_addresses(conn: engine.Connection, face: Face, context: nova_context
     gone = [entry['ip_address'] for entry in have if entry not in kept]
     if gone:
         db_networks.release_some(conn, row['id'], gone)
+        db_routers.forget_addresses(conn, row['id'], gone)
     if fresh:
         ipam.claim(conn, network['id'], subnets, row['id'], fresh,
                    ipam.quarantine(face.conf.network.dhcp_lease_time), row['mac_address'],
                    anywhere=resource.owner(context, network), owner=row['device_owner'])
+
+
+def _shown(conn: engine.Connection, row: resource.Row) -> tuple[str, Any]:
+    """The addresses that a server with this port shows."""
+    held = db_networks.addresses_of(conn, [row['id']]).get(row['id'], [])
+    return row['id'], tuple(entry['ip_address'] for entry in held)
 
 
 def _stays(subnets: list[Any], wanted: dict[str, Any], have: list[dict[str, str]]) -> bool:
@@ -274,4 +281,5 @@ PORTS = resource.Resource(
     }, CONSTANTS, {'fixed_ips': db.by_fixed_ips, 'security_groups': db.by_groups,
                    'security_group_id': db.by_groups}),
     visible=db.visible, writable=resource.owner, views=views, create=create, update=update, delete=delete,
-    narrow=(PLAIN, OF_OTHERS, narrow), removable=removable, missing=lambda ident: exception.PortNotFound(port_id=ident))
+    narrow=(PLAIN, OF_OTHERS, narrow), removable=removable, shown=_shown,
+    missing=lambda ident: exception.PortNotFound(port_id=ident))

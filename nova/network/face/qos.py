@@ -157,7 +157,9 @@ def update_rule(conn: engine.Connection, face: Face, context: nova_context.Reque
                 body: Any, part: str) -> dict[str, Any]:
     db_networks.lock(conn, t.qos_policies, row['id'])
     known = _rule(conn, row, part)
-    changed = a.parse(_RULE, context, _below(body, KIND), creating=False)
+    changed = a.parse(_RULE, context, a.different(_RULE, known, _below(body, KIND)), creating=False)
+    if not changed:
+        return {f'{KIND}_rule': _rule_view(known)}
     _check_single(conn, row, {**known, **changed})
     db_networks.update(conn, t.qos_rules, part, changed)
     db_networks.update(conn, t.qos_policies, row['id'], {})
@@ -212,9 +214,10 @@ def update_marking(conn: engine.Connection, face: Face, context: nova_context.Re
                    body: Any, part: str) -> dict[str, Any]:
     db_networks.lock(conn, t.qos_policies, row['id'])
     known = _marking(conn, row, part)
-    values = a.parse(_MARKING, context, _below(body, MARKING), creating=False)
-    return _marked(conn, {'policy_id': row['id'], 'id': known['id'],
-                          'dscp_mark': values.get('dscp_mark', known['dscp_mark'])})
+    values = a.parse(_MARKING, context, a.different(_MARKING, known, _below(body, MARKING)), creating=False)
+    if not values:
+        return {f'{MARKING}_rule': _marking_view(known)}
+    return _marked(conn, {'policy_id': row['id'], 'id': known['id'], 'dscp_mark': values['dscp_mark']})
 
 
 def _marked(conn: engine.Connection, made: QosMarkingsRow) -> dict[str, Any]:

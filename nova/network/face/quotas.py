@@ -8,6 +8,7 @@ from oslo_config import cfg
 from nova import exception
 from nova.db import engine
 from nova.db.networks import limits as db_limits
+from nova.db.projects import quotas as db_quotas
 from nova.network import quotas
 from nova.network.face import attributes
 from nova.network.face import faults
@@ -43,6 +44,32 @@ def details(conn: engine.Connection, conf: cfg.ConfigOpts, project_id: str) -> d
 def of_project(conn: engine.Connection, conf: cfg.ConfigOpts, project_id: str) -> dict[str, Any]:
     """{resource: limit} of a project."""
     return limits(conf, db_limits.of(conn, project_id))
+
+
+def options(body: dict[str, Any]) -> bool:
+    """Take check_limit and force out of a request; whether its limits are compared with the usage.
+
+    :raises BadRequest, InvalidInput: both are true, or one is no boolean
+    """
+    check, force = (attributes.boolean(body.pop(name, False)) for name in ('check_limit', 'force'))
+    if check and force:
+        raise exception.BadRequest('check_limit and force exclude each other: give one of them.')
+    return check
+
+
+def replace(conn: engine.Connection, project_id: str, wanted: dict[str, int], check_usage: bool) -> None:
+    """Set all of these limits of a project, or none.
+
+    :param check_usage: refuse a limit below what the project has
+    :raises BadRequest:
+    """
+    db_quotas.lock(conn, project_id)
+    for name, limit in wanted.items() if check_usage else ():
+        count = quotas.used(conn, name, project_id)
+        if 0 <= limit < count:
+            raise exception.BadRequest(f'Quota limit {limit} for {name} must be greater than or equal to already used '
+                                       f'{count}. Set it with force, or remove some of them first.')
+    db_limits.replace(conn, project_id, wanted)
 
 
 def parse(body: Any) -> dict[str, Any]:

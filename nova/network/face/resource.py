@@ -30,7 +30,7 @@ class Resource:
     prepare   function(conn, context): called in a transaction before a list
     narrow    (columns, fields of others, function(conn, rows, fields) -> views): what lists of these fields alone read
     tagged    whether it has tags
-    shown     its columns that a server shows among its addresses; the first one is the id of the server's port
+    shown     function(conn, row) -> (id of a port or None, what a server with this port shows of the row)
     at        its path; '': its plural
     actions   (method, path below one, function(conn, face, context, row, body, **parts) -> document or None)
     """
@@ -51,7 +51,7 @@ class Resource:
     actions: tuple[tuple[str, str, Callable[..., typing.Any]], ...] = ()
     narrow: tuple[Sequence[str], Collection[str], Callable[..., list[dict[str, typing.Any]]]] | None = None
     tagged: bool = True
-    shown: tuple[str, ...] = ()
+    shown: Callable[[Connection, Row], tuple[str | None, typing.Any]] | None = None
     at: str = ''
     removable: Callable[[Connection, nova_context.RequestContext, Row], bool] | None = None
 

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 MAX_ROUTES = 30
 Cidr = Any                  # IPv4Network or IPv6Network
 Routes = list[dict[str, Any]]
-CONSTANTS = {'distributed': False, 'ha': False, 'availability_zone_hints': [],
-             'availability_zones': ['nova'], 'flavor_id': None}
+CONSTANTS = {'distributed': False, 'ha': False, 'availability_zones': ['nova'], 'flavor_id': None}
 _ROUTE = a.record(destination_=a.network, nexthop_=a.address)
 _GATEWAY = a.record(network_id_=a.ident, enable_snat=a.boolean, external_fixed_ips=a.items(
     a.record(subnet_id=a.ident, ip_address=a.address), 4))
@@ -44,7 +43,8 @@ def views(conn: engine.Connection, context: nova_context.RequestContext,
     fixed = db_networks.addresses_of(conn, list(ways.values()))
     active = db.active(conn, [row['id'] for row in rows], gateways.DOWN_S)
     return [{**resource.times(row), 'name': row['name'], 'admin_state_up': row['admin_state_up'],
-             'routes': row['routes'], **CONSTANTS, 'external_gateway_info': row['external_network_id'] and {
+             'routes': row['routes'], **CONSTANTS, 'availability_zone_hints': row['zone_hints'] or [],
+             'external_gateway_info': row['external_network_id'] and {
                  'network_id': row['external_network_id'], 'enable_snat': row['enable_snat'],
                  'external_fixed_ips': fixed.get(ways.get(row['id'], ''), [])},
              **_status(row, row['id'] in active)} for row in rows]
@@ -65,7 +65,8 @@ def create(conn: engine.Connection, face: Face, context: nova_context.RequestCon
     quotas.check(conn, face.conf, 'router', project)
     row = {'id': str(uuid.uuid4()), 'project_id': project, 'name': values['name'],
            'description': values['description'] or '', 'admin_state_up': values['admin_state_up'],
-           'external_network_id': None, 'enable_snat': True, 'routes': [], 'host': gateways.choose(conn)}
+           'external_network_id': None, 'enable_snat': True, 'routes': [], 'host': gateways.choose(conn),
+           'zone_hints': list(values['availability_zone_hints'])}
     db_networks.insert(conn, t.routers, [row])
     if values['external_gateway_info']:
         _set_gateway(conn, face, context, row, values['external_gateway_info'])
@@ -81,6 +82,8 @@ def update(conn: engine.Connection, face: Face, context: nova_context.RequestCon
            values: dict[str, Any]) -> None:
     row = _locked(conn, row)
     stored = {name: values[name] for name in ('name', 'description', 'admin_state_up') if values.get(name) is not None}
+    if 'availability_zone_hints' in values:
+        stored['zone_hints'] = list(values['availability_zone_hints'])
     if 'external_gateway_info' in values:
         _set_gateway(conn, face, context, row, values['external_gateway_info'] or None)
     if 'routes' in values:
@@ -353,14 +356,15 @@ ROUTERS = resource.Resource(
         'routes': a.Attribute(a.maybe(a.items(_ROUTE, MAX_ROUTES)), post=False),
         'distributed': a.Attribute(a.one_of(False, None), False, admin=True),
         'ha': a.Attribute(a.one_of(False, None), False, admin=True),
-        'availability_zone_hints': a.Attribute(a.items(a.one_of('nova')), ()),
+        'availability_zone_hints': a.Attribute(a.zone_hints, ()),
         'flavor_id': a.Attribute(a.one_of(None)),
     },
     listing=listing.Listing(t.routers, {
         'id': t.routers.c.id, 'name': t.routers.c.name, 'project_id': t.routers.c.project_id,
         'tenant_id': t.routers.c.project_id, 'admin_state_up': t.routers.c.admin_state_up,
         'description': t.routers.c.description, 'created_at': t.routers.c.created_at,
-    }, CONSTANTS, {'status': lambda values: db.with_status(values, gateways.DOWN_S)}),
+    }, CONSTANTS, {'status': lambda values: db.with_status(values, gateways.DOWN_S),
+                   'availability_zone_hints': lambda values: db_networks.with_hints(t.routers, values)}),
     visible=db_networks.own(t.routers), writable=resource.owner, views=views, create=create, update=update,
     delete=delete, missing=lambda ident: faults.RouterNotFound(router_id=ident),
     actions=(('PUT', 'add_router_interface', add_interface), ('PUT', 'remove_router_interface', remove_interface),

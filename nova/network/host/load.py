@@ -12,6 +12,7 @@ from nova.db.networks import ports
 from nova.db.networks import qos
 from nova.db.networks import security_groups
 from nova.db.tables import network as t
+from nova.network import group_rules
 from nova.network.host import overlays as host_overlays
 from nova.network.host import routers as host_routers
 from nova.network.host.state import HostState
@@ -141,7 +142,8 @@ def _rules(conn: Connection, groups: set[str]) -> dict[str, list[Any]]:
     rules: dict[str, list[Any]] = {group: [] for group in groups}
     for rule in sorted(networks.many(conn, t.security_group_rules, groups, 'security_group_id'),
                        key=lambda rule: rule['id']):
-        rules[rule['security_group_id']].append(rule)
+        rules[rule['security_group_id']].append(
+            {**rule, 'protocol': group_rules.canonical_protocol(rule['protocol'], rule['ethertype'])})
     return rules
 
 

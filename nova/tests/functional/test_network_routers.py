@@ -536,6 +536,10 @@ def test_a_revision_is_held_against_the_request(face):
         answer = test_network_api.requests.put(path, json={'router': {'name': 'n'}}, timeout=10, headers={
             'X-Auth-Token': 'demo', 'If-Match': given})
         assert answer.status_code == code, answer.text
+        if code == 412:
+            assert answer.json()['NeutronError'] == {
+                'type': 'RevisionNumberConstraintFailed', 'detail': '',
+                'message': f'Constrained to {revision + 1}, but current revision is: {revision}'}
 
 
 def test_what_another_request_has_deleted_meanwhile_is_not_there(face):

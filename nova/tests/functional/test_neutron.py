@@ -460,6 +460,41 @@ def test_a_server_without_port_security(cloud, neutron):
     del neutron.rows['networks'][network], neutron.rows['security-groups'][group]
 
 
+def test_servers_show_the_groups_of_their_ports(cloud, neutron):
+    """A list reads the ports and the groups of all its servers, in two requests."""
+    network = neutron.network(cloud.demo.project_id, '10.5.0.0/24')
+    groups = [neutron._insert('security-groups', {'project_id': cloud.demo.project_id, 'name': name})['id']
+              for name in ('db', 'front')]
+    ports = [neutron.port(cloud.demo.project_id, network, security_groups=[groups[0]]) for _ in range(3)]
+    made = [cloud.demo.boot(cloud.image, version='2.1', networks=[{'port': port}])['id'] for port in ports]
+    for ident in made:
+        cloud.demo.wait_for(ident)
+
+    def shown():
+        return {server['id']: [group['name'] for group in server.get('security_groups', [])]
+                for server in cloud.demo.get('/servers/detail').json()['servers']}
+    assert shown() == dict.fromkeys(made, ['db'])
+    neutron.rows['ports'][ports[0]]['security_groups'] = groups
+    neutron.rows['ports'][ports[1]]['security_groups'] = []
+    neutron.rows['security-groups'][groups[0]]['name'] = 'renamed'
+    neutron.requests.clear()
+    assert shown() == dict(zip(made, (['front', 'renamed'], [], ['renamed'])))
+    assert sorted(neutron.requests) == [('GET', 'ports'), ('GET', 'security-groups')]
+    neutron.away = True
+    try:
+        assert shown() == dict.fromkeys(made, ['db'])         # the list is not lost with the service: those at boot
+    finally:
+        neutron.away = False
+    for ident in made:
+        cloud.demo.delete(f'/servers/{ident}')
+        cloud.demo.wait_for(ident, 'DELETED')
+    for port in ports:
+        del neutron.rows['ports'][port], neutron.bindings[port]
+    for group in groups:
+        del neutron.rows['security-groups'][group]
+    del neutron.rows['networks'][network]
+
+
 def test_a_server_moves_in_a_cloud(cloud, neutron):
     network = neutron.network(cloud.boss.project_id, '10.7.0.0/24')
     made = cloud.boss.boot(cloud.image, networks=[{'uuid': network}], host='host1')['id']

@@ -10,6 +10,7 @@ from nova import context
 from nova import exception
 from nova import utils
 from nova.db.identity import directory
+from nova.db.networks import limits
 from nova.db.projects import quotas
 from nova.db.tables import api as tables_api
 from nova.db.tables import network as tables_network
@@ -326,7 +327,22 @@ def test_limits_of_networks_are_the_network_services(tmp_path):
     detail = api.client().get(f'/os-quota-sets/{base.PROJECT}/detail').json['quota_set']
     assert detail['security_groups'] == {'limit': 7, 'in_use': 1, 'reserved': 0}
     assert detail['fixed_ips'] == {'limit': -1, 'in_use': 0, 'reserved': 0}
-    _set(api, {'security_groups': 99}, version='2.35')
-    assert api.client().get(f'/os-quota-sets/{base.PROJECT}').json['quota_set']['security_groups'] == 7
+    path = f'/os-quota-sets/{base.PROJECT}'
+    refused = _set(api, {'security_groups': 0, 'fixed_ips': 50, 'cores': 30}, version='2.35')
+    assert refused.status == 400 and 'security_groups must be greater than or equal' in str(refused.json)
+    assert api.client().get(path).json['quota_set']['fixed_ips'] == -1
+    wanted = {'security_groups': 99, 'fixed_ips': 50, 'floating_ips': 4, 'security_group_rules': 5}
+    changed = _set(api, wanted, version='2.35')
+    assert changed.status == 200 and changed.json['quota_set'].items() >= wanted.items(), changed.json
+    assert api.client().get(path).json['quota_set']['security_groups'] == 99
+    assert api.client().get('/limits', version='2.35').json['limits']['absolute']['maxSecurityGroupRules'] == 5
+    with api.api_db.reader() as conn:                       # what the network service enforces
+        assert limits.of(conn, base.PROJECT) == {
+            'security_group': 99, 'port': 50, 'floatingip': 4, 'security_group_rule': 5}
+    assert _set(api, {'security_groups': 0, 'force': True}, version='2.35').json['quota_set']['security_groups'] == 0
+    for refused in (_set(api, {'security_groups': 3}, version='2.35', query='?user_id=u'),
+                    api.admin().put('/os-quota-class-sets/default', {'quota_class_set': {'fixed_ips': 3}})):
+        assert refused.status == 400 and 'whole projects' in str(refused.json)
+    assert _set(api, {'security_groups': 0, 'cores': 9}, version='2.35', query='?user_id=u').status == 200
     assert 'security_groups' not in api.client().get(f'/os-quota-sets/{base.PROJECT}', version='2.36').json['quota_set']
     api.close()

@@ -5,6 +5,8 @@ import uuid
 
 import pytest
 
+from nova.db.servers import instances
+from nova.tests import waiting
 from nova.tests.functional import cloud
 
 
@@ -98,7 +100,7 @@ def test_refusals(running, user, server):
     unused = make_group(user, 'unused')
     assert change(user, server, 'remove', unused).status_code == 404
     twice = [make_group(user, 'twice'), make_group(user, 'twice')]
-    assert change(user, server, 'add', 'twice').status_code == 400
+    assert change(user, server, 'add', 'twice').status_code == 409
     assert change(user, server, 'add', twice[1]).status_code == 202
     assert change(user, str(uuid.uuid4()), 'add', 'unused').status_code == 404
     for body in ({}, {'name': ''}, {'name': 5}, None):
@@ -115,6 +117,7 @@ def test_a_server_without_ports(user, image_id):
     server = user.boot(image_id, networks='none', version='2.37')['id']
     user.wait_for(server)
     assert user.get(f'/servers/{server}/os-security-groups').json() == {'security_groups': []}
+    assert 'security_groups' not in user.get(f'/servers/{server}').json()['server']
     assert change(user, server, 'add', 'default').status_code == 400
     assert change(user, server, 'remove', 'default').status_code == 404
 
@@ -204,3 +207,38 @@ def test_a_network_without_port_security(running, user, image_id, server):
         assert refused.status_code == 400 and 'no port security' in refused.text
     user.delete(f'/servers/{made}')
     user.wait_for(made, 'DELETED')
+
+
+def test_server_shows_the_groups_of_its_ports(running, user, image_id):
+    """Of a port made in advance, after a change at the port, after a rename, after a detachment: in all views."""
+    network = user.post('/network/v2.0/networks', {'network': {'name': 'ports'}}).json()['network']['id']
+    user.post('/network/v2.0/subnets', {'subnet': {'network_id': network, 'ip_version': 4, 'cidr': '10.78.0.0/24'}})
+    db, web = make_group(user, 'db'), make_group(user, 'www')
+    port = user.post('/network/v2.0/ports', {'port': {'network_id': network, 'security_groups': [db]}}).json()['port']
+    server = user.boot(image_id, networks=[{'port': port['id']}])['id']
+    with running.cell_db.reader() as conn:              # what a server that is built, and its config drive, show
+        assert instances.get(conn, server)['security_groups'] == ['db']
+    user.wait_for(server)
+
+    def shown():
+        listed, = [each for each in user.get('/servers/detail').json()['servers'] if each['id'] == server]
+        found = [group['name'] for group in listed.get('security_groups', [])]
+        assert names(user, server) == set(found)
+        updated = user.put(f'/servers/{server}', {'server': {'name': 'renamed'}}, version='2.75').json()['server']
+        assert [group['name'] for group in updated.get('security_groups', [])] == found
+        return found
+    assert shown() == ['db']
+    path = f"/network/v2.0/ports/{port['id']}"
+    assert user.put(path, {'port': {'security_groups': [db, web]}}).status_code == 200
+    assert shown() == ['db', 'www']
+    assert user.put(f'/network/v2.0/security-groups/{web}', {'security_group': {'name': 'front'}}).status_code == 200
+    assert shown() == ['db', 'front']
+    assert user.put(path, {'port': {'security_groups': []}}).status_code == 200
+    assert shown() == []
+    assert user.put(path, {'port': {'security_groups': [web]}}).status_code == 200
+    assert user.delete(f"/servers/{server}/os-interface/{port['id']}").status_code == 202
+    waiting.wait_for(lambda: not user.get(f'/servers/{server}/os-interface').json()['interfaceAttachments'], 20,
+                     'the port to leave')
+    waiting.wait_for(lambda: 'security_groups' not in user.get(f'/servers/{server}').json()['server'], 20, 'its group')
+    assert shown() == []
+    user.delete(f'/servers/{server}')

@@ -200,6 +200,19 @@ def test_a_guest_is_known_by_its_address(service):
     assert get(service, '/1999-01-01/meta-data').status_int == 404
 
 
+def test_guest_reads_the_groups_of_its_ports(service):
+    """It read the groups that its server was asked for with, whatever its ports had."""
+    with service[0].api.api_db.writer() as conn:
+        stamps = {'created_at': NOW, 'updated_at': NOW}
+        conn.execute(tables_network.security_groups.insert(), {'id': 'g', 'project_id': 'p', 'name': 'db', **stamps})
+        conn.execute(tables_network.port_security_groups.insert(), {'port_id': 'port-1', 'security_group_id': 'g'})
+    for path in ('security-groups', 'network/interfaces/macs/fa:16:3e:00:00:01/security-groups'):
+        assert get(service, '/latest/meta-data/' + path).text == 'db'
+    with service[0].api.api_db.writer() as conn:
+        conn.execute(tables_network.security_groups.update().values(name='renamed'))
+    assert get(service, '/latest/meta-data/security-groups').text == 'renamed'
+
+
 def test_a_guest_reads_who_it_is(service):
     """EC2's identity document; what nobody can say here, as its signature, is not there."""
     _app, row = service

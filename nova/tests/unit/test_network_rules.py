@@ -281,23 +281,25 @@ def test_pid_file_of_another_process_is_not_ours(tmp_path):
     'given, stored',
     [
         ('TCP', 'tcp'),
-        (6, 'tcp'),
+        ('6', 'tcp'),
+        ('006', 'tcp'),
         ('ipv6-icmp', 'icmpv6'),
+        ('ipv6-frag', '44'),
         ('any', None),
+        ('0', None),
         (None, None),
-        ('-1', None),
         ('99', '99'),
         ('1', 'icmp'),
     ],
 )
 def test_protocol(given, stored):
-    assert group_rules.protocol(given) == stored
+    assert group_rules.canonical_protocol(given) == stored
 
 
-@pytest.mark.parametrize('given', ['x', '256', '1.5', '²', '-2', 'tcp drop'])
+@pytest.mark.parametrize('given', ['x', '256', '1.5', '²', '-1', '-2', '', '0006', 'tcp drop'])
 def test_bad_protocol(given):
     with pytest.raises(exception.InvalidInput):
-        group_rules.protocol(given)
+        group_rules.canonical_protocol(given)
 
 
 def test_pools_leave_the_gateway_out():

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nova import exception
 from nova.api.ec2 import errors
 from nova.api.ec2 import filters
 from nova.api.ec2 import operations
@@ -10,10 +11,22 @@ from nova.api.ec2 import tags
 from nova.api.ec2.networks import routing
 from nova.api.ec2.networks import vpcs
 from nova.db.ec2 import vpcs as db
+from nova.network import group_rules
 
 DIRECTIONS = {'ingress': 'IpPermissions', 'egress': 'IpPermissionsEgress'}
 ALL = '-1'                                        # protocol that stands for all
-ICMP = ('icmp', 'icmpv6', 'ipv6-icmp')
+ICMP = ('icmp', 'icmpv6')
+
+
+def protocol(given: str | None, ethertype: str | None) -> str:
+    """The name or number of a rule's protocol as EC2 shows it.
+
+    :raises Ec2Error: there is none
+    """
+    try:
+        return group_rules.canonical_protocol(given, ethertype) or ALL
+    except exception.InvalidInput as error:
+        raise errors.Ec2Error('InvalidParameterValue', error.message) from None
 
 
 def group_of(req: operations.Request, given: operations.Given) -> dict[str, Any]:
@@ -33,9 +46,9 @@ def group_of(req: operations.Request, given: operations.Given) -> dict[str, Any]
 
 
 def _permission(req: operations.Request, rule: dict[str, Any], names: dict[Any, Any]) -> dict[str, Any]:
-    shown: dict[str, Any] = {'IpProtocol': rule['protocol'] or ALL, 'FromPort': rule['port_range_min'],
-                             'ToPort': rule['port_range_max']}
-    if rule['protocol'] in ICMP and rule['port_range_max'] is None and rule['port_range_min'] is not None:
+    shown: dict[str, Any] = {'IpProtocol': protocol(rule['protocol'], rule['ethertype']),
+                             'FromPort': rule['port_range_min'], 'ToPort': rule['port_range_max']}
+    if shown['IpProtocol'] in ICMP and rule['port_range_max'] is None and rule['port_range_min'] is not None:
         shown['ToPort'] = -1
     if rule['remote_group_id']:
         shown['UserIdGroupPairs'] = [{'GroupId': names.get(rule['remote_group_id']), 'UserId': req.project_id,

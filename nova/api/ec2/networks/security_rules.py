@@ -27,7 +27,8 @@ def _wanted(req: operations.Request, given: operations.Given, direction: str) ->
                  for part in permission.get('IpRanges') or ()]
         parts += [{'ethertype': 'IPv6', 'remote_ip_prefix': part.get('CidrIpv6'),
                    'description': part.get('Description')} for part in permission.get('Ipv6Ranges') or ()]
-        parts += [{'ethertype': 'IPv4', 'remote_group_id': security_groups.group_of(req, part)['id'],
+        parts += [{'ethertype': 'IPv6' if base.get('protocol') == 'icmpv6' else 'IPv4',
+                   'remote_group_id': security_groups.group_of(req, part)['id'],
                    'description': part.get('Description')} for part in permission.get('UserIdGroupPairs') or ()]
         if permission.get('PrefixListIds'):
             raise errors.unsupported('There are no prefix lists.')
@@ -44,10 +45,11 @@ def _ports(permission: dict[str, Any]) -> dict[str, Any]:
         raise errors.missing('IpProtocol')
     if protocol == security_groups.ALL:
         return {}
+    protocol = security_groups.protocol(protocol, None)
     ports = {'port_range_min': first, 'port_range_max': last}
     if protocol in security_groups.ICMP:                          # type and code; -1 is any
         ports = {name: value for name, value in ports.items() if value != -1}
-    elif protocol in ('tcp', 'udp', '6', '17') and (first is None or last is None):
+    elif protocol in ('tcp', 'udp') and (first is None or last is None):
         raise errors.Ec2Error('InvalidParameterValue', 'A permission for tcp or udp has FromPort and ToPort.')
     return {'protocol': protocol, **{name: value for name, value in ports.items() if value is not None}}
 
@@ -128,9 +130,10 @@ _ANYWHERE = (None, '0.0.0.0/0', '::/0')
 
 
 def _same(row: dict[str, Any], rule: dict[str, Any]) -> bool:
-    for name in ('direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max', 'remote_group_id'):
-        if row[name] != rule.get(name):
-            return False
+    protocols = [security_groups.protocol(each.get('protocol'), each['ethertype']) for each in (row, rule)]
+    if protocols[0] != protocols[1] or any(row[name] != rule.get(name) for name in (
+            'direction', 'ethertype', 'port_range_min', 'port_range_max', 'remote_group_id')):
+        return False
     here, there = row['remote_ip_prefix'], rule.get('remote_ip_prefix')
     return bool(here == there or here in _ANYWHERE and there in _ANYWHERE)
 
@@ -139,7 +142,7 @@ def _rule(req: operations.Request, rule: dict[str, Any], names: dict[Any, Any]) 
     shown: dict[str, Any] = {
         'SecurityGroupRuleId': names[rule['id']], 'GroupId': req.ids.one('sg', rule['security_group_id']),
         'GroupOwnerId': req.project_id, 'IsEgress': rule['direction'] == 'egress',
-        'IpProtocol': rule['protocol'] or security_groups.ALL,
+        'IpProtocol': security_groups.protocol(rule['protocol'], rule['ethertype']),
         'FromPort': -1 if rule['port_range_min'] is None else rule['port_range_min'],
         'ToPort': -1 if rule['port_range_max'] is None else rule['port_range_max'],
         'Description': rule.get('description') or None}

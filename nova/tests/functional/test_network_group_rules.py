@@ -1,0 +1,108 @@
+"""Protocols of security group rules: returned as sent, compared by what they mean."""
+import pytest
+
+from nova.db.networks import hosts
+from nova.network import gateways
+from nova.network.host import load
+from nova.tests.functional import test_network_api
+from nova.tests.unit import test_network_manager as unit
+
+
+@pytest.fixture
+def face(tmp_path):
+    rig = test_network_api.Face(tmp_path)
+    yield rig
+    rig.close()
+
+
+def group(face, name='g'):
+    return face('demo', 'POST', 'security-groups', {'security_group': {'name': name}}).json()['security_group']['id']
+
+
+def add(face, group_id, **values):
+    return face('demo', 'POST', 'security-group-rules', {'security_group_rule': {
+        'security_group_id': group_id, 'direction': 'ingress', **values}})
+
+
+@pytest.mark.parametrize('given, ethertype, shown', [
+    ('112', 'IPv4', '112'), (112, 'IPv4', '112'), ('vrrp', 'IPv4', 'vrrp'), ('6', 'IPv4', '6'), ('TCP', 'IPv4', 'tcp'),
+    ('ipv6-icmp', 'IPv6', 'ipv6-icmp'), ('icmpv6', 'IPv6', 'icmpv6'), ('58', 'IPv6', '58'), ('icmp', 'IPv6', 'icmp'),
+    ('ipv6-frag', 'IPv6', 'ipv6-frag'), ('any', 'IPv4', 'any'), ('0', 'IPv4', '0'), (None, 'IPv4', None),
+    ('99', 'IPv6', '99')])
+def test_protocol_is_returned_and_found_as_sent(face, given, ethertype, shown):
+    group_id = group(face)
+    made = add(face, group_id, protocol=given, ethertype=ethertype)
+    assert made.status_code == 201, made.text
+    rule = made.json()['security_group_rule']
+    assert rule['protocol'] == shown
+    path = f"security-group-rules?security_group_id={group_id}&direction=ingress&protocol={given or ''}"
+    assert [row['id'] for row in face('demo', 'GET', path).json()['security_group_rules']] == [rule['id']]
+    read = face('demo', 'GET', f'security-groups/{group_id}').json()['security_group']['security_group_rules']
+    assert [row['protocol'] for row in read if row['id'] == rule['id']] == [shown]
+
+
+@pytest.mark.parametrize('first, second', [
+    ({'protocol': 'vrrp'}, {'protocol': '112'}), ({'protocol': 112}, {'protocol': 'VRRP'}),
+    ({'protocol': 'ipv6-icmp', 'ethertype': 'IPv6'}, {'protocol': 'icmpv6', 'ethertype': 'IPv6'}),
+    ({'protocol': '58', 'ethertype': 'IPv6'}, {'protocol': 'icmp', 'ethertype': 'IPv6'}),
+    ({'protocol': '44', 'ethertype': 'IPv6'}, {'protocol': 'ipv6-frag', 'ethertype': 'IPv6'}),
+    ({'protocol': 'any'}, {}), ({}, {'protocol': 0}),
+    ({'protocol': 'tcp', 'port_range_min': 22, 'port_range_max': 22}, {
+        'protocol': '6', 'port_range_min': 22, 'port_range_max': 22}),
+    ({'remote_ip_prefix': '10.2.3.4/24'}, {'remote_ip_prefix': '10.2.3.0/24'}),
+    ({'remote_ip_prefix': '0.0.0.0/0'}, {})])
+def test_equal_rules_are_duplicates_in_any_form(face, first, second):
+    group_id = group(face)
+    made = add(face, group_id, **first)
+    again = add(face, group_id, **second)
+    assert (made.status_code, again.status_code) == (201, 409), again.text
+    assert again.json()['NeutronError']['type'] == 'SecurityGroupRuleExists'
+    assert made.json()['security_group_rule']['id'] in again.json()['NeutronError']['message']
+
+
+@pytest.mark.parametrize('protocol', ['icmpv6', 'ipv6-icmp', '58', 'ipv6-encap', 41, 'ipv6-route', 'ipv6-frag', '59',
+                                      'ipv6-opts'])
+def test_protocol_of_ipv6_is_refused_for_ipv4(face, protocol):
+    refused = add(face, group(face), protocol=protocol, ethertype='IPv4')
+    assert refused.status_code == 400 and 'ethertype IPv4' in refused.json()['NeutronError']['message']
+    assert add(face, group(face), protocol=protocol, ethertype='IPv6').status_code == 201
+
+
+@pytest.mark.parametrize('protocol', ['', '-1', -1, 'x', '256', '0x6', True])
+def test_unknown_protocol_is_refused(face, protocol):
+    assert add(face, group(face), protocol=protocol).status_code == 400
+
+
+def test_templates_keep_the_form_too(face):
+    def template(protocol):
+        return face('admin', 'POST', 'default-security-group-rules', {'default_security_group_rule': {
+            'direction': 'ingress', 'protocol': protocol}})
+    made = template('112')
+    assert made.json()['default_security_group_rule']['protocol'] == '112'
+    assert template('vrrp').status_code == 409
+    found = face('admin', 'GET', 'default-security-group-rules?protocol=vrrp').json()['default_security_group_rules']
+    assert [row['id'] for row in found] == [made.json()['default_security_group_rule']['id']]
+
+
+def test_hosts_get_one_form(face):
+    """Network services of any release know names and numbers, and the ports of a rule belong to a name."""
+    group_id = group(face)
+    for given in ({'protocol': '6', 'port_range_min': 80, 'port_range_max': 80}, {'protocol': 'any'},
+                  {'protocol': 'ipv6-frag', 'ethertype': 'IPv6'}, {'protocol': 'icmp', 'ethertype': 'IPv6'}):
+        assert add(face, group_id, **given).status_code == 201
+    port = face('demo', 'POST', 'ports', {'port': {
+        'network_id': face.network_id, 'security_groups': [group_id]}}).json()['port']
+    face.allocate(unit.make_instance(), [{'port_id': port['id'], 'network_id': None}])
+    with face.db.reader() as conn:
+        rules = load.load(conn, 'host1', lambda ident: 'tap' + ident[:11]).rules[group_id]
+    assert sorted(str(rule['protocol']) for rule in rules if rule['direction'] == 'ingress') == [
+        '44', 'None', 'icmpv6', 'tcp']
+
+
+def test_protocol_has_the_form_of_older_network_services_while_there_are_some(face):
+    """They made of a number with ports, and of any, a script that nft refused with all filters of the host."""
+    with face.db.writer() as conn:
+        hosts.seen(conn, 'older', '192.0.2.9', False, version=gateways.SINCE - 1)
+    for given, stored in (({'protocol': '6', 'port_range_min': 80, 'port_range_max': 80}, 'tcp'),
+                          ({'protocol': 'any'}, None)):
+        assert add(face, group(face), **given).json()['security_group_rule']['protocol'] == stored
