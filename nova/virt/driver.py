@@ -142,6 +142,7 @@ class ComputeDriver:
                  helper: Any = None) -> None:
         self.conf, self.host, self.images, self.inspect_image, self.helper = conf, host, images, inspect_image, helper
         self.on_event: Callable[[str, int], None] = lambda uuid, power_state: None
+        self.on_hypervisor: Callable[[str], None] = lambda reason: None
         self.disk_key: Callable[[str], str] | None = None
         self.volume_key: Callable[[str, str], str] | None = None
         self.certificate: Callable[[RequestContext, str], bytes] | None = None
@@ -163,6 +164,10 @@ class ComputeDriver:
     def watch(self, callback: Any) -> None:
         """Call ``callback(uuid, power_state)`` whenever a guest changes by itself."""
         self.on_event = callback
+
+    def watch_hypervisor(self, callback: Callable[[str], None]) -> None:
+        """Call ``callback(reason)`` when the hypervisor stops to answer, and ``callback('')`` when it answers again."""
+        self.on_hypervisor = callback
 
     def use_keys(self, disk_key: Callable[[str], str] | None,
                  volume_key: Callable[[str, str], str] | None = None) -> None:

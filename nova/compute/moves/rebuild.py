@@ -45,6 +45,7 @@ class Rebuild:
                 host.conductor.check_rebuild(ctx, instance_uuid=server.uuid)
             devices = self._volumes.connect(ctx, server, spec)
             host.driver.destroy(ctx, server, server.network_info)
+            task.keep()                  # the old disks are gone
             task.step(states.REBUILD_SPAWNING)
             image_id = server.system_metadata.get(REIMAGE)
             if image_id:

@@ -107,7 +107,8 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
             image_signatures.Verifier(conf.image.certificates_directory, lambda: self.certificate).verify, host,
             self._passphrase)
         self.set_up_operations()
-        self.hypervisor = hosts.Host(options.connection_uri, self.storage.directory, self.state_changed)
+        self.hypervisor = hosts.Host(options.connection_uri, self.storage.directory, self.state_changed,
+                                     self.answers)
         self._ceph = pools.Pool(options.images_rbd_pool, options.images_rbd_ceph_conf, options.rbd_user,
                                 options.qemu_img_timeout)
         self.clients = disk_clients.DiskClients(self._ceph)

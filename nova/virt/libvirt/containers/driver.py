@@ -80,7 +80,7 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
             local_files.Raw(directory, self._steps.qemu_img, reserve), conf.libvirt.remove_unused_base_images_after,
             reserve,
             image_signatures.Verifier(conf.image.certificates_directory, lambda: self.certificate).verify, host)
-        self.hypervisor = hosts.Host(hosts.address(conf), directory, self.state_changed)
+        self.hypervisor = hosts.Host(hosts.address(conf), directory, self.state_changed, self.answers)
         self._consoles = consoles.Consoles(
             self.hypervisor, lambda uuid: self.storage.path(uuid, steps.CONSOLE_LOG))
 
