@@ -92,6 +92,7 @@ class SpawnRequest:
     config_drive    {path in the drive: bytes}, or None when the server gets no config drive
     await_networks  to be called when the VIFs are plugged and before the guest runs, and raises when its network cannot
                     be had; None: there is nothing to wait for
+    keep_machine    the guest gets what ``destroy`` has left with ``keep_machine``
     report          to be called now and then with the hundredths that are done; when it raises, the build is given up
                     and the error goes on
     """
@@ -104,6 +105,7 @@ class SpawnRequest:
     config_drive: dict[str, bytes] | None = None
     await_networks: Callable[[], None] | None = None
     report: progress.Report = progress.ignore
+    keep_machine: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,8 +205,14 @@ class ComputeDriver:
         """Make its disks, define the guest and start it. Raises BuildFailed, ImageUnacceptable, VirtError."""
         raise NotImplementedError
 
-    def destroy(self, context: RequestContext, instance: Any, network_info: Any, keep_disks: bool = False) -> Any:
-        """Stop the guest and remove all that belongs to it; no error when nothing is there."""
+    def destroy(self, context: RequestContext, instance: Any, network_info: Any, keep_disks: bool = False,
+                keep_machine: bool = False) -> Any:
+        """Stop the guest and remove all that belongs to it; no error when nothing is there.
+
+        :param keep_disks: leave the disks
+        :param keep_machine: leave the state of its TPM and its UEFI variables, as far as the instance has the same
+            ones still: it is rebuilt
+        """
         raise NotImplementedError
 
     def remnants(self) -> dict[str, bool]:

@@ -264,7 +264,7 @@ class Storage:
         :raises VirtError: the pool has disks of such a guest
         """
         self._disks.check_new(uuid)
-        os.mkdir(self.path(uuid))
+        os.makedirs(self.path(uuid), exist_ok=True)          # of a rebuild: what stays of its machine is there
         os.chmod(self.path(uuid), DIRECTORY_MODE)
 
     def forget(self, uuid: str) -> None:
@@ -272,15 +272,22 @@ class Storage:
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.path(uuid))
 
-    def remove(self, uuid: str, again: bool = False) -> None:
+    def remove(self, uuid: str, again: bool = False, kept: typing.Collection[str] = ()) -> None:
         """Remove a guest's directory with all that is in it, and its disks elsewhere; no error when there is none.
 
         :param again: the guest is made again: also disks in a pool that another host has
+        :param kept: names of files of the directory that stay, and the directory with them
         """
         path, guest = self.path(uuid), self.load(uuid)
         self._erase(uuid, guest, again)
         for disk in records.elsewhere(guest):
             files.remove(disk.file)
+        staying = [name for name in kept if os.path.exists(os.path.join(path, name))]
+        if staying:
+            for name in set(os.listdir(path)).difference(staying):
+                gone = os.path.join(path, name)
+                shutil.rmtree(gone) if os.path.isdir(gone) and not os.path.islink(gone) else files.remove(gone)
+            return
         try:
             shutil.rmtree(path)
         except FileNotFoundError:

@@ -193,7 +193,8 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
         except (exception.VirtError, OSError):
             LOG.exception('What a failed build left of %s could not be removed.', uuid)
 
-    def destroy(self, context: RequestContext, instance: Instance, network_info: Any, keep_disks: bool = False) -> None:
+    def destroy(self, context: RequestContext, instance: Instance, network_info: Any, keep_disks: bool = False,
+                keep_machine: bool = False) -> None:
         with self.operation(instance.uuid):
             self._remove(instance.uuid, keep_disks)
         self.remove_unused_images()
