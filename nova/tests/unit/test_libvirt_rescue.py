@@ -11,6 +11,7 @@ import pytest
 from nova import exception
 from nova import states
 from nova.tests.unit import test_libvirt_xml
+from nova.virt.libvirt import disk_clients
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.life import rescued
 
@@ -93,6 +94,7 @@ def attached(monkeypatch, hypervisor):
     own.rescued = rescued.Rescued([own.disks[1]], late=[own.disks[0]])
     feature = rescue.Rescue()
     feature.hands = types.SimpleNamespace(hypervisor=hypervisor)
+    feature.clients = disk_clients.DiskClients(None)
     feature._attach_late(own)
     return clock[0], hypervisor.attached
 

@@ -19,7 +19,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import glob
+import itertools
 import os
+import pathlib
 import pwd
 import shutil
 import tempfile
@@ -127,9 +129,10 @@ class Storage:
 
     def prepare(self) -> None:
         """Make the directories, remove what a crash left that no guest needs, and see what the file system can."""
-        os.makedirs(self._base, exist_ok=True)
-        for path in (self.directory, self._base):
-            os.chmod(path, DIRECTORY_MODE)
+        missing = itertools.takewhile(lambda path: not path.exists(), pathlib.Path(self._base).parents)
+        for directory in [*reversed(list(missing)), pathlib.Path(self.directory), pathlib.Path(self._base)]:
+            directory.mkdir(exist_ok=True)
+            directory.chmod(DIRECTORY_MODE)      # QEMU's user passes through
         others = {guest.uuid for guest in self.records() if not self.is_ours(guest)}    # theirs may be under way
         for path in glob.glob(os.path.join(glob.escape(self.directory), '*', SNAPSHOT + '*')):
             if os.path.basename(os.path.dirname(path)) not in others:

@@ -23,6 +23,7 @@ from typing import Any
 from nova import exception
 from nova import states
 from nova.virt import driver
+from nova.virt.libvirt import disk_clients
 from nova.virt.libvirt import files
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt.local_disks import records
@@ -44,7 +45,12 @@ BUSES = {'disk': ('virtio', 'scsi', 'ide', 'usb', 'sata'), 'cdrom': ('ide', 'sat
 
 
 class Rescue(hands.Feature, driver.Rescue, driver.StableRescue):
-    """Rescues guests, and ends it. The record says which of both a guest is: a restart finds it as it was."""
+    """Rescues guests, and ends it. The record says which of both a guest is: a restart finds it as it was.
+
+    :ivar clients: of the driver
+    """
+
+    clients: disk_clients.DiskClients
 
     def rescue(self, context: Any, instance: Any, network_info: Any, image: Any, admin_password: str,
                block_devices: Any, config_drive: Any = None) -> None:
@@ -83,7 +89,8 @@ class Rescue(hands.Feature, driver.Rescue, driver.StableRescue):
                 break
             time.sleep(POLL_S)
         for disk in made.late:
-            hypervisor.guest('attach the root disk', guest.uuid, guests.attach_live, xml.local_disk(disk, guest))
+            with self.clients.plugging_disk(guest.uuid, disk):
+                hypervisor.guest('attach the root disk', guest.uuid, guests.attach_live, xml.local_disk(disk, guest))
 
     def unrescue(self, context: Any, instance: Any, network_info: Any) -> None:
         with self.hands.operation(instance.uuid):
