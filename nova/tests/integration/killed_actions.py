@@ -27,6 +27,7 @@ from nova.tests import waiting
 from nova.tests.integration import dying_compute
 from nova.tests.integration import moving_cloud
 from nova.tests.integration import prepared
+from nova.tests.integration import test_libvirt as base
 
 HOST = 'compute1'
 SETTLES_S, COMPARES_S = 120, 20
@@ -381,8 +382,11 @@ class Walk:
 
     def _remembered(self) -> None:
         """Started anew, the guest has what it had on its disk."""
+        before = len(self.fleet.console(HOST, self.server))
         self._do(ACTIONS['hard reboot'])
-        self.fleet.booted_on(HOST, self.server)
+        # the boot loader takes what is typed before for a choice of its menu, and waits
+        waiting.wait_for(lambda: base.PROMPT in self.fleet.console(HOST, self.server)[before:], base.BOOT_SECONDS,
+                         'the guest to boot again')
         self.fleet.remembers(HOST, self.server, memory=False)
 
     # ---- what there is ----

@@ -91,7 +91,7 @@ def attached(monkeypatch, hypervisor):
     monkeypatch.setattr(rescue, 'time', types.SimpleNamespace(
         monotonic=lambda: clock[0], sleep=lambda seconds: clock.__setitem__(0, clock[0] + seconds)))
     own = test_libvirt_xml.guest()
-    own.rescued = rescued.Rescued([own.disks[1]], late=[own.disks[0]])
+    own.rescued, own.virt_type = rescued.Rescued([own.disks[1]], late=[own.disks[0]]), 'kvm'
     feature = rescue.Rescue()
     feature.hands = types.SimpleNamespace(hypervisor=hypervisor)
     feature.clients = disk_clients.DiskClients(None)
@@ -102,11 +102,11 @@ def attached(monkeypatch, hypervisor):
 def test_the_root_disk_is_attached_when_the_rescue_system_has_booted(monkeypatch):
     reading = [(number, 0) for number in range(50)] + [(49, 1)]
     seconds, (text,) = attached(monkeypatch, Hypervisor(*reading))
-    assert seconds == 50 + rescue.BOOTED_S - 1
+    assert seconds == 50 + rescue.BOOTED_S['kvm'] - 1
     root = etree.fromstring(text)
     assert root.find('source').get('file') == '/i/disk' and root.find('target').get('dev') == 'vda'
     seconds, (text,) = attached(monkeypatch, Hypervisor((7, 0)))                  # it never writes
-    assert seconds == rescue.BOOT_MOST_S
+    assert seconds == rescue.BOOT_MOST_S['kvm']
     assert attached(monkeypatch, Hypervisor((7, 1), state=states.SHUTDOWN)) == (0, [])
 
 

@@ -37,7 +37,10 @@ DISK, CONFIG_DRIVE = 'disk.rescue', 'disk.configrescue'
 BOOT_FILES = {'kernel': 'kernel.rescue', 'ramdisk': 'ramdisk.rescue'}
 ORIGIN = 'base_image_ref'                # property of a snapshot: the image that its server was made from
 COLD_BUSES = ('ide', 'sata', 'fdc')      # a running guest gets no disks there
-BOOTED_S, BOOT_MOST_S, POLL_S = 10, 300, 1           # seconds
+POLL_S = 1                               # seconds between two looks at a rescue system that boots
+# type of guest: seconds without a read after which it has booted, and that are waited at most; emulated ones are slow
+BOOTED_S = {'kvm': 10, 'qemu': 30}
+BOOT_MOST_S = {'kvm': 300, 'qemu': 1200}
 PROPERTIES = ('hw_rescue_device', 'hw_rescue_bus')
 # kind of device: the buses that can have one, and the one that it gets when the image does not say
 BUSES = {'disk': ('virtio', 'scsi', 'ide', 'usb', 'sata'), 'cdrom': ('ide', 'sata', 'scsi', 'usb'),
@@ -72,20 +75,20 @@ class Rescue(hands.Feature, driver.Rescue, driver.StableRescue):
     def _attach_late(self, guest: xml.Guest) -> None:
         """Attach the disks that a rescue system must not see while it boots.
 
-        It has booted when it has written to its disk, and has not read from it for BOOTED_S. A system that does not
-        write gets the disks after BOOT_MOST_S.
+        It has booted when it has written to its disk, and has not read from it for BOOTED_S. A system that writes
+        nothing gets the disks after BOOT_MOST_S.
         """
         made, hypervisor = guest.rescued, self.hands.hypervisor
         if made is None or not made.late:
             return
-        end, last, since = time.monotonic() + BOOT_MOST_S, None, 0.0
+        end, last, since = time.monotonic() + BOOT_MOST_S[guest.virt_type], None, 0.0
         while time.monotonic() < end:
             if hypervisor.power_state(guest.uuid) != states.RUNNING:
                 return                   # it has ended by itself
             reads, writes = hypervisor.guest('look at the rescue disk', guest.uuid, guests.requests, made.first)
             if reads != last:
                 last, since = reads, time.monotonic()
-            elif writes and time.monotonic() - since >= BOOTED_S:
+            elif writes and time.monotonic() - since >= BOOTED_S[guest.virt_type]:
                 break
             time.sleep(POLL_S)
         for disk in made.late:
