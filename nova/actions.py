@@ -21,6 +21,7 @@ from nova.states import SOFT_DELETED
 from nova.states import STOPPED
 from nova.states import SUSPENDED
 
+TPM, UEFI = 'a TPM', 'UEFI variables'    # in Action.loses
 ANY = None               # in Action.vm_states and Action.task_states: no condition
 IDLE = (None,)           # in Action.task_states: nothing else may be running
 
@@ -106,6 +107,8 @@ class Action:
     on_request    event of the server that is sent when the API has begun it
     silent        why it has no event of its own
     needs_plain   why it is refused for a server whose local disks are encrypted, the end of a sentence
+    loses         parts of a guest's machine whose state it would lose (TPM, UEFI): it is refused for a
+                  server that has one
     no_shares     why it is refused for a server that has shares, the end of a sentence
     alone         it is refused while the one before of the same server is open; of a background action
     takes_devices it claims elsewhere what devices the server's ports need: not while such a port comes or goes
@@ -133,6 +136,7 @@ class Action:
     on_request: str | None = None
     silent: str = ''
     needs_plain: str = ''
+    loses: tuple[str, ...] = ()
     no_shares: str = ''
     takes_devices: bool = False
     alone: bool = False
@@ -270,10 +274,10 @@ ROWS = (
            task_name='rebuild_instance', notification='rebuild', on_request='evacuate', no_shares=_OTHER_HOST),
     Action('createImage', _SNAPSHOTS, (states.IMAGE_SNAPSHOT_PENDING, states.IMAGE_SNAPSHOT, *_UPLOAD),
            _RULE + 'servers:create_image', started=states.IMAGE_SNAPSHOT, locked=False, capability='snapshot',
-           method='snapshot_instance', notification='snapshot', needs_plain=_COPY,
+           method='snapshot_instance', notification='snapshot', needs_plain=_COPY, loses=(TPM,),
            restart=abandon('abandon_snapshot', image_id=None, backup_type=None, rotation=None)),
     Action('createBackup', _SNAPSHOTS, (states.IMAGE_BACKUP, *_UPLOAD), _RULE + 'os-create-backup', locked=False,
-           capability='snapshot', method='backup_instance', notification='snapshot', needs_plain=_COPY,
+           capability='snapshot', method='backup_instance', notification='snapshot', needs_plain=_COPY, loses=(TPM,),
            restart=abandon('abandon_snapshot', image_id=None, backup_type=None, rotation=None)),
     Action('rescue', (ACTIVE, STOPPED, ERROR), (states.RESCUING,), _RULE + 'os-rescue', after=RESCUED,
            on_failure=ERROR, capability='rescue', method='rescue_instance', notification='rescue',
@@ -286,7 +290,7 @@ ROWS = (
            (states.SHELVING, states.SHELVING_IMAGE_PENDING_UPLOAD, states.SHELVING_IMAGE_UPLOADING),
            _RULE + 'os-shelve:shelve', after=SHELVED, started=states.SHELVING, capability='snapshot',
            method='shelve_instance', restart=repeat('shelve_instance', image_id=None, clean_shutdown=False),
-           notification='shelve', needs_plain=_COPY, no_shares=_OTHER_HOST),
+           notification='shelve', needs_plain=_COPY, loses=(TPM, UEFI), no_shares=_OTHER_HOST),
     Action('shelveOffload', (SHELVED,), (states.SHELVING_OFFLOADING,), _RULE + 'os-shelve:shelve_offload',
            after=SHELVED_OFFLOADED, method='shelve_offload_instance', restart=repeat('shelve_offload_instance'),
            notification='shelve_offload'),

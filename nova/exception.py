@@ -689,6 +689,10 @@ class VirtError(NovaException):
     template = 'The hypervisor could not %(operation)s: %(reason)s'
 
 
+class HypervisorUnreachable(VirtError):
+    """The hypervisor does not answer: an operation that raises this first of all has changed nothing."""
+
+
 class NotFenced(NovaException):
     """A former host of a server may still write to its disks or volumes, so the server is not started elsewhere.
 

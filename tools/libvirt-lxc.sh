@@ -5,6 +5,7 @@
 # usage: tools/libvirt-lxc.sh DIRECTORY      runs until it is ended; needs root and libvirt-daemon-driver-lxc.
 #        virsh -c 'lxc+unix:///system?socket=DIRECTORY/libvirt-sock'
 set -eu
+umask 022                                # QEMU's and the container's users pass through libvirt's directories
 place=$1
 [ "${2:-}" = inside ] || exec tini -s -- unshare -m --propagation private "$0" "$place" inside
 for directory in /run/libvirt /var/lib/libvirt /var/cache/libvirt /var/log/libvirt /etc/libvirt; do

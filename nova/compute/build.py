@@ -26,7 +26,7 @@ FINAL = (exception.BadRequest, exception.Forbidden, exception.NotFound, exceptio
 
 def spawn_request(host: Host, task: tasks.Task, instance: objects.Instance, spec: objects.RequestSpec,
                   network_info: list[dict[str, typing.Any]], block_devices: list[dict[str, typing.Any]],
-                  ) -> virt.SpawnRequest:
+                  keep_machine: bool = False) -> virt.SpawnRequest:
     """What a driver needs to make the guest.
 
     The image is what the server's row names, which a rebuild may have changed.
@@ -48,7 +48,7 @@ def spawn_request(host: Host, task: tasks.Task, instance: objects.Instance, spec
     return virt.SpawnRequest(image=image, network_info=network_info, block_devices=block_devices,
                              injected_files=files, admin_password=spec.admin_password, config_drive=drive,
                              await_networks=_network_wait(host, task.ctx, instance, network_info),
-                             report=task.gauge())
+                             report=task.gauge(), keep_machine=keep_machine)
 
 
 def _network_wait(host: Host, ctx: context.RequestContext, instance: objects.Instance,

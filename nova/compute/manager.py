@@ -7,6 +7,7 @@ from oslo_config import cfg
 
 from nova import context
 from nova import exception
+from nova.compute import availability
 from nova.compute import background_actions
 from nova.compute import build
 from nova.compute import deletion
@@ -104,6 +105,7 @@ class ComputeManager:
         events = external_events.ExternalEvents(host)
         self._lost_ports = lost_ports.LostPorts(host, events.settle_ports, lambda: reporter.is_waiting)
         self.inventory = inventory.Inventory(host)
+        self.availability = availability.Availability(host)
         self.power_states = power_states.PowerStates(host, strays=stray_guests, reporter=reporter)
         self._evacuation = rebuild.Evacuation(host, volumes=volumes, clients=self._disk_clients)
         self._resize = resize.Resize(host, volumes=volumes, strays=stray_guests)
@@ -199,6 +201,7 @@ class ComputeManager:
                 LOG.warning('Waiting for a conductor: %s', error.message)
                 stopping.wait(CONDUCTOR_PAUSE_S)
         self._report_alive()
+        self.availability.start()
         self.power_states.start()
         self.recovery.recover()
         self._resize.recover()
@@ -221,6 +224,7 @@ class ComputeManager:
         tasks: list[tuple[str, float, typing.Callable[[], typing.Any]]] = [
             ('report_nodes', conf.update_resources_interval, self.inventory.report_changes),
             ('sync_power_states', conf.sync_power_state_interval, self.power_states.synchronize),
+            ('report_availability', LOOK_AGAIN_S, self.availability.settle),
             ('look_again', LOOK_AGAIN_S, self.power_states.look_again),
             ('clean_evacuated', conf.sync_power_state_interval, self._evacuation.clean_up)]
         if conf.instance_usage_audit:
@@ -240,6 +244,7 @@ class ComputeManager:
     def forget_told(self) -> None:
         """The service's row is a new one: the conductor knows nothing of this host any more."""
         self.inventory.forget_report()
+        self.availability.forget_report()
 
     def in_progress(self) -> dict[str, typing.Any]:
         """For a report about the process."""

@@ -1,10 +1,12 @@
 """Rescue: a server runs from another image for a while, to be repaired."""
 import contextlib
+import typing
 
 from nova import actions
 from nova import context
 from nova import exception
 from nova import objects
+from nova import states
 from nova import utils
 from nova.compute import tasks
 from nova.compute.host import Host
@@ -33,6 +35,8 @@ class Rescue:
             devices = host.volumes.get_block_devices(ctx, instance_uuid=server.uuid)
             networks = host.set_up_networks(ctx, server)
             with contextlib.suppress(exception.GuestNotFound):       # a server in ERROR may have lost its guest
+                if host.driver.power_state(server) == states.RUNNING:
+                    task.undo(self._start_again, ctx, task, networks)
                 host.driver.power_off(server, host.conf.shutdown_timeout if clean_shutdown else 0)
             drive = None
             if server.config_drive:              # where the rescued system finds its password
@@ -40,6 +44,12 @@ class Rescue:
             host.driver_with(virt.Rescue).rescue(task.ctx, server, networks, image, admin_password or '', devices,
                                                  drive)
             task.ends(power_state=host.driver.power_state(server), launched_at=utils.utcnow())
+
+    def _start_again(self, ctx: context.RequestContext, task: tasks.Task,
+                     networks: list[dict[str, typing.Any]]) -> None:
+        """Leave a server as it was: it runs from its own disks."""
+        self._host.driver.power_on(ctx, task.instance, networks)
+        task.on_failure = None
 
     def unrescue_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         self._host.submit(instance, self._unrescue, ctx, instance)

@@ -27,6 +27,8 @@ from nova.runtime import metrics
 
 LOG = logging.getLogger(__name__)
 
+UNREACHABLE = 'The hypervisor does not answer; the server keeps its state. Try again later.'
+
 SPACING = 10                    # hundredths, and
 SPACING_S = 1                   # seconds, at least, between two values of progress: each is a write of the conductor
 
@@ -60,6 +62,11 @@ class Undo:
         """What was done so far stays, whatever comes."""
         self._undo.clear()
         self._kept = True
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether something was done that stays, whatever comes."""
+        return self._kept
 
     def unwind(self) -> bool:
         """Undo; whether all of it could be undone."""
@@ -144,9 +151,13 @@ class Task(Undo):
         self.on_failure = on_failure
 
     def failed(self, error: Exception) -> None:
-        """Record a failure: task state None, the vm state of ``on_failure``, fault and event."""
-        fault = faults.fault(error, details=faults.trace(error))
-        values = {} if self.on_failure is None else {'vm_state': self.on_failure}
+        """Record a failure: task state None, the vm state of ``on_failure``, fault and event.
+
+        A server whose hypervisor could not be reached keeps its vm state: its guest goes on as it is.
+        """
+        unreachable = isinstance(error, exception.HypervisorUnreachable) and not self.is_kept
+        fault = faults.fault(error, UNREACHABLE if unreachable else None, details=faults.trace(error))
+        values = {} if self.on_failure is None or unreachable else {'vm_state': self.on_failure}
         self._write({'task_state': None, **values}, fault, fault['details'])
 
     def _write_end(self) -> None:
@@ -207,7 +218,11 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, ac
     current = Task(host, ctx, action, row)
     record = None if lives_on else host.records.get(instance.uuid)
     with metrics.Run(event, 'overtaken') as run:
-        why = records.refusal(record, row, ctx.request_id, event) or _never_here(host, row, event)
+        try:
+            why = records.refusal(record, row, ctx.request_id, event) or _never_here(host, row, event)
+        except exception.HypervisorUnreachable as error:
+            current.failed(error)
+            raise
         if why:
             host.records.dispute(instance.uuid)
             refused = exception.ServerRowIsOld(instance_id=instance.uuid, reason=why)

@@ -258,6 +258,7 @@ RIGHTS = {
     'service_alive': _SERVICE,
     'enroll_host': (own_host,),
     'audit_instance_usage': (own_host,),
+    'report_availability': (own_host,),
     'report_nodes': (own_host, _own_nodes),
 }
 

@@ -4,7 +4,7 @@ from nova.rpc.interface import OBJECT_BACKPORT, Interface, Method, Newer
 BUILDS_AT_ONCE = 16      # requests that one conductor places; further ones wait, and what computes ask for does not
 
 INTERFACE = Interface(
-    'conductor', '1.3',
+    'conductor', '1.4',
     # places and builds servers whose rows and request specs exist; context of the user. spec: the RequestSpec that
     # they share, with the password; without it each one's own is read
     Method('build_instances', ('instance_uuids', 'spec'), at_once=BUILDS_AT_ONCE),
@@ -170,6 +170,9 @@ INTERFACE = Interface(
     OBJECT_BACKPORT,
     # what a host does to a server without a task: an event of nova/notify/events.py, in its phase
     Method('notify', ('instance_uuid', 'event', 'phase', 'host'), since='1.1', optional=True),
+    # whether a host can take servers: with a reason its enabled service is disabled, with '' it is enabled again where
+    # this has disabled it
+    Method('report_availability', ('host', 'reason'), call=True, since='1.4', optional=True),
     # records how many servers a host ran in the last period of [DEFAULT] instance_usage_audit_period -> False when
     # it is recorded already
     Method('audit_instance_usage', ('host',), call=True),

@@ -150,7 +150,7 @@ class ConductorManager:
             'image_cached': inventory.image_cached,
             'report_power_states': inventory.report_power_states, 'report_nodes': inventory.report_nodes,
             'report_service': registration.report_service, 'register_service': registration.register_service,
-            'service_alive': registration.service_alive,
+            'service_alive': registration.service_alive, 'report_availability': registration.report_availability,
             'enroll_host': self.enrolment.enroll_host,
             'audit_instance_usage': self.usage_audit.audit_instance_usage,
             'notify': self.events.notify,

@@ -218,7 +218,7 @@ DISKS = (
            refused={'none': 'A server has disks'}),
     _image('hw_scsi_model', 'virtio-scsi|lsilogic|lsisas1068|lsisas1078|vmpvscsi', GUEST,
            'is the controller of disks on the bus scsi', traits={'(?!virtio-scsi).*': ALL_OPTIONS}),
-    _image('hw_(cdrom|floppy)_bus', BUSES, FACT, 'is for drives that a server has where a block device asks for one'),
+    _image('hw_(cdrom|floppy)_bus', BUSES, FACT, 'is the bus of a drive that an ISO image or a block device asks for'),
     *(_spec(f'quota:disk_{what}_{unit}_sec', NUMBER, GUEST, f'bounds how many {words} each local disk may {does} '
             'a second', traits={POSITIVE: ALL_OPTIONS})
       for unit, words in (('bytes', 'bytes'), ('iops', 'requests'))

@@ -10,12 +10,14 @@ import functools
 import re
 from typing import Any
 
+from nova import actions
 from nova import exception
 from nova.hardware import guest_option_contradictions
 from nova.hardware import guest_option_rows as rows
 from nova.hardware import machines
 
 TRUE, FALSE = 'true', 'false'
+ONLY_UEFI = ('aarch64', 'arm64')         # architectures without another firmware
 # settings that the PC of 1996 cannot have
 MODERN = ('viommu_model', 'mem_encryption')
 
@@ -145,6 +147,18 @@ def encrypted(flavor: Specs, properties: Specs) -> bool:
     """The same of a flavor with its ``extra_specs``, and of an image."""
     return any(row.name == 'ephemeral_encryption' and re.fullmatch(rows.TRUE, value)
                for _whose, row, _key, value in _given((flavor or {}).get('extra_specs'), properties))
+
+
+def has_part(part: str, flavor: Specs, properties: Specs) -> bool:
+    """Whether the guest of a server has a TPM (actions.TPM) or variables of UEFI (actions.UEFI).
+
+    :param flavor: with its ``extra_specs``
+    """
+    found = settings((flavor or {}).get('extra_specs'), properties)
+    if part == actions.TPM:
+        return 'tpm_version' in found
+    named = (properties or {}).get('hw_architecture') or (properties or {}).get('architecture')
+    return found.get('firmware_type') == 'uefi' or str(named).lower() in ONLY_UEFI
 
 
 def every_trait() -> frozenset[str]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Mapping
 from typing import Any
 from pathlib import Path
 
@@ -25,14 +26,21 @@ TAIL = 1536                      # VHD footer, VMDK footer and its end marker
 WINDOW = 1024 * 1024             # no header structure that we follow is larger
 STEPS = 64                       # windows that one parser may ask for
 
-CONTENTS = frozenset({'raw', 'gpt', 'mbr', 'kernel', 'ramdisk'})       # plain bytes: nothing in them refers to a file
-PLAIN = CONTENTS | {'luks'}
+# no guest boots a compressed file, but a kernel or a ramdisk may be one
+COMPRESSED = frozenset({'gzip', 'xz', 'zstd', 'bzip2', 'lz4'})
+BOOT_PARTS = frozenset({'raw', 'gpt', 'mbr', 'kernel', 'ramdisk'})
+CONTENTS = BOOT_PARTS | COMPRESSED       # plain bytes: nothing in them refers to a file
+PLAIN = BOOT_PARTS | {'luks'}
+
+ARCHIVE = 'archive'              # in the place of raw: the system of a container, which may be compressed
 
 # Formats that the data of an image may have, by its disk_format.
 ACCEPTS = {
-    'raw': PLAIN, 'ami': PLAIN, 'aki': PLAIN, 'ari': PLAIN,
+    'raw': PLAIN, ARCHIVE: PLAIN | COMPRESSED, 'ami': PLAIN, 'aki': PLAIN | COMPRESSED, 'ari': PLAIN | COMPRESSED,
     'qcow2': {'qcow2'}, 'vmdk': {'vmdk'}, 'vhd': {'vhd'}, 'vhdx': {'vhdx'}, 'vdi': {'vdi'}, 'iso': {'iso'},
 }
+
+HYPERVISOR = ('hypervisor_type', 'img_hv_type')      # properties that say for which one an image is
 
 # (format, offset, bytes)
 SIGNATURES = (
@@ -55,12 +63,15 @@ SIGNATURES = (
     ('kernel', 0x202, b'HdrS'),
     ('kernel', 0, b'\x7fELF'),
     ('kernel', 0x38, b'ARM\x64'),
-    ('ramdisk', 0, b'\x1f\x8b\x08'),
     ('ramdisk', 0, b'070701'),
     ('ramdisk', 0, b'070702'),
-    ('ramdisk', 0, b'\xfd7zXZ\0'),
-    ('ramdisk', 0, b'\x28\xb5\x2f\xfd'),
-    ('ramdisk', 0, b'\x02\x21\x4c\x18'),
+    ('gzip', 0, b'\x1f\x8b\x08'),
+    ('xz', 0, b'\xfd7zXZ\0'),
+    ('zstd', 0, b'\x28\xb5\x2f\xfd'),
+    ('lz4', 0, b'\x02\x21\x4c\x18'),
+    ('lz4', 0, b'\x04\x22\x4d\x18'),
+    *(('bzip2', 0, b'BZh%d' % level + magic) for level in range(1, 10)
+      for magic in (b'1AY&SY', b'\x17\x72\x45\x38\x50\x90')),
 )
 # (format, bytes from the end, bytes)
 TRAILERS = (('vhd', 512, b'conectix'), ('vhd', 511, b'conectix'), ('dmg', 512, b'koly'))
@@ -113,7 +124,7 @@ class Inspector:
         while self._window:
             self._answer(bytes(self._window[2]))
         self._inspect_tail()
-        if self.report.virtual_size is None and self.report.format in PLAIN | {'iso'}:
+        if self.report.virtual_size is None and self.report.format in CONTENTS | {'luks', 'iso'}:
             self.report.virtual_size = self.report.size
         return self.report
 
@@ -230,6 +241,13 @@ def inspect_file(path: Path | str) -> Report:
         return inspector.finish()
 
 
+def expected(image: Mapping[str, Any]) -> str:
+    """What the data of an image must be: a key of ACCEPTS, which is its disk_format unless it is for containers."""
+    properties = image.get('properties') or {}
+    is_archive = any(str(properties.get(name, '')).lower() == 'lxc' for name in HYPERVISOR)
+    return ARCHIVE if is_archive and image['disk_format'] == 'raw' else str(image['disk_format'])
+
+
 def refusal(report: Report, disk_format: str, max_virtual_size: int | None = None) -> str | None:
     """Return why an image of ``disk_format`` must not be used: a sentence, or None when it may.
 
@@ -238,6 +256,8 @@ def refusal(report: Report, disk_format: str, max_virtual_size: int | None = Non
     accepted = ACCEPTS.get(disk_format)
     if accepted is None:
         return f'disk format {disk_format} is not supported'
+    if report.format in COMPRESSED and report.format not in accepted:
+        return f'its data is compressed with {report.format}. Decompress it before the upload'
     if report.format not in accepted and (len(report.matches) <= 1 or not report.findings):
         return f'its disk format is {disk_format}, but its data is {report.format}'
     if report.findings:
@@ -254,6 +274,8 @@ def verify(report: Report, disk_format: str, max_virtual_size: int | None = None
     :param max_virtual_size: bytes; None sets no bound
     """
     reason = refusal(report, disk_format, max_virtual_size)
+    if reason is None and not report.size:
+        reason = 'it has no data: a guest finds nothing to boot'
     if reason is None and report.virtual_size is None:
         reason = 'its header has no virtual size'
     if reason:

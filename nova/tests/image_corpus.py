@@ -170,6 +170,11 @@ DANGEROUS = (
     ('qcow 1', b'QFI\xfb\0\0\0\1' + bytes(4096), 'qcow2', 'qcow'),
     ('raw as qcow2', RAW, 'qcow2', 'is raw'),
     ('nothing as qcow2', b'', 'qcow2', 'is raw'),
+    ('nothing as raw', b'', 'raw', 'has no data'),
+    *((f'{name} as {declared}', data.ljust(4096, b'U'), declared, f'is compressed with {name}. Decompress it')
+      for name, data in (('gzip', b'\x1f\x8b\x08'), ('xz', b'\xfd7zXZ\0'), ('zstd', b'\x28\xb5\x2f\xfd'),
+                         ('bzip2', b'BZh91AY&SY'), ('lz4', b'\x04\x22\x4d\x18'))
+      for declared in ('raw', 'qcow2', 'iso', 'ami')),
     ('vmdk as raw', vmdk(), 'raw', 'is vmdk'),
     ('vmdk flat', vmdk(create_type='monolithicFlat', extents='RW 2048 FLAT "/etc/passwd" 0'), 'vmdk', 'neither'),
     ('vmdk with a flat extent', vmdk(extents='RW 2048 FLAT "disk-flat.vmdk" 0'), 'vmdk', 'extents'),
@@ -216,12 +221,11 @@ DANGEROUS = (
 # (name, bytes, declared format, format found, virtual size)
 HARMLESS = (
     ('raw', RAW, 'raw', 'raw', 4096),
-    ('empty raw', b'', 'raw', 'raw', 0),
     ('mbr', mbr(), 'raw', 'mbr', MIB),
     ('gpt', gpt(), 'raw', 'gpt', MIB),
     ('luks', LUKS, 'raw', 'luks', MIB),
     ('kernel', kernel(), 'aki', 'kernel', 32 * 1024),
-    ('ramdisk', RAMDISK, 'ari', 'ramdisk', 4096),
+    ('ramdisk', RAMDISK, 'ari', 'gzip', 4096),
     ('ami', mbr(), 'ami', 'mbr', MIB),
     ('qcow2 v2', qcow2(version=2), 'qcow2', 'qcow2', MIB),
     ('qcow2 v3', qcow2(), 'qcow2', 'qcow2', MIB),

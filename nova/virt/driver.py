@@ -92,6 +92,7 @@ class SpawnRequest:
     config_drive    {path in the drive: bytes}, or None when the server gets no config drive
     await_networks  to be called when the VIFs are plugged and before the guest runs, and raises when its network cannot
                     be had; None: there is nothing to wait for
+    keep_machine    the guest gets what ``destroy`` has left with ``keep_machine``
     report          to be called now and then with the hundredths that are done; when it raises, the build is given up
                     and the error goes on
     """
@@ -104,6 +105,7 @@ class SpawnRequest:
     config_drive: dict[str, bytes] | None = None
     await_networks: Callable[[], None] | None = None
     report: progress.Report = progress.ignore
+    keep_machine: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,6 +144,7 @@ class ComputeDriver:
                  helper: Any = None) -> None:
         self.conf, self.host, self.images, self.inspect_image, self.helper = conf, host, images, inspect_image, helper
         self.on_event: Callable[[str, int], None] = lambda uuid, power_state: None
+        self.on_hypervisor: Callable[[str], None] = lambda reason: None
         self.disk_key: Callable[[str], str] | None = None
         self.volume_key: Callable[[str, str], str] | None = None
         self.certificate: Callable[[RequestContext, str], bytes] | None = None
@@ -163,6 +166,10 @@ class ComputeDriver:
     def watch(self, callback: Any) -> None:
         """Call ``callback(uuid, power_state)`` whenever a guest changes by itself."""
         self.on_event = callback
+
+    def watch_hypervisor(self, callback: Callable[[str], None]) -> None:
+        """Call ``callback(reason)`` when the hypervisor stops to answer, and ``callback('')`` when it answers again."""
+        self.on_hypervisor = callback
 
     def use_keys(self, disk_key: Callable[[str], str] | None,
                  volume_key: Callable[[str, str], str] | None = None) -> None:
@@ -198,8 +205,14 @@ class ComputeDriver:
         """Make its disks, define the guest and start it. Raises BuildFailed, ImageUnacceptable, VirtError."""
         raise NotImplementedError
 
-    def destroy(self, context: RequestContext, instance: Any, network_info: Any, keep_disks: bool = False) -> Any:
-        """Stop the guest and remove all that belongs to it; no error when nothing is there."""
+    def destroy(self, context: RequestContext, instance: Any, network_info: Any, keep_disks: bool = False,
+                keep_machine: bool = False) -> Any:
+        """Stop the guest and remove all that belongs to it; no error when nothing is there.
+
+        :param keep_disks: leave the disks
+        :param keep_machine: leave the state of its TPM and its UEFI variables, as far as the instance has the same
+            ones still: it is rebuilt
+        """
         raise NotImplementedError
 
     def remnants(self) -> dict[str, bool]:

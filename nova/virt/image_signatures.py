@@ -43,6 +43,12 @@ CURVES = {'ECC_SECP384R1': 'secp384r1', 'ECC_SECP521R1': 'secp521r1', 'ECC_SECT4
           'ECC_SECT409R1': 'sect409r1', 'ECC_SECT571K1': 'sect571k1', 'ECC_SECT571R1': 'sect571r1'}
 
 
+def is_signed(image: dict[str, Any]) -> bool:
+    """Whether the data of an image has a signature, or must have one."""
+    properties = image.get('properties') or {}
+    return bool(image.get('trusted_certs')) or any(name in properties for name in PROPERTIES)
+
+
 class Verifier:
     """
     :param directory: of the certificates; '': there are none here
@@ -62,7 +68,7 @@ class Verifier:
         :raises ImageUnacceptable: the signature is not that of the data, or nothing here vouches for who made it
         """
         properties, trusted = image.get('properties') or {}, image.get('trusted_certs')
-        if not trusted and not any(name in properties for name in PROPERTIES):
+        if not is_signed(image):
             return
         try:
             self._verify(functools.partial(self._certificate, context), properties, trusted, path)

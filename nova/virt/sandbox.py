@@ -224,8 +224,12 @@ class Sandbox:
             return
         with opened(path, os.O_RDONLY) as descriptor:
             status = os.fstat(descriptor)
-            if not status.st_mode & 0o004 and status.st_gid != self.user.pw_gid:
+            if status.st_mode & 0o004:
+                return
+            if status.st_gid != self.user.pw_gid:
                 os.fchown(descriptor, -1, self.user.pw_gid)
+            if not status.st_mode & 0o040:           # made with a umask of 077
+                os.fchmod(descriptor, stat.S_IMODE(status.st_mode) | 0o040)
 
     @contextlib.contextmanager
     def _handed_over(self, path: str) -> Iterator[None]:

@@ -3,6 +3,7 @@
 #
 # usage: tools/cluster/host.sh DIRECTORY COMMAND...     in a mount namespace that is its own (unshare -m)
 set -eu
+umask 022                                # /run/libvirt/qemu is passed through by swtpm, whatever the caller's umask is
 host=$1
 shift
 for pair in run:/run etc:/etc/libvirt lib:/var/lib/libvirt log:/var/log/libvirt cache:/var/cache/libvirt; do

@@ -50,8 +50,9 @@ def in_namespace(name, *command):
 
 def prepare(name):
     """Directories and configuration of a host."""
-    for place in PLACES:
-        (directory(name) / place).mkdir(parents=True, exist_ok=True)
+    for made in (directory(name), *(directory(name) / place for place in PLACES)):
+        made.mkdir(parents=True, exist_ok=True)
+        made.chmod(0o755)                # users of QEMU and swtpm pass through, whatever the caller's umask is
     ident = uuid.uuid5(uuid.NAMESPACE_URL, str(directory(name)))
     place, address = directory(name) / 'etc', settings.compute_address(int(name.removeprefix('compute')))
     (place / 'libvirtd.conf').write_text(

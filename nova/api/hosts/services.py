@@ -146,7 +146,7 @@ def _legacy_enable(req: api_request.Request) -> Change:
 
 
 def _legacy_disable(req: api_request.Request) -> Change:
-    return {'disabled': True}, {'status': 'disabled'}
+    return {'disabled': True, 'disabled_reason': None}, {'status': 'disabled'}
 
 
 def _legacy_disable_log_reason(req: api_request.Request) -> Change:

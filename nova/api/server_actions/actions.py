@@ -52,6 +52,10 @@ def find_for(req: api_request.Request, conn: engine.Connection, server_id: str, 
     if action.needs_plain and guest_options.encrypted(row['flavor'], row['image_properties']):
         raise exception.Conflict(f'The local disks of this server are encrypted, so {action.record} is refused: '
                                  f'{action.needs_plain}.')
+    for part in action.loses:
+        if guest_options.has_part(part, row['flavor'], row['image_properties']):
+            raise exception.Conflict(f'This server has {part}, so {action.record} is refused: what it holds stays with '
+                                     'its host and would be lost.')
     return row
 
 

@@ -15,6 +15,7 @@ from nova.hardware import cpu_topology
 from nova.hardware import growth
 from nova.hardware import guest_request
 from nova.hardware import pci_spec
+from nova.image import fields as image_fields
 from nova.objects import numa
 from nova.objects import pci
 from nova.web import sizes
@@ -237,9 +238,16 @@ _GIB = 1024 ** 3
 
 
 def check_image(image: Document, flavor: Document) -> None:
-    """:raises ImageInactive, FlavorTooSmall: the image cannot be booted with this flavor"""
+    """
+    :raises ImageInactive, ImageUnacceptable, FlavorTooSmall: the image cannot be booted with this flavor
+    """
     if image['status'] != 'active':
         raise exception.ImageInactive(image_id=image['id'])
+    for name, known in (('disk_format', image_fields.DISK_FORMATS),
+                        ('container_format', image_fields.CONTAINER_FORMATS)):
+        if image.get(name) and image[name] not in known:
+            raise exception.ImageUnacceptable(image_id=image['id'], reason=(
+                f'no host can boot the {name} {image[name]!r:.40}. Convert the image to one of: {", ".join(known)}'))
     checks = [('memory', flavor['memory_mb'], int(image.get('min_ram') or 0))]
     if flavor['root_gb']:
         checks += [('disk', flavor['root_gb'], int(image.get('min_disk') or 0)),

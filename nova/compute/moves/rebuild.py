@@ -44,14 +44,16 @@ class Rebuild:
                     raise exception.VirtError(operation='rebuild the server', reason=NOT_PRESERVED)
                 host.conductor.check_rebuild(ctx, instance_uuid=server.uuid)
             devices = self._volumes.connect(ctx, server, spec)
-            host.driver.destroy(ctx, server, server.network_info)
+            host.driver.destroy(ctx, server, server.network_info, keep_machine=True)
+            task.keep()                  # the old disks are gone
             task.step(states.REBUILD_SPAWNING)
             image_id = server.system_metadata.get(REIMAGE)
             if image_id:
                 host.volumes.reimage_root(ctx, instance_uuid=server.uuid, image_id=image_id)
                 devices = self._volumes.connect(ctx, server, spec)
             vifs = host.set_up_networks(ctx, server)
-            host.driver.spawn(task.ctx, server, build.spawn_request(host, task, server, spec, vifs, devices))
+            host.driver.spawn(task.ctx, server, build.spawn_request(host, task, server, spec, vifs, devices,
+                                                                    keep_machine=True))
             self._volumes.complete(ctx, server, devices)
             if task.after == states.STOPPED:
                 host.driver.power_off(server)

@@ -58,6 +58,20 @@ class Registration:
         self._reported.add((host, binary))
         return row
 
+    def report_availability(self, ctx: Context, host: str, reason: str) -> None:
+        """Disable the compute service of a host with this reason, or enable it again.
+
+        A service that an operator has disabled stays as it is.
+        """
+        notifier = self._services.notifier
+
+        def write(conn: Connection) -> None:
+            for row in services_db.set_availability(conn, host, str(reason)):
+                if notifier.on:
+                    engine.after_commit(conn, functools.partial(
+                        notifier.publish, ctx, 'service.update', None, row, host, row['binary']))
+        self._services.cell_db.run(write)
+
     def service_alive(self, ctx: Context, host: str, binary: str, topic: str, version: int, identity: str) -> None:
         self._heartbeats.add(host, binary, topic, version, self._zone(topic), identity)
 

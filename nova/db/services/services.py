@@ -1,7 +1,7 @@
 """Rows of services: one a daemon and host, kept alive by heartbeats."""
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 import datetime
 from typing import Any
 import uuid as uuidlib
@@ -16,6 +16,7 @@ from nova.db.placement import pci_devices
 from nova.db.tables.cell import compute_nodes
 from nova.db.tables.cell import services
 
+AUTOMATIC = 'AUTO: '  # begins the reason of a service that its host has disabled; the host enables it again
 AWAY_S = 20          # a compute silent for longer may have been taken for dead
 
 
@@ -77,6 +78,21 @@ def update(conn: sa.Connection, service_id: str, values: dict[str, Any]) -> dict
                  .values({'updated_at': utils.utcnow(), **values}))
     touch_nodes(conn, [row['host']])
     return {**row, **values}
+
+
+def set_availability(conn: sa.Connection, host: str, reason: str) -> Sequence[dict[Any, Any]]:
+    """Disable the compute service of a host that can take no servers, and enable it when it can again.
+
+    :param reason: why it can take none; '': it can
+    :returns: the rows that were changed
+    """
+    wanted = (AUTOMATIC + reason)[:services.c.disabled_reason.type.length] if reason else None
+    changed = []
+    for row in list(conn, host=host, topic='compute'):
+        ours = row['disabled'] and (row['disabled_reason'] or '').startswith(AUTOMATIC)
+        if (ours or not row['disabled']) and bool(row['disabled']) != bool(reason):
+            changed.append(update(conn, row['id'], {'disabled': bool(reason), 'disabled_reason': wanted}))
+    return changed
 
 
 def delete(conn: sa.Connection, service_id: str) -> Any:

@@ -183,4 +183,4 @@ def verify_download(path: str, image: dict[str, Any], max_virtual_size: int) -> 
                     raise exception.ImageUnacceptable(image_id=image['id'], reason='its checksum does not match')
                 break
     report = inspector.inspect_file(path)
-    inspector.verify(report, image['disk_format'], max_virtual_size, image['id'])
+    inspector.verify(report, inspector.expected(image), max_virtual_size, image['id'])

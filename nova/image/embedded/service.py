@@ -235,8 +235,8 @@ class Store:
         data_id = str(uuid.uuid4())
         image = self.db.run(self._claim, ctx, image_id, data_id, length)
         try:
-            columns = self.files.write(data_id, self._counted(image, data_id, chunks, length), image['disk_format'],
-                                       self.max_virtual_size, image['id'])
+            columns = self.files.write(data_id, self._counted(image, data_id, chunks, length),
+                                       inspector.expected(image), self.max_virtual_size, image['id'])
         except BaseException:
             self._settle(image['id'], data_id, {'status': 'queued', 'data_id': None})
             raise

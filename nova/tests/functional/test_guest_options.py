@@ -119,3 +119,35 @@ def test_what_hosts_can_is_active(clients):
     refused = clients.user.post(f'/servers/{server["id"]}/action', {'rebuild': {
         'imageRef': image(clients, {'hw_firmware_type': 'bios'})}})
     assert refused.status_code == 400 and 'needs UEFI' in refused.text
+
+
+@pytest.mark.parametrize('specs, properties, refused', [
+    ({'hw:tpm_version': '2.0'}, {}, {'shelve', 'createImage', 'createBackup'}),
+    ({}, {'hw_tpm_version': '2.0', 'hw_tpm_model': 'tpm-crb'}, {'shelve', 'createImage', 'createBackup'}),
+    ({}, {'hw_firmware_type': 'uefi'}, {'shelve'}), ({}, {}, set())])
+def test_actions_that_would_lose_a_tpm_or_variables_are_refused(clients, specs, properties, refused):
+    answer = clients.asked(flavor(clients, specs), imageRef=image(clients, properties))
+    server = clients.user.wait_for(answer.json()['server']['id'], 'ACTIVE')['id']
+    for name, body in (('createImage', {'name': 'a'}), ('shelve', None),
+                       ('createBackup', {'name': 'a', 'backup_type': 'daily', 'rotation': 1})):
+        if name in refused:
+            got = clients.user.post(f'/servers/{server}/action', {name: body})
+            assert got.status_code == 409 and f'so {name} is refused' in got.text, (name, got.text)
+    assert clients.user.get(f'/servers/{server}').json()['server']['status'] == 'ACTIVE'
+    if not refused:
+        assert clients.user.post(f'/servers/{server}/action', {'shelve': None}).status_code == 202
+
+
+def test_a_rebuild_keeps_the_tpm(clients):
+    chosen = image(clients, {})
+    answer = clients.asked(flavor(clients, {'hw:tpm_version': '2.0'}), imageRef=chosen)
+    server = clients.user.wait_for(answer.json()['server']['id'], 'ACTIVE')['id']
+
+    def tpm():
+        drivers = [service.manager.driver for service in clients.cloud.services
+                   if service.binary == 'nova-compute']
+        return next(found['tpm'] for each in drivers for uuid, found in each.machine.guests.items() if uuid == server)
+    before = tpm()
+    assert clients.user.post(f'/servers/{server}/action', {'rebuild': {'imageRef': chosen}}).status_code == 202
+    clients.user.wait_for(server, 'ACTIVE')
+    assert tpm() == before

@@ -1,4 +1,5 @@
 """The HTTP face of the embedded image service."""
+import gzip
 import hashlib
 import io
 import os
@@ -102,6 +103,14 @@ def test_dangerous_uploads_leave_nothing(app, alice, name, data, declared, reaso
     answer = alice('PUT', url(image, '/file'), data, kind=OCTETS)
     assert answer.status == 400 and reason in answer.json['message']
     assert alice('GET', url(image)).json['status'] == 'queued' and files(app) == []
+
+
+def test_the_archive_of_a_container_may_be_compressed(alice):
+    packed = gzip.compress(bytes(4096))
+    machine, container = alice.create(), alice.create(hypervisor_type='lxc')
+    answer = alice('PUT', url(machine, '/file'), packed, kind=OCTETS)
+    assert answer.status == 400 and 'its data is compressed with gzip' in answer.json['message']
+    assert alice('PUT', url(container, '/file'), packed, kind=OCTETS).status == 204
 
 
 class Broken(io.BytesIO):

@@ -130,14 +130,15 @@ def test_copies(home):
     assert not os.path.exists(home.volumes.files.snapshot(snapshot))
 
 
-@pytest.mark.parametrize('disk_format', ['raw', 'qcow2'])
+@pytest.mark.parametrize('disk_format', ['raw', 'qcow2', 'vmdk', 'vdi', 'vhdx', 'vhd'])
 def test_a_volume_of_an_image_has_its_blocks(home, tmp_path, disk_format):
     raw = tmp_path / 'disk'
     raw.write_bytes(b'boot!' + b'\0' * (2 ** 20 - 5))
     source = raw
-    if disk_format == 'qcow2':
-        source = tmp_path / 'disk.qcow2'
-        subprocess.run(['qemu-img', 'convert', '-f', 'raw', '-O', 'qcow2', raw, source], check=True)
+    if disk_format != 'raw':
+        source = tmp_path / 'disk.other'
+        name = {'vhd': 'vpc'}.get(disk_format, disk_format)
+        subprocess.run(['qemu-img', 'convert', '-f', 'raw', '-O', name, raw, source], check=True)
     image = home.images.create(ALICE, {'name': 'i'})
     home.images.upload(ALICE, image['id'], str(source), disk_format)
     volume_id = home.made(1, image_id=image['id'])

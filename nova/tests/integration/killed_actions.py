@@ -27,10 +27,12 @@ from nova.tests import waiting
 from nova.tests.integration import dying_compute
 from nova.tests.integration import moving_cloud
 from nova.tests.integration import prepared
+from nova.tests.integration import test_libvirt as base
 
 HOST = 'compute1'
 SETTLES_S, COMPARES_S = 120, 20
 TPM = {'hw:tpm_version': '2.0', 'hw:tpm_model': 'tpm-crb'}
+PLAIN = 'plain'                          # without a TPM: whose state an image does not have
 # a guest with room, and what it gets while it runs: (flavor, vCPUs, MiB)
 GROWING, ROOM = (('room', 1, 256), ('more', 2, 384)), {'hw:max_vcpus': '2', 'hw:max_mem_mb': '512'}
 Facts = dict[str, typing.Any]
@@ -47,6 +49,8 @@ class Fleet(moving_cloud.Fleet):
         answer = self.admin.post('/flavors/small/os-extra_specs', {'extra_specs': TPM})
         assert answer.status_code == 200, answer.text
         answer = self.admin.post('/flavors/large/os-extra_specs', {'extra_specs': TPM})
+        assert answer.status_code == 200, answer.text
+        answer = self.admin.post('/flavors', {'flavor': {'name': PLAIN, 'id': PLAIN, 'vcpus': 1, 'ram': 96, 'disk': 1}})
         assert answer.status_code == 200, answer.text
         for name, vcpus, ram in GROWING:
             answer = self.admin.post('/flavors', {'flavor': {'name': name, 'id': name, 'vcpus': vcpus, 'ram': ram,
@@ -90,7 +94,7 @@ class Action:
     after    and of those that bring it back
     new      each time with a server of its own
     booted   the guest must have booted: it takes part
-    flavor   of a server of its own
+    flavor   of the server
     gives_up a restart takes it back (nova.actions.Restart): then all is as before, and its record says that it failed
     """
 
@@ -139,8 +143,8 @@ ACTIONS = {row.name: row for row in (
     Action('resume', _act('resume'), ('ACTIVE',), before=('suspend',)),
     Action('rescue', lambda walk: walk.rescue(), ('RESCUE',), after=('unrescue',)),
     Action('unrescue', _act('unrescue'), ('ACTIVE',), before=('rescue',)),
-    Action('snapshot', lambda walk: walk.snapshot(), ('ACTIVE',), gives_up=True),
-    Action('backup', lambda walk: walk.backup(), ('ACTIVE',), gives_up=True),
+    Action('snapshot', lambda walk: walk.snapshot(), ('ACTIVE',), gives_up=True, flavor=PLAIN),
+    Action('backup', lambda walk: walk.backup(), ('ACTIVE',), gives_up=True, flavor=PLAIN),
     Action('attach volume', lambda walk: walk.attach_volume(), ('ACTIVE',), after=('detach volume',)),
     Action('detach volume', lambda walk: walk.detach_volume(), ('ACTIVE',), before=('attach volume',), booted=True),
     Action('swap volume', lambda walk: walk.swap_volume(), ('ACTIVE',), before=('attach volume',),
@@ -154,8 +158,8 @@ ACTIONS = {row.name: row for row in (
     Action('confirm', _act('confirmResize', code=204), ('ACTIVE',), before=('resize',)),
     Action('revert', _act('revertResize'), ('ACTIVE',), before=('resize',)),
     Action('rebuild', lambda walk: walk.rebuild(), ('ACTIVE',)),
-    Action('shelve', _act('shelve'), ('SHELVED_OFFLOADED',), after=('unshelve',)),
-    Action('unshelve', _act('unshelve'), ('ACTIVE',), before=('shelve',)),
+    Action('shelve', _act('shelve'), ('SHELVED_OFFLOADED',), after=('unshelve',), flavor=PLAIN),
+    Action('unshelve', _act('unshelve'), ('ACTIVE',), before=('shelve',), flavor=PLAIN),
     Action('delete', lambda walk: walk.fleet.admin.delete(f'/servers/{walk.server}'), ('GONE',), new=True),
 )}
 # rebuilt, its disk is new
@@ -248,11 +252,11 @@ class Walk:
 
         :param only: numbers of steps; negative ones count from the end; None: all
         """
-        self.flavor = action.flavor
-        if action.new:
+        if action.new or self.flavor != action.flavor:
             self.fleet.clear()
             self.server = ''
-        elif not self.server:
+        self.flavor = action.flavor
+        if not action.new and not self.server:
             self.begin()
         self._to(action)
         self.fleet.watch()
@@ -378,8 +382,11 @@ class Walk:
 
     def _remembered(self) -> None:
         """Started anew, the guest has what it had on its disk."""
+        before = len(self.fleet.console(HOST, self.server))
         self._do(ACTIONS['hard reboot'])
-        self.fleet.booted_on(HOST, self.server)
+        # the boot loader takes what is typed before for a choice of its menu, and waits
+        waiting.wait_for(lambda: base.PROMPT in self.fleet.console(HOST, self.server)[before:], base.BOOT_SECONDS,
+                         'the guest to boot again')
         self.fleet.remembers(HOST, self.server, memory=False)
 
     # ---- what there is ----

@@ -2,6 +2,7 @@
 
 Needs root, libvirt-daemon-driver-lxc, a static busybox, and a libvirtd of its own (tools/libvirt-lxc.sh).
 """
+import gzip
 import io
 import json
 import os
@@ -328,7 +329,7 @@ def test_a_container_is_a_server(cloud):
 
 def test_an_image_of_machines_does_not_come_to_a_host_of_containers(cloud):
     client = cloud.client(version='2.90')
-    image = client.upload_image(archive(), 'machine', disk_format='raw', hypervisor_type='qemu')
+    image = client.upload_image(gzip.decompress(archive()), 'machine', disk_format='raw', hypervisor_type='qemu')
     server = create(client, image, 'ERROR')
     assert 'No valid host' in server['fault']['message'] or 'hypervisor' in server['fault']['message']
     client.delete(f'/servers/{server["id"]}')

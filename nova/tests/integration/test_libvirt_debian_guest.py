@@ -57,6 +57,23 @@ def test_cloud_init_sets_the_key_and_grows_the_disk(rig, instance, image, firmwa
     rig.driver.unquiesce(instance)
 
 
+def test_a_rescue_with_the_same_image_runs_from_the_rescue_disk(rig, instance, image, monkeypatch):
+    """Both disks have the same UUIDs; with UEFI the guest started its own root."""
+    monkeypatch.setitem(rig.images.rows, IMAGE_ID, ('qcow2', image))
+    properties = {'hw_firmware_type': 'uefi', 'hw_machine_type': 'q35'}
+    chosen = {**rig.images.show(None, IMAGE_ID), 'properties': properties}
+    instance.image_properties, instance.memory_mb, instance.root_gb, instance.image_id = properties, 768, 5, IMAGE_ID
+    base.spawn(rig, instance, image=chosen)
+    rig.driver.power_off(instance)
+    says = 'while sleep 5; do echo "root is $(findmnt -no SOURCE /), disks $(ls -x /sys/block)." >/dev/ttyS0; done'
+    rig.driver.rescue(None, instance, [], chosen, 'x', [], {
+        'openstack/latest/meta_data.json': json.dumps({'uuid': instance.uuid, 'hostname': 'rescue'}).encode(),
+        'openstack/latest/user_data': ('#cloud-config\n' + json.dumps({'runcmd': [['sh', '-c', says]]})).encode()})
+    found = base.wait_for(lambda: re.search(rb'root is /dev/(\w+), disks [^.]*vdb', rig.console(instance)),
+                          BOOT_SECONDS, 'the rescue system to see the root disk')
+    assert found[1].startswith(b'vda')                       # the rescue disk
+
+
 def test_prepare_finds_out_what_suits_it(image, tmp_path, capsys):
     with clouds.running(tmp_path / 'state') as cloud:
         assert manage.main(['image', 'prepare', str(image), '--state-path', str(cloud.state_path)]) == 0

@@ -1,5 +1,6 @@
 """What real QEMU guests see of their flavor's and image's settings; needs what test_libvirt.py does, OVMF and swtpm."""
 import contextlib
+import os
 import pathlib
 import re
 import subprocess
@@ -161,6 +162,32 @@ def test_variables_and_tpm_stay_in_a_resize_and_its_end(rig, spawn):
     rig.driver.send_guest(None, instance, rig.driver.host, [], 0)
     rig.driver.finish_migration(None, instance, {}, request, False)
     rig.driver.destroy(None, instance, [])
+    assert not variables.exists()
+    base.wait_for(lambda: not state.exists(), 10, 'the state of its TPM to go')
+
+
+def test_variables_and_tpm_stay_in_a_rebuild(rig, spawn):
+    instance = spawn({'hw:tpm_version': '2.0'}, dict(UEFI), kernel=True, memory_mb=256, booted=False)
+    variables, state = rig.instances / instance.uuid / 'disk.nvram', TPM_STATE / instance.uuid
+    base.wait_for(lambda: any(path.stat().st_size for path in state.rglob('tpm*.permall')), 10, 'the state of its TPM')
+    rig.driver.power_off(instance)
+    with variables.open('r+b') as file:                  # as a guest that writes one
+        file.seek(-16, 2)
+        file.write(b'a variable here!')
+    (state / 'marker').touch()
+    disk = rig.instances / instance.uuid / 'disk'
+    (rig.instances / instance.uuid / 'disk.local').mkdir()
+    rig.driver.destroy(None, instance, [], keep_machine=True)
+    assert not disk.exists() and os.listdir(rig.instances / instance.uuid) == ['disk.nvram']
+    rig.driver.destroy(None, instance, [], keep_machine=True)       # as after a restart in the middle
+    request = driver.SpawnRequest(image={'id': base.ROOT_ID, 'disk_format': 'ami',
+                                         'properties': instance.image_properties}, network_info=[], keep_machine=True)
+    rig.driver.spawn(None, instance, request)
+    assert disk.exists() and variables.read_bytes()[-16:] == b'a variable here!' and (state / 'marker').exists()
+    rig.driver.power_off(instance)
+    instance.image_properties = {name: value for name, value in instance.image_properties.items()
+                                 if name != 'hw_firmware_type'}       # another image, without UEFI
+    rig.driver.destroy(None, instance, [], keep_machine=True)
     assert not variables.exists()
     base.wait_for(lambda: not state.exists(), 10, 'the state of its TPM to go')
 

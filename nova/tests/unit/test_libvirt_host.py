@@ -12,6 +12,7 @@ libvirt = pytest.importorskip('libvirt', reason='libvirt-python is not installed
 from nova import exception
 from nova import states
 from nova.compute import power_states
+from nova.tests import waiting
 from nova.tests.unit import test_libvirt_moves as moves
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import host as hosts
@@ -190,3 +191,34 @@ def test_a_record_is_read_again_when_it_has_changed(tmp_path, monkeypatch):
     one.forget(idents[2])
     (tmp_path / 'no-guest').mkdir()
     assert [guest.uuid for guest in one.guests()] == [idents[0]] and len(read) == 2
+
+
+def test_a_libvirt_that_is_lost_is_reported_once_and_again_when_it_answers(monkeypatch):
+    monkeypatch.setattr(hosts, 'LOST_S', 0.3)
+    monkeypatch.setattr(hosts, 'RESTARTS_S', 0.3)
+    monkeypatch.setattr(hosts, 'RECONNECT_MAX', 0.5)
+    answers = []
+
+    def open_connection(uri, _mailbox):
+        if not answers:
+            raise libvirt.libvirtError('Connection refused')
+        return libvirt.open(uri)
+    monkeypatch.setattr(hosts, '_open', open_connection)
+    reports = []
+    made = hosts.Host('test:///default', OWNER, lambda ident: None, reports.append)
+    thread = threading.Thread(target=made._reconnect, daemon=True)
+    thread.start()
+    waiting.wait_for(lambda: reports, 10, 'the report')
+    with pytest.raises(exception.HypervisorUnreachable):
+        made.guests()
+    answers.append(True)
+    thread.join(10)
+    assert reports == ['libvirt does not answer (Connection refused)', ''] and made.guests() == {}
+    made.close()
+
+
+def test_a_restart_of_libvirt_is_not_reported(host, monkeypatch):
+    reports = []
+    host._on_answer = reports.append
+    host._reconnect()
+    assert reports == []

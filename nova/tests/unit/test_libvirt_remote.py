@@ -80,6 +80,19 @@ def test_its_steps_are_those_of_the_driver(place, helper):
     assert reads(NOBODY, copy) and copy.stat().st_uid == QEMU
 
 
+def test_an_image_of_another_program_is_converted_in_the_cache_alone(place, helper):
+    tool, source = remote.RemoteQemuImg(helper), place / '_base' / 'one.vmdk.part'
+    subprocess.run(['qemu-img', 'create', '-q', '-f', 'vmdk', source, '3M'], check=True)
+    target = place / '_base' / 'one.qcow2.part'
+    assert tool.info(str(source), 'vmdk')['virtual-size'] == 3 * MIB and tool.measure(str(source), 'vmdk') < MIB
+    tool.convert(str(source), 'vmdk', str(target), 'qcow2')
+    assert tool.info(str(target), 'qcow2')['virtual-size'] == 3 * MIB
+    for other in ('_base/one.qcow2', '_base/one.raw.part', '_base/../one.qcow2.part'):
+        with pytest.raises(exception.VirtError, match='the privileged part refuses it'):
+            helper.call('qemu_img.convert', path=str(source), disk_format='vmdk', target=f'{place}/{other}',
+                        target_format='qcow2', backing_file=None)
+
+
 def test_a_failure_is_one_of_the_hypervisor(place, helper):
     (place / UUID / 'disk').write_bytes(b'no qcow2')
     with pytest.raises(exception.VirtError) as caught:
@@ -105,12 +118,13 @@ def test_other_paths_are_refused(place, helper, path):
 
 
 @pytest.mark.parametrize(('operation', 'arguments'), [
-    ('qemu_img.info', {'disk_format': 'vmdk'}), ('qemu_img.info', {'disk_format': ['raw']}),
+    ('qemu_img.info', {'disk_format': 'ploop'}), ('qemu_img.info', {'disk_format': ['raw']}),
     ('qemu_img.info', {'disk_format': 'raw', 'more': 1}), ('qemu_img.info', {}),
     *(('qemu_img.resize', {'disk_format': 'raw', 'size': size, 'backing_file': None})
       for size in (-1, 1 << 62, '1', 1.5, True, None)),
     ('qemu_img.resize', {'disk_format': 'raw', 'size': 1, 'backing_file': '/etc/passwd'}),
     ('qemu_img.convert', {'disk_format': 'raw', 'target': '/etc/x', 'target_format': 'raw', 'backing_file': None}),
+    ('qemu_img.create', {'disk_format': 'vmdk', 'size': 1, 'backing_file': None, 'backing_format': None}),
     ('qemu_img.create', {'disk_format': 'raw', 'size': 1, 'backing_file': None, 'backing_format': 'nbd'}),
     ('qemu_img.create', {'disk_format': 'raw', 'size': 1, 'backing_file': None, 'backing_format': None,
                          'key': 'x,file=/etc/shadow'}),

@@ -9,7 +9,9 @@ from xml.etree import ElementTree as etree
 import pytest
 
 from nova import exception
+from nova import states
 from nova.tests.unit import test_libvirt_xml
+from nova.virt.libvirt import disk_clients
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.life import rescued
 
@@ -53,6 +55,66 @@ def test_a_record_is_read_as_it_was_written():
     again = xml.Guest.from_dict(json.loads(json.dumps(dataclasses.asdict(own))))
     assert again == own and xml.domain(again) == xml.domain(own)
     assert [disk.file for disk in rescued.files(own)] == ['/i/disk', '/i/disk.config', '/i/disk.rescue']
+
+
+@pytest.mark.parametrize(('image', 'same'), [
+    ({'id': 'origin'}, True), ({'id': 'other'}, False), ({'id': 'x', 'properties': {'base_image_ref': 'origin'}}, True),
+    ({'id': 'first'}, True), ({'id': 'x', 'properties': {'base_image_ref': 'first'}}, True),
+    ({'id': 'x', 'properties': {'instance_uuid': 'own'}}, True),
+    ({'id': 'x', 'properties': {'base_image_ref': ''}}, False)])
+def test_disks_with_the_same_origin_are_known(image, same):
+    instance = types.SimpleNamespace(uuid='own', image_id='origin', image_properties={'base_image_ref': 'first'})
+    assert rescue.has_same_origin(instance, image) == same
+    booted_of_volume = types.SimpleNamespace(uuid='own', image_id='', image_properties=None)
+    assert not rescue.has_same_origin(booted_of_volume, {'id': 'x', 'properties': {'base_image_ref': ''}})
+
+
+class Hypervisor:
+    """A guest whose rescue disk has these (reads, writes), one at each look; the last one stays."""
+
+    def __init__(self, *requests, state=states.RUNNING):
+        self.requests, self.state, self.attached = list(requests), state, []
+
+    def power_state(self, _uuid):
+        return self.state
+
+    def guest(self, operation, _uuid, _function, argument):
+        if operation == 'attach the root disk':
+            self.attached.append(argument)
+            return None
+        return self.requests.pop(0) if len(self.requests) > 1 else self.requests[0]
+
+
+def attached(monkeypatch, hypervisor):
+    """Attach the root disk of a rescued guest; (seconds that it took, XML of what was attached)."""
+    clock = [0.0]
+    monkeypatch.setattr(rescue, 'time', types.SimpleNamespace(
+        monotonic=lambda: clock[0], sleep=lambda seconds: clock.__setitem__(0, clock[0] + seconds)))
+    own = test_libvirt_xml.guest()
+    own.rescued, own.virt_type = rescued.Rescued([own.disks[1]], late=[own.disks[0]]), 'kvm'
+    feature = rescue.Rescue()
+    feature.hands = types.SimpleNamespace(hypervisor=hypervisor)
+    feature.clients = disk_clients.DiskClients(None)
+    feature._attach_late(own)
+    return clock[0], hypervisor.attached
+
+
+def test_the_root_disk_is_attached_when_the_rescue_system_has_booted(monkeypatch):
+    reading = [(number, 0) for number in range(50)] + [(49, 1)]
+    seconds, (text,) = attached(monkeypatch, Hypervisor(*reading))
+    assert seconds == 50 + rescue.BOOTED_S['kvm'] - 1
+    root = etree.fromstring(text)
+    assert root.find('source').get('file') == '/i/disk' and root.find('target').get('dev') == 'vda'
+    seconds, (text,) = attached(monkeypatch, Hypervisor((7, 0)))                  # it never writes
+    assert seconds == rescue.BOOT_MOST_S['kvm']
+    assert attached(monkeypatch, Hypervisor((7, 1), state=states.SHUTDOWN)) == (0, [])
+
+
+def test_a_late_disk_is_in_the_record_and_not_in_the_definition():
+    own = test_libvirt_xml.guest()
+    own.rescued = rescued.Rescued([own.disks[1]], late=[own.disks[0]])
+    again = xml.Guest.from_dict(json.loads(json.dumps(dataclasses.asdict(own))))
+    assert again == own and "'/i/disk'" not in xml.domain(again).replace('"', "'")
 
 
 def test_a_record_from_before_there_was_a_rescue():

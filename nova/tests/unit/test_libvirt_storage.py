@@ -10,6 +10,7 @@ import time
 import pytest
 
 from nova import exception
+from nova.image import inspector
 from nova.runtime import disk_space
 from nova.runtime import progress
 from nova.tests.contract import driver_contract
@@ -201,9 +202,118 @@ def test_truncated_header_is_refused(store, images, qcow2):
     assert refused(store, images, qcow2, 'qcow2')
 
 
-@pytest.mark.parametrize('declared', ['vmdk', 'vhdx', None, '../raw'])
+@pytest.mark.parametrize('declared', ['ploop', None, '../raw'])
 def test_unknown_format_is_refused(store, images, raw, declared):
     assert 'not supported' in refused(store, images, raw, declared)
+
+
+# ---- formats that are converted
+
+FOREIGN = {'vmdk': ('vmdk', 'subformat=streamOptimized'), 'vdi': ('vdi', None), 'vhdx': ('vhdx', None),
+           'vhd': ('vpc', 'force_size=on')}
+
+
+def inspect(path, declared):
+    inspector.verify(inspector.inspect_file(path), declared)
+
+
+def foreign(tmp_path, disk_format):
+    """(raw file of 3 MiB, the same disk in a format)."""
+    content, path = tmp_path / 'content', tmp_path / f'disk.{disk_format}'
+    content.write_bytes(os.urandom(MIB) + bytes(MIB) + os.urandom(MIB))
+    driver_name, option = FOREIGN[disk_format]
+    qemu('convert', '-f', 'raw', '-O', driver_name, *(('-o', option) if option else ()), content, path)
+    return content, path
+
+
+@pytest.mark.parametrize('disk_format', FOREIGN)
+def test_a_disk_of_another_program_is_converted_once(images, tmp_path, disk_format):
+    content, path = foreign(tmp_path, disk_format)
+    store = storage.Storage(str(tmp_path / 'instances'), images, qemu_img.QemuImg(60), inspect)
+    store.prepare()
+    image = images.add('one', path, disk_format)
+    base = store.cache.fetch(None, image)
+    assert (base.format, os.path.basename(base.path), base.virtual_size) == ('qcow2', 'one.qcow2', 3 * MIB)
+    qemu('compare', '-f', 'raw', '-F', 'qcow2', content, base.path)
+    assert store.cache.fetch(None, image) == base and images.downloads == 1
+    assert [name for name in os.listdir(os.path.dirname(base.path)) if not name.endswith('.lock')] == ['one.qcow2']
+    instance, (disks, _files) = create(store, image, root_gb=1)
+    assert disks[0].backing_file == base.path and disks[0].backing_format == 'qcow2'
+
+
+@pytest.mark.parametrize('disk_format', FOREIGN)
+def test_a_disk_of_another_program_must_be_what_it_is_declared_to_be(images, tmp_path, disk_format):
+    _content, path = foreign(tmp_path, disk_format)
+    store = storage.Storage(str(tmp_path / 'instances'), images, qemu_img.QemuImg(60), inspect)
+    store.prepare()
+    for declared in {'raw', *FOREIGN} - {disk_format}:
+        assert disk_format in refused(store, images, path, declared)
+    assert refused(store, images, path, 'qcow2') == 'its disk format is qcow2, but its data is not'
+
+
+def test_a_disk_of_another_program_is_bounded_before_it_is_converted(images, tmp_path):
+    class Counting(qemu_img.QemuImg):
+        converted = 0
+
+        def convert(self, *args, **more):
+            Counting.converted += 1
+    qemu('create', '-f', 'vdi', tmp_path / 'large', '3G')
+    store = storage.Storage(str(tmp_path / 'instances'), images, Counting(60), inspect)
+    store.prepare()
+    with pytest.raises(exception.ImageUnacceptable) as caught:
+        create(store, images.add('one', tmp_path / 'large', 'vdi'), root_gb=2)
+    assert 'virtual size of 3221225472 bytes is over the 2147483648 bytes' in caught.value.message
+    assert not Counting.converted
+
+
+def test_a_conversion_takes_no_longer_than_it_may(images, tmp_path):
+    class Slow(qemu_img.QemuImg):
+        def convert(self, *args, **more):
+            raise exception.VirtError(operation='copy a disk', reason='it took more than 60 seconds')
+    _content, path = foreign(tmp_path, 'vmdk')
+    store = storage.Storage(str(tmp_path / 'instances'), images, Slow(60), inspect)
+    store.prepare()
+    assert refused(store, images, path, 'vmdk') == 'it cannot be converted from vmdk to qcow2'
+
+
+def test_the_signature_of_a_converted_image_is_that_of_what_was_downloaded(images, tmp_path):
+    _content, path = foreign(tmp_path, 'vhdx')
+    verified = []
+    cache = imagecache.ImageCache(str(tmp_path), images, qemu_img.QemuImg(60), inspect, 60,
+                                  lambda context, image, checked: verified.append(
+                                      open(checked, 'rb').read() == path.read_bytes()))
+    for _time in range(2):
+        cache.fetch(None, images.add('one', path, 'vhdx', img_signature='s'))
+    assert verified == [True, True] and images.downloads == 2
+
+
+# ---- CD-ROM
+
+def iso(tmp_path):
+    path = tmp_path / 'medium.iso'
+    configdrive.write(str(path), {'file': b'content'})
+    return path
+
+
+@pytest.mark.parametrize(('properties', 'bus', 'target'), [
+    ({}, 'ide', 'hdb'), ({'hw_machine_type': 'q35'}, 'sata', 'sdb'), ({'hw_cdrom_bus': 'scsi'}, 'scsi', 'sdb'),
+    ({'hw_cdrom_bus': 'usb'}, 'usb', 'sdb')])
+def test_a_server_of_an_iso_image_has_a_blank_root_disk_and_its_medium(images, tmp_path, properties, bus, target):
+    store = storage.Storage(str(tmp_path / 'instances'), images, qemu_img.QemuImg(60), inspect)
+    store.prepare()
+    _instance, (disks, _files) = create(store, images.add('medium', iso(tmp_path), 'iso', **properties), root_gb=2)
+    root, medium = disks
+    assert (root.device, root.bus, root.target, os.path.getsize(root.file)) == ('disk', 'virtio', 'vda', 2 * GIB)
+    assert os.path.basename(root.file) == 'disk' and disk_space.used_bytes(root.file) == 0
+    assert (medium.device, medium.bus, medium.target) == ('cdrom', bus, target)
+    assert os.path.basename(medium.file) == 'disk.cdrom' and medium.keeps_size and not root.keeps_size
+
+
+def test_a_server_of_an_iso_image_whose_flavor_has_no_disk_has_the_medium_alone(images, tmp_path):
+    store = storage.Storage(str(tmp_path / 'instances'), images, qemu_img.QemuImg(60), inspect)
+    store.prepare()
+    _instance, (disks, _files) = create(store, images.add('medium', iso(tmp_path), 'iso'), root_gb=0)
+    assert [disk.device for disk in disks] == ['cdrom']
 
 
 @pytest.mark.parametrize('image_id', ['../../etc/passwd', '/etc/passwd', 'a/b', '', '.', 'a\0b', 'x' * 100])

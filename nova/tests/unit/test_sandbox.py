@@ -171,6 +171,19 @@ def test_its_files_are_ours_again(place):
         assert stat.S_IMODE(status.st_mode) & 0o007 == 0
 
 
+@pytest.mark.parametrize('umask', [0o077, 0o022])
+def test_a_file_is_lent_whatever_the_umask_was_when_it_was_made(place, umask):
+    """A snapshot of a stopped guest of Ceph failed: the service that exports the disk into a file runs with 077."""
+    disk, copy, before = place / 'disk', place / 'copy', os.umask(umask)
+    try:
+        disk.write_bytes(b'x' * 512)
+        qemu_img.QemuImg(60).convert(str(disk), 'raw', str(copy), 'qcow2')
+    finally:
+        os.umask(before)
+    assert copy.read_bytes().startswith(b'QFI')
+    assert stat.S_IMODE(disk.stat().st_mode) & 0o007 == 0o666 & ~umask & 0o007       # no more for others
+
+
 # ---- bombs ----------------------------------------------------------------------------
 
 def test_a_processor_bomb_ends(place, tool, monkeypatch):

@@ -76,10 +76,12 @@ def test_what_would_be_ignored_is_refused(device, words):
 
 @pytest.mark.parametrize('image, error', [
     ({'status': 'queued'}, exception.ImageInactive), ({'min_ram': 513}, exception.FlavorTooSmall),
+    ({'disk_format': 'ploop'}, exception.ImageUnacceptable), ({'container_format': 'ova'}, exception.ImageUnacceptable),
     ({'min_disk': 2}, exception.FlavorTooSmall), ({'size': 2 ** 30 + 1}, exception.FlavorTooSmall)])
 def test_images_that_do_not_fit(image, error):
     good = {'id': 'x', 'status': 'active', 'min_ram': 512, 'min_disk': 1, 'size': 2 ** 30}
     server_spec.check_image(good, FLAVOR)
+    server_spec.check_image({**good, 'disk_format': 'vhd', 'container_format': 'bare'}, FLAVOR)
     with pytest.raises(error):
         server_spec.check_image({**good, **image}, FLAVOR)
 

@@ -188,6 +188,21 @@ def test_a_restrictive_umask_of_the_caller_changes_no_mode(tmp_path):
     assert modes == [0o755, 0o644, 0o755]
 
 
+@pytest.mark.parametrize('umask', ['077', '022'])
+def test_libvirt_of_a_host_has_the_umask_that_its_emulators_need(tmp_path, umask):
+    """/run/libvirt/qemu was 0700, and no guest with a TPM started."""
+    if os.geteuid() != 0:
+        pytest.skip('needs root')
+    for name in ('run', 'etc', 'lib', 'log', 'cache'):
+        (tmp_path / name).mkdir()
+    for place in ('/etc/libvirt', '/var/lib/libvirt', '/var/log/libvirt', '/var/cache/libvirt'):
+        if not os.path.isdir(place):
+            pytest.skip('libvirt is not installed')
+    subprocess.run(['bash', '-c', f'umask {umask}; exec unshare -m {TOOLS}/cluster/host.sh {tmp_path} mkdir /run/qemu'],
+                   check=True)
+    assert (tmp_path / 'run' / 'qemu').stat().st_mode & 0o777 == 0o755
+
+
 def _source(tmp_path, python_version='3.11'):
     """What a make_venv with a source needs: a tree, a Python that makes nothing, and calls that are noted."""
     tree = tmp_path / 'tree'

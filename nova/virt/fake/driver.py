@@ -119,13 +119,16 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
             with self.machine.lock:
                 self.machine.guests.pop(instance.uuid, None)
                 self.machine.put(instance, states.RUNNING, request.network_info, *BOOT)
+                self.machine.give_tpm(instance, request.keep_machine)
                 self.machine.keep_volumes(instance, request.block_devices)
             if request.await_networks is not None:
                 request.await_networks()
 
-    def destroy(self, context: RequestContext, instance: Any, network_info: Any, keep_disks: bool = False) -> None:
+    def destroy(self, context: RequestContext, instance: Any, network_info: Any, keep_disks: bool = False,
+                keep_machine: bool = False) -> None:
         with self.machine.operation('destroy'), self.machine.lock:
-            self.machine.guests.pop(instance.uuid, None)
+            guest = self.machine.guests.pop(instance.uuid, None)
+            self.machine.tpms[instance.uuid] = guest.get('tpm', '') if guest and keep_machine else ''
             self.machine.expected.pop(instance.uuid, None)
             self.machine.save()
             self.machine.forget_kept(instance.uuid)

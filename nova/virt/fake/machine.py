@@ -11,6 +11,7 @@ import random
 import tempfile
 import threading
 import time
+import uuid as uuidlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -36,6 +37,7 @@ class Machine:
     kept       {uuid: guest as it was} of guests that have moved away and may come back
     arriving   uuids of guests of which something has come by a cold move, and not all
     strangers  {uuid: power state} of guests that another program has made
+    tpms       {uuid: content} of the TPMs of guests that are made again
     expected   {uuid: [port id]} of guests that are about to arrive by live migration
 
     ``guests_file``, ``kept_file`` and ``arriving_file`` are None without a directory.
@@ -50,6 +52,7 @@ class Machine:
         self.arriving: set[str] = set()
         self.strangers: dict[str, int] = {}
         self.expected: dict[str, list[str]] = {}
+        self.tpms: dict[str, str] = {}
         self._directory = pathlib.Path(directory) if directory else None
         self.guests_file = self._directory and self._directory / f'{host}.json'
         self.kept_file = self._directory and self._directory / f'{host}.kept'
@@ -138,6 +141,11 @@ class Machine:
         self.guests[instance.uuid]['volumes'] = {
             device['volume_id']: device['device_name'] for device in devices
             if device.get('destination_type') == 'volume'}
+
+    def give_tpm(self, instance: instance_object.Instance, keep: bool) -> None:
+        """Give a guest the TPM that was kept of it, or a new one with a content of its own."""
+        kept = self.tpms.pop(instance.uuid, '')
+        self.guests[instance.uuid]['tpm'] = kept if keep and kept else uuidlib.uuid4().hex
 
     def keep(self, uuid: str, guest: dict[str, Any]) -> None:
         """Keep a guest as it was, for a way back."""

@@ -146,7 +146,8 @@ class IronicDriver(driver.ComputeDriver, driver.Rescue, driver.Consoles):
             info['capabilities'] = orjson.dumps(wanted).decode()
         return info
 
-    def destroy(self, context: RequestContext, instance: Instance, network_info: Any, keep_disks: bool = False) -> None:
+    def destroy(self, context: RequestContext, instance: Instance, network_info: Any, keep_disks: bool = False,
+                keep_machine: bool = False) -> None:
         node = self._client.node_of(instance.uuid)
         if node is None or not self._is_ours(node):
             return

@@ -70,6 +70,10 @@ class LibvirtBase(driver.ComputeDriver):
             if changed:
                 self.hypervisor.report_state(uuid)
 
+    def answers(self, reason: str) -> None:
+        """Report that libvirt does not answer, or with '' that it answers again."""
+        self.on_hypervisor(reason)
+
     def state_changed(self, uuid: str) -> None:
         """Report the state of a guest after an event of libvirt."""
         with self._lock:

@@ -55,7 +55,17 @@ class DiskClients:
         """The same of a volume that a running guest gets by the block. It may write at once, so that its clients count
         as unknown until they are recorded.
         """
-        images = images_of_volumes([volume])
+        with self._plugging(uuid, images_of_volumes([volume])):
+            yield
+
+    @contextlib.contextmanager
+    def plugging_disk(self, uuid: str, disk: xml.Disk) -> collections.abc.Iterator[None]:
+        """The same of a local disk."""
+        with self._plugging(uuid, _local_images([disk])):
+            yield
+
+    @contextlib.contextmanager
+    def _plugging(self, uuid: str, images: dict[str, bool]) -> collections.abc.Iterator[None]:
         if images:
             self.record(uuid, dict.fromkeys(images), False)
         with self._recording(uuid, images, False):
@@ -84,7 +94,8 @@ class DiskClients:
 
     def look(self, guest: xml.Guest) -> disk_clients.Images:
         """The clients of a guest that runs; those of an image that several guests may have cannot be told apart."""
-        found = self._found(images_of(guest))
+        late = guest.rescued.late if guest.rescued else []
+        found = self._found({**images_of(guest), **_local_images(late)})
         self._warn(guest.uuid, found)
         return found
 
@@ -112,8 +123,11 @@ class DiskClients:
 def images_of(guest: xml.Guest) -> dict[str, bool]:
     """{pool/image that the guest may write to: whether other guests may, too}."""
     running = rescued.booted(guest)
-    local = {disk.source['name']: False for disk in running.disks if _is_image(disk)}
-    return {**local, **images_of_volumes(running.volumes)}
+    return {**_local_images(running.disks), **images_of_volumes(running.volumes)}
+
+
+def _local_images(disks: collections.abc.Iterable[typing.Any]) -> dict[str, bool]:
+    return {disk.source['name']: False for disk in disks if _is_image(disk)}
 
 
 def images_of_volumes(volumes: collections.abc.Iterable[Volume]) -> dict[str, bool]:

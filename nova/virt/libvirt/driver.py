@@ -107,7 +107,8 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
             image_signatures.Verifier(conf.image.certificates_directory, lambda: self.certificate).verify, host,
             self._passphrase)
         self.set_up_operations()
-        self.hypervisor = hosts.Host(options.connection_uri, self.storage.directory, self.state_changed)
+        self.hypervisor = hosts.Host(options.connection_uri, self.storage.directory, self.state_changed,
+                                     self.answers)
         self._ceph = pools.Pool(options.images_rbd_pool, options.images_rbd_ceph_conf, options.rbd_user,
                                 options.qemu_img_timeout)
         self.clients = disk_clients.DiskClients(self._ceph)
@@ -256,8 +257,9 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
     def spawn(self, context: RequestContext, instance: Instance, request: driver.SpawnRequest) -> None:
         uuid = instance.uuid
         with self.operation(uuid):
-            self._remove(uuid)           # what an attempt left that did not come to its end
-            self.storage.remove(uuid, again=True)         # also disks of another host
+            # what an attempt left that did not come to its end
+            self._remove(uuid, keep_machine=request.keep_machine)
+            self.storage.remove(uuid, again=True, kept=_files_of(request.keep_machine))   # also disks of another host
             try:
                 disks, boot_files = self.storage.new_disks.create(context, instance, request)
                 request.report(new_disks.MADE)
@@ -266,7 +268,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
                 self.storage.save(guest)
                 self._define_and_start(guest, request.await_networks)
             except Exception as error:
-                self._undo(uuid)
+                self._undo(uuid, request.keep_machine)
                 if isinstance(error, OSError):
                     full = error.errno in disk_space.FULL
                     raise exception.BuildFailed(instance_id=uuid, reason=(
@@ -289,28 +291,30 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         if request.injected_files or network is not None:
             injection.write(disks[0], request.injected_files, options.inject_partition, network)
 
-    def _undo(self, uuid: str) -> None:
+    def _undo(self, uuid: str, keep_machine: bool = False) -> None:
         try:
             guest = self.storage.load(uuid)
-            self._remove(uuid)
+            self._remove(uuid, keep_machine=keep_machine)
             self.disconnect(guest.volumes if guest else ())
         except (exception.VirtError, OSError):
             LOG.exception('What a failed build left of %s could not be removed.', uuid)
 
-    def destroy(self, context: RequestContext, instance: Instance, network_info: Any, keep_disks: bool = False) -> None:
+    def destroy(self, context: RequestContext, instance: Instance, network_info: Any, keep_disks: bool = False,
+                keep_machine: bool = False) -> None:
         with self.operation(instance.uuid):
             keep_disks = keep_disks and not self.storage.has_lost(instance.uuid)
             guest = None if keep_disks else self.storage.load(instance.uuid)
             if not keep_disks:
                 self.storage.kept.forget(instance.uuid)
-            self._remove(instance.uuid, keep_disks)
+            self._remove(instance.uuid, keep_disks, keep_machine and (
+                guest is None or spec.has_same_machine(guest, instance, self._guest_traits)))
             self.disconnect(guest.volumes if guest else ())
         self.remove_unused_images()
 
-    def _remove(self, uuid: str, keep_disks: bool = False) -> None:
+    def _remove(self, uuid: str, keep_disks: bool = False, keep_machine: bool = False) -> None:
         guest = self.storage.load(uuid)
         # what a resize has put aside has the same TPM
-        keep_state = keep_disks or self.storage.kept.load(uuid) is not None
+        keep_state = keep_disks or keep_machine or self.storage.kept.load(uuid) is not None
         with contextlib.suppress(exception.GuestNotFound):
             self.hypervisor.guest('remove the guest', uuid, guests.undefine, keep_state)
         if guest is not None and any(disk.secret for disk in rescued.files(guest)):
@@ -325,7 +329,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         if guest is not None and mediated.needed(guest.hostdevs):
             self.hypervisor.run('give back the mediated devices', mediated.remove, uuid, guest.hostdevs)
         if not keep_disks and shared_storage.may_remove(guest, self.host):
-            self.storage.remove(uuid)
+            self.storage.remove(uuid, kept=_files_of(keep_machine))
 
     # ---- power ------------------------------------------------------------------------
 
@@ -493,3 +497,8 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         if not self.storage.exists(instance.uuid):
             raise exception.GuestNotFound(instance_id=instance.uuid)
         return self._steps.console(instance.uuid)
+
+
+def _files_of(machine: bool) -> tuple[str, ...]:
+    """Names of the files of a guest that belong to its machine, if it is to stay."""
+    return (spec.NVRAM,) if machine else ()

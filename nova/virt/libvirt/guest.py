@@ -151,6 +151,17 @@ def plug(domain: libvirt.virDomain, text: str, path: str) -> None:
             domain.attachDeviceFlags(text, flag)
 
 
+def attach_live(domain: libvirt.virDomain, text: str) -> None:
+    """Give a running guest a device, and not its definition."""
+    domain.attachDeviceFlags(text, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+
+
+def requests(domain: libvirt.virDomain, target: str) -> tuple[int, int]:
+    """(reads, writes) that a running guest has asked of a disk."""
+    reads, _read, writes, *_more = domain.blockStats(target)
+    return reads, writes
+
+
 def ask_to_unplug(domain: libvirt.virDomain, text: str, path: str) -> None:
     """Request that a running guest releases a device; libvirt refuses to repeat a request in progress."""
     if holds_device(domain, path):

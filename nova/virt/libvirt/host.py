@@ -31,6 +31,7 @@ LOG = logging.getLogger(__name__)
 KEEPALIVE_SECONDS, KEEPALIVE_COUNT = 5, 3
 RECONNECT_MIN, RECONNECT_MAX = 0.5, 10   # seconds between attempts, jittered
 RESTARTS_S = 30                          # an operation waits so long for a libvirtd that does not answer
+LOST_S = 5                               # a libvirtd that restarts is back before; later the host takes no servers
 KVM_API, KVM_GET_API_VERSION = 12, 0xAE00
 
 POWER_STATES = {
@@ -79,10 +80,12 @@ class Host:
     :param uri: libvirt's
     :param owner: directory of the deployment's guests; only guests with it are seen
     :param on_change: called with a uuid when that guest may have changed, on a thread of ours
+    :param on_answer: called with the reason when libvirt has not answered for LOST_S, with '' when it answers again
     """
 
-    def __init__(self, uri: str, owner: str, on_change: Callable[[str], None]) -> None:
-        self._uri, self._owner, self._on_change = uri, owner, on_change
+    def __init__(self, uri: str, owner: str, on_change: Callable[[str], None],
+                 on_answer: Callable[[str], None] = lambda reason: None) -> None:
+        self._uri, self._owner, self._on_change, self._on_answer = uri, owner, on_change, on_answer
         self._lock = threading.Lock()
         self._connection = None
         self._attempt: _Attempt | None = None    # to open it
@@ -92,7 +95,7 @@ class Host:
     def connect(self) -> None:
         """Open the connection and begin to listen.
 
-        :raises VirtError: libvirt does not answer
+        :raises HypervisorUnreachable: libvirt does not answer
         """
         events.start_loop()
         self._mailbox = concurrency.Mailbox()
@@ -115,7 +118,8 @@ class Host:
         It must take no lock and write no log. It is called again, once, when the connection turns out to be broken; a
         libvirtd that restarts is waited for.
         :raises GuestNotFound: libvirt has no such guest
-        :raises VirtError: anything else that libvirt says; it does not answer
+        :raises HypervisorUnreachable: it does not answer
+        :raises VirtError: anything else that libvirt says
         """
         until, broken = time.monotonic() + RESTARTS_S, False
         while True:
@@ -129,10 +133,12 @@ class Host:
                 if connection is None:
                     again = time.monotonic() + RECONNECT_MIN < until and not self._stopped
                 else:
-                    again = not broken and not concurrency.blocking(_alive, connection)
-                    broken = True
+                    gone = not concurrency.blocking(_alive, connection)
+                    again, broken = gone and not broken, gone
                 if not again:
-                    raise exception.VirtError(operation=operation, reason=error.get_error_message()) from error
+                    lost = connection is None or broken
+                    raise (exception.HypervisorUnreachable if lost else exception.VirtError)(
+                        operation=operation, reason=error.get_error_message()) from error
             if connection is None:
                 time.sleep(RECONNECT_MIN)
 
@@ -140,7 +146,7 @@ class Host:
         """The connection. A thread of its own opens it where it is not, and may hang in a libvirtd that stands still.
 
         :raises libvirtError: it cannot be opened
-        :raises VirtError: it is not open at ``until``
+        :raises HypervisorUnreachable: it is not open at ``until``
         """
         connection = self._connection
         if connection is not None and concurrency.blocking(_alive, connection):
@@ -153,7 +159,7 @@ class Host:
                 attempt = self._attempt = _Attempt()
                 concurrency.spawn('libvirt-open', self._try_to_open, attempt)
         if not attempt.done.wait(max(RECONNECT_MIN, until - time.monotonic())):
-            raise exception.VirtError(operation=operation, reason='libvirt does not answer')
+            raise exception.HypervisorUnreachable(operation=operation, reason='libvirt does not answer')
         if attempt.error is not None:
             raise attempt.error
         return attempt.connection
@@ -197,15 +203,21 @@ class Host:
     def _reconnect(self) -> None:
         """Open the connection again and report the state of every guest: events were lost meanwhile."""
         LOG.warning('The connection to libvirt closed.')
-        wait = RECONNECT_MIN
+        wait, lost_at, is_lost = RECONNECT_MIN, time.monotonic() + LOST_S, False
         while not self._stopped:
             try:
+                self._open('connect to libvirt', max(lost_at, time.monotonic()))
                 found = self.guests()
-            except exception.VirtError:
+            except (exception.VirtError, libvirt.libvirtError) as error:
+                if not is_lost and time.monotonic() >= lost_at:
+                    is_lost = True
+                    self._on_answer(f'libvirt does not answer ({_sentence(error)})')
                 time.sleep(wait * random.uniform(0.5, 1.5))
                 wait = min(wait * 2, RECONNECT_MAX)
                 continue
             LOG.info('Connected to libvirt again.')
+            if is_lost:
+                self._on_answer('')
             for uuid in found:
                 self._changed(uuid)
             return
@@ -324,6 +336,10 @@ def _close(connection: libvirt.virConnect) -> None:
         connection.unregisterCloseCallback()
     with contextlib.suppress(libvirt.libvirtError):
         connection.close()
+
+
+def _sentence(error: Exception) -> str:
+    return str(error.kwargs.get('reason', error)) if isinstance(error, exception.NovaException) else str(error)
 
 
 def _alive(connection: libvirt.virConnect) -> bool:

@@ -1,5 +1,7 @@
 """Images on this host: downloaded once, checked before any tool reads them, removed when unused for long.
 
+An image in a format that no guest of ours runs on (``qemu_img.FOREIGN``) is converted to qcow2, once.
+
 A cached image is ``<directory>/<image id>.<format>`` with the format that it was checked to be. It appears by a
 rename after the check, so that what has that name is whole and good. It is ours and read-only: guests share it, and one
 that takes over its QEMU must not write into the disks of all others.
@@ -19,7 +21,9 @@ from typing import Any, TYPE_CHECKING
 from nova import exception
 from nova.runtime import disk_space
 from nova.runtime import progress
+from nova.virt import image_signatures
 from nova.virt.libvirt import files
+from nova.virt.libvirt import qemu_img
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
@@ -29,7 +33,9 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 # An image's disk_format: format of its file on this host.
-FORMATS = {'raw': 'raw', 'qcow2': 'qcow2', 'ami': 'raw', 'aki': 'raw', 'ari': 'raw'}
+FORMATS = {'raw': 'raw', 'qcow2': 'qcow2', 'iso': 'raw', 'ami': 'raw', 'aki': 'raw', 'ari': 'raw',
+           **dict.fromkeys(qemu_img.FOREIGN, 'qcow2')}
+ISO = 'iso'                              # of a CD-ROM
 IMAGE_ID = re.compile(r'[0-9A-Za-z][0-9A-Za-z_-]{0,63}\Z')
 MODE = 0o640                             # the group is QEMU's once libvirt has taken the file over
 BASE_MODE = 0o444                        # of a cached image: QEMU reads it as it is, and no process writes it
@@ -67,13 +73,14 @@ class ImageCache:
         self._inspect, self._max_age, self._verify = inspect, max_age, verify
 
     def fetch(self, context: RequestContext, image: dict[str, Any],
-              report: progress.Report = progress.ignore) -> Base:
+              report: progress.Report = progress.ignore, most_bytes: int | None = None) -> Base:
         """The Base of an image, downloaded when it is not here yet.
 
         :param context: of the task, for the ImageSource
         :param image: dict as ImageSource.show gives it
         :param report: called with how much of it has come
-        :raises ImageUnacceptable: its format is not supported, or its data has another one
+        :param most_bytes: that the disk may have which is made of it; None: there is no bound
+        :raises ImageUnacceptable: its format is not supported, its data has another one, or its disk is too large
         :raises InsufficientStorage: there is no room for it
         """
         image_id, disk_format = image['id'], image.get('disk_format')
@@ -84,18 +91,24 @@ class ImageCache:
                                               reason=f'disk format {disk_format} is not supported by this host')
         path = os.path.join(self._directory, f'{image_id}.{FORMATS[disk_format]}')
         with files.lock(path + '.lock'):
-            if not os.path.exists(path):
-                self._download(context, image, path, report)
+            # the signature of a converted image is that of what was downloaded
+            again = disk_format in qemu_img.FOREIGN and self._verify and image_signatures.is_signed(image)
+            if again or not os.path.exists(path):
+                self._download(context, image, path, report, most_bytes)
             elif self._verify:           # who asks may trust other certificates than who had it downloaded
                 self._verify(context, image, path)
             protect(path)
             os.utime(path)               # last use: what remove_unused goes by
-        return Base(path, FORMATS[disk_format], _virtual_size(path, FORMATS[disk_format]))
+        base = Base(path, FORMATS[disk_format], _virtual_size(path, FORMATS[disk_format]))
+        check_size(image_id, base.virtual_size, most_bytes)
+        return base
 
-    def _download(self, context: RequestContext, image: dict[str, Any], path: str, report: progress.Report) -> None:
+    def _download(self, context: RequestContext, image: dict[str, Any], path: str, report: progress.Report,
+                  most_bytes: int | None) -> None:
         image_id, disk_format = image['id'], image['disk_format']
-        part = path + '.part'
-        files.remove(part)               # of a download that a crash ended
+        part, converted = os.path.join(self._directory, f'{image_id}.{disk_format}.part'), path + '.part'
+        for left in (part, converted):   # of a download that a crash ended
+            files.remove(left)
         try:
             # the source writes beside ``part`` first, so nothing of it counts as written before the end
             with self._reserve.claimed(self._directory, image.get('size') or 0, part):
@@ -104,18 +117,36 @@ class ImageCache:
             if self._verify:
                 self._verify(context, image, part)
             self._check(image_id, disk_format, part)
+            if disk_format in qemu_img.FOREIGN:
+                self._convert(image_id, disk_format, part, converted, most_bytes)
+                files.remove(part)
+                part = converted
             protect(part)
             os.replace(part, path)
         finally:
             files.remove(part)
+            files.remove(converted)
+
+    def _convert(self, image_id: str, disk_format: str, source: str, target: str, most_bytes: int | None) -> None:
+        """Make a qcow2 file of an image that was checked.
+
+        qemu-img reads it in its sandbox. Its time, the bytes of the disk and the room for its data are bounded.
+        """
+        check_size(image_id, int(self._qemu_img.info(source, disk_format)['virtual-size']), most_bytes)
+        with self._reserve.claimed(self._directory, self._qemu_img.measure(source, disk_format), target):
+            try:
+                self._qemu_img.convert(source, disk_format, target, 'qcow2')
+            except exception.VirtError as error:
+                LOG.warning('Image %s of the format %s is not converted: %s', image_id, disk_format, error)
+                raise exception.ImageUnacceptable(
+                    image_id=image_id, reason=f'it cannot be converted from {disk_format} to qcow2') from error
 
     def _check(self, image_id: str, disk_format: str, path: str) -> None:
-        disk_format = FORMATS[disk_format]
         reason = header_refusal(path, disk_format)
         if not reason and self._inspect:
             self._inspect(path, disk_format)
         if not reason:
-            reason = self._tool_refusal(path, disk_format)
+            reason = self._tool_refusal(path, disk_format if disk_format in qemu_img.FOREIGN else FORMATS[disk_format])
         if reason:
             raise exception.ImageUnacceptable(image_id=image_id, reason=reason)
 
@@ -188,6 +219,14 @@ def protect(path: str) -> None:
             os.chmod(path, BASE_MODE)
     except PermissionError:
         LOG.warning('The cached image %s belongs to the user %s, who may write it.', path, status.st_uid)
+
+
+def check_size(image_id: str, size: int, most_bytes: int | None) -> None:
+    """:raises ImageUnacceptable: the disk of an image is larger than it may be"""
+    if most_bytes is not None and size > most_bytes:
+        raise exception.ImageUnacceptable(
+            image_id=image_id, reason=f'its virtual size of {size} bytes is over the {most_bytes} bytes of the root '
+                                      'disk')
 
 
 def header_refusal(path: str, disk_format: str) -> str | None:

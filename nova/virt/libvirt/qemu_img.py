@@ -18,6 +18,8 @@ from nova import exception
 from nova.virt import sandbox
 
 GIB = 1024 ** 3
+DRIVERS = {'vhd': 'vpc'}                 # disk formats that QEMU has under another name
+FOREIGN = ('vmdk', 'vdi', 'vhdx', 'vhd')             # read once, to make a qcow2 or raw file of them; never written
 MEMORY = 2 * GIB                         # address space, bytes
 INFO_CPU_SECONDS = 10
 INFO_TIMEOUT = 30
@@ -84,7 +86,7 @@ class QemuImg:
 
         :raises VirtError: it is not of that format, or reading it takes more than it may
         """
-        output = self._run('read the disk', ['info', '--output=json', '-U', '-f', disk_format, path],
+        output = self._run('read the disk', ['info', '--output=json', '-U', '-f', _driver(disk_format), path],
                            cpu=INFO_CPU_SECONDS, timeout=INFO_TIMEOUT, reads=[path])
         return json.loads(output)
 
@@ -95,7 +97,7 @@ class QemuImg:
         :param backing_file: as for ``resize``
         :raises VirtError: it is not of that format, or reading it takes more than it may
         """
-        arguments = ['measure', '--output=json', '-U', '-f', disk_format, '-O', 'qcow2', path]
+        arguments = ['measure', '--output=json', '-U', '-f', _driver(disk_format), '-O', 'qcow2', path]
         output = self._run('measure the disk', arguments, cpu=INFO_CPU_SECONDS, timeout=INFO_TIMEOUT,
                            reads=[path, backing_file] if backing_file else [path])
         return int(json.loads(output)['required'])
@@ -130,10 +132,11 @@ class QemuImg:
         :param backing_file: as for ``resize``
         :param key: of the new file; the old one has none
         """
-        self._run('copy a disk', ['convert', '-q', *_made(target_format, key), '-f', disk_format, '-O', target_format,
-                                  path, target],
+        self._run('copy a disk', ['convert', '-q', *_made(target_format, key), '-f', _driver(disk_format), '-O',
+                                  target_format, path, target],
                   reads=[path, backing_file] if backing_file else [path], writes=[target],
-                  largest=_size(path, disk_format), key=key)
+                  largest=int(self.info(path, disk_format)['virtual-size']) if disk_format in FOREIGN
+                  else _size(path, disk_format), key=key)
 
     def _run(self, operation: str, arguments: Sequence[object], cpu: int | None = None, timeout: float | None = None,
              reads: Sequence[str] = (), writes: Sequence[str] = (), largest: int = 0,
@@ -162,6 +165,10 @@ class QemuImg:
 
 
 _KEY = ('--object', f'secret,id=key,file={sandbox.SECRET}')
+
+
+def _driver(disk_format: str) -> str:
+    return DRIVERS.get(disk_format, disk_format)
 
 
 def _made(disk_format: str, key: str | None) -> list[str]:

@@ -85,6 +85,16 @@ def cmdline(root: str, arch: str | None) -> str:
     return DEFAULT_CMDLINE.format(root=root, console='ttyAMA0' if arch else 'ttyS0')
 
 
+def has_same_machine(guest: xml.Guest, instance: Instance, traits: Collection[str]) -> bool:
+    """Whether an instance, which may have another image by now, has the firmware and the TPM that its guest has."""
+    settings = guest_options.settings((instance.flavor or {}).get('extra_specs'), instance.image_properties)
+    _decide_secure_boot(settings, traits)
+    if _foreign(instance.image_properties):
+        settings.setdefault('firmware_type', 'uefi')
+    return all(settings.get(name) == guest.settings.get(name)
+               for name in ('firmware_type', 'secure_boot', 'tpm_version'))
+
+
 def _foreign(properties: dict[str, Any] | None) -> str | None:
     """The architecture that the image names when it is not that of a PC; None otherwise.
 

@@ -19,7 +19,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import glob
+import itertools
 import os
+import pathlib
 import pwd
 import shutil
 import tempfile
@@ -127,9 +129,10 @@ class Storage:
 
     def prepare(self) -> None:
         """Make the directories, remove what a crash left that no guest needs, and see what the file system can."""
-        os.makedirs(self._base, exist_ok=True)
-        for path in (self.directory, self._base):
-            os.chmod(path, DIRECTORY_MODE)
+        missing = itertools.takewhile(lambda path: not path.exists(), pathlib.Path(self._base).parents)
+        for directory in [*reversed(list(missing)), pathlib.Path(self.directory), pathlib.Path(self._base)]:
+            directory.mkdir(exist_ok=True)
+            directory.chmod(DIRECTORY_MODE)      # QEMU's user passes through
         others = {guest.uuid for guest in self.records() if not self.is_ours(guest)}    # theirs may be under way
         for path in glob.glob(os.path.join(glob.escape(self.directory), '*', SNAPSHOT + '*')):
             if os.path.basename(os.path.dirname(path)) not in others:
@@ -264,7 +267,7 @@ class Storage:
         :raises VirtError: the pool has disks of such a guest
         """
         self._disks.check_new(uuid)
-        os.mkdir(self.path(uuid))
+        os.makedirs(self.path(uuid), exist_ok=True)          # of a rebuild: what stays of its machine is there
         os.chmod(self.path(uuid), DIRECTORY_MODE)
 
     def forget(self, uuid: str) -> None:
@@ -272,15 +275,22 @@ class Storage:
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.path(uuid))
 
-    def remove(self, uuid: str, again: bool = False) -> None:
+    def remove(self, uuid: str, again: bool = False, kept: typing.Collection[str] = ()) -> None:
         """Remove a guest's directory with all that is in it, and its disks elsewhere; no error when there is none.
 
         :param again: the guest is made again: also disks in a pool that another host has
+        :param kept: names of files of the directory that stay, and the directory with them
         """
         path, guest = self.path(uuid), self.load(uuid)
         self._erase(uuid, guest, again)
         for disk in records.elsewhere(guest):
             files.remove(disk.file)
+        staying = [name for name in kept if os.path.exists(os.path.join(path, name))]
+        if staying:
+            for name in set(os.listdir(path)).difference(staying):
+                gone = os.path.join(path, name)
+                shutil.rmtree(gone) if os.path.isdir(gone) and not os.path.islink(gone) else files.remove(gone)
+            return
         try:
             shutil.rmtree(path)
         except FileNotFoundError:

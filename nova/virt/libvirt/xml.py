@@ -243,6 +243,13 @@ def volume(disk: volume_disks.Volume, guest: Guest) -> str:
     return _alone(volume_disks.element(disk), guest)
 
 
+def local_disk(disk: Disk, guest: Guest) -> str:
+    """The XML of one local disk of a Guest."""
+    devices = etree.Element('devices')
+    disks.local(devices, disk, guest)
+    return _alone(devices[0], guest)
+
+
 def _alone(device: etree.Element, guest: Guest) -> str:
     virtio.complete([device], guest)
     return etree.tostring(device, encoding='unicode')

@@ -57,6 +57,7 @@ BOUNDS = {'quota_cpu_shares', 'quota_cpu_period', 'quota_cpu_quota', 'os_type'}
 PORTS = 'containers have ports on bridges of the embedded network service alone'
 WEAKNESS = ('Containers share the kernel of this host, its users of [libvirt] uid_maps, and the file system below {0}: '
             'one that breaks out has the files of all others, and one that writes without end fills it for all.')
+ARCHIVE = 'archive'                      # of nova.image.inspector: the data of a system, which may be compressed
 
 
 class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.Interfaces):
@@ -76,11 +77,12 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
         reserve = disk_space.reserve_of(conf)
         self._steps = remote.RemoteSteps(helper, conf) if helper else steps.LocalSteps(conf, directory)
         self.storage = storage.Storage(
-            directory, images, self._steps.qemu_img, inspect_image,
+            directory, images, self._steps.qemu_img, inspect_image and (
+                lambda path, disk_format: inspect_image(path, ARCHIVE if disk_format == 'raw' else disk_format)),
             local_files.Raw(directory, self._steps.qemu_img, reserve), conf.libvirt.remove_unused_base_images_after,
             reserve,
             image_signatures.Verifier(conf.image.certificates_directory, lambda: self.certificate).verify, host)
-        self.hypervisor = hosts.Host(hosts.address(conf), directory, self.state_changed)
+        self.hypervisor = hosts.Host(hosts.address(conf), directory, self.state_changed, self.answers)
         self._consoles = consoles.Consoles(
             self.hypervisor, lambda uuid: self.storage.path(uuid, steps.CONSOLE_LOG))
 
@@ -193,7 +195,8 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
         except (exception.VirtError, OSError):
             LOG.exception('What a failed build left of %s could not be removed.', uuid)
 
-    def destroy(self, context: RequestContext, instance: Instance, network_info: Any, keep_disks: bool = False) -> None:
+    def destroy(self, context: RequestContext, instance: Instance, network_info: Any, keep_disks: bool = False,
+                keep_machine: bool = False) -> None:
         with self.operation(instance.uuid):
             self._remove(instance.uuid, keep_disks)
         self.remove_unused_images()

@@ -15,7 +15,7 @@ def disks(devices: etree.Element, guest: Any) -> None:
     :param guest: xml.Guest
     """
     for each in guest.disks:
-        _local(devices, each, guest)
+        local(devices, each, guest)
 
 
 def controller(devices: etree.Element, guest: Any) -> None:
@@ -26,7 +26,8 @@ def controller(devices: etree.Element, guest: Any) -> None:
             add(made, 'driver', queues=min(guest.vcpus, MOST_QUEUES))
 
 
-def _local(devices: etree.Element, each: Any, guest: Any) -> None:
+def local(devices: etree.Element, each: Any, guest: Any) -> None:
+    """Add a local disk with the bounds of the flavor."""
     element = disk(devices, each)
     volumes.limit(element, limits(guest.settings))
 

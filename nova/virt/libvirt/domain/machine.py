@@ -2,6 +2,7 @@
 from typing import Any
 from xml.etree import ElementTree as etree
 
+from nova.hardware import disks as disk_words
 from nova.hardware import guest_options
 from nova.virt.libvirt.domain.tree import add
 
@@ -31,6 +32,8 @@ def boot(root: etree.Element, guest: Any) -> None:
         add(os_, 'cmdline', guest.cmdline)
     else:
         add(os_, 'boot', dev='hd')
+        if any(disk.device == disk_words.CDROM for disk in guest.disks):     # until a system is on the disk
+            add(os_, 'boot', dev='cdrom')
     if is_on(guest, 'boot_menu'):
         add(os_, 'bootmenu', enable='yes')
     add(os_, 'smbios', mode='sysinfo')

@@ -60,7 +60,7 @@ class Hands:
     power_off: Callable[[Any, int], None]
     disconnect: Callable[[Iterable[Volume]], None]
     remove: Callable[..., None]
-    undo: Callable[[str], None]
+    undo: Callable[..., None]
 
 
 class Feature:

@@ -7,6 +7,9 @@
 Classic: the rescue disk is the first one, the guest's own root disk the second; all else is taken away but the config
 drive. Stable, when the image says hw_rescue_device or hw_rescue_bus: every device stays what and where it is, and the
 rescue disk is added behind them; the guest boots from it.
+
+A rescue disk that has the same origin as the root disk has file systems with the same UUIDs, and a system that looks
+for its root by UUID may take the wrong one. Then the guest gets its root disk when the rescue system has booted.
 """
 from __future__ import annotations
 
@@ -14,10 +17,13 @@ from collections.abc import Sequence
 import contextlib
 import copy
 import os
+import time
 from typing import Any
 
 from nova import exception
+from nova import states
 from nova.virt import driver
+from nova.virt.libvirt import disk_clients
 from nova.virt.libvirt import files
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt.local_disks import records
@@ -29,6 +35,12 @@ from nova.virt.libvirt.life import rescued
 
 DISK, CONFIG_DRIVE = 'disk.rescue', 'disk.configrescue'
 BOOT_FILES = {'kernel': 'kernel.rescue', 'ramdisk': 'ramdisk.rescue'}
+ORIGIN = 'base_image_ref'                # property of a snapshot: the image that its server was made from
+COLD_BUSES = ('ide', 'sata', 'fdc')      # a running guest gets no disks there
+POLL_S = 1                               # seconds between two looks at a rescue system that boots
+# type of guest: seconds without a read after which it has booted, and that are waited at most; emulated ones are slow
+BOOTED_S = {'kvm': 10, 'qemu': 30}
+BOOT_MOST_S = {'kvm': 300, 'qemu': 1200}
 PROPERTIES = ('hw_rescue_device', 'hw_rescue_bus')
 # kind of device: the buses that can have one, and the one that it gets when the image does not say
 BUSES = {'disk': ('virtio', 'scsi', 'ide', 'usb', 'sata'), 'cdrom': ('ide', 'sata', 'scsi', 'usb'),
@@ -36,7 +48,12 @@ BUSES = {'disk': ('virtio', 'scsi', 'ide', 'usb', 'sata'), 'cdrom': ('ide', 'sat
 
 
 class Rescue(hands.Feature, driver.Rescue, driver.StableRescue):
-    """Rescues guests, and ends it. The record says which of both a guest is: a restart finds it as it was."""
+    """Rescues guests, and ends it. The record says which of both a guest is: a restart finds it as it was.
+
+    :ivar clients: of the driver
+    """
+
+    clients: disk_clients.DiskClients
 
     def rescue(self, context: Any, instance: Any, network_info: Any, image: Any, admin_password: str,
                block_devices: Any, config_drive: Any = None) -> None:
@@ -47,12 +64,36 @@ class Rescue(hands.Feature, driver.Rescue, driver.StableRescue):
                 guest.rescued = self._make(context, instance, guest, image, config_drive)
                 self.hands.storage.save(guest)
                 self.hands.start(guest)
+                self._attach_late(guest)
             except Exception as error:
                 with contextlib.suppress(exception.VirtError, OSError):     # the first error is the one to report
                     self._back(uuid, network_info)
                 if isinstance(error, OSError):
                     raise exception.VirtError(operation='rescue the guest', reason=error.strerror) from error
                 raise
+
+    def _attach_late(self, guest: xml.Guest) -> None:
+        """Attach the disks that a rescue system must not see while it boots.
+
+        It has booted when it has written to its disk, and has not read from it for BOOTED_S. A system that writes
+        nothing gets the disks after BOOT_MOST_S.
+        """
+        made, hypervisor = guest.rescued, self.hands.hypervisor
+        if made is None or not made.late:
+            return
+        end, last, since = time.monotonic() + BOOT_MOST_S[guest.virt_type], None, 0.0
+        while time.monotonic() < end:
+            if hypervisor.power_state(guest.uuid) != states.RUNNING:
+                return                   # it has ended by itself
+            reads, writes = hypervisor.guest('look at the rescue disk', guest.uuid, guests.requests, made.first)
+            if reads != last:
+                last, since = reads, time.monotonic()
+            elif writes and time.monotonic() - since >= BOOTED_S[guest.virt_type]:
+                break
+            time.sleep(POLL_S)
+        for disk in made.late:
+            with self.clients.plugging_disk(guest.uuid, disk):
+                hypervisor.guest('attach the root disk', guest.uuid, guests.attach_live, xml.local_disk(disk, guest))
 
     def unrescue(self, context: Any, instance: Any, network_info: Any) -> None:
         with self.hands.operation(instance.uuid):
@@ -87,9 +128,17 @@ class Rescue(hands.Feature, driver.Rescue, driver.StableRescue):
                                            root_gb=instance.root_gb if device == 'disk' else 0)
         disk.readonly = device == 'cdrom'
         disks = [*own, disk] if stable else classic(disk, own, records.elsewhere(guest))
+        late = []
+        if device == 'disk' and 'kernel' not in boot_files and has_same_origin(instance, image):
+            late = [each for each in disks if each.file == guest.disks[0].file] if guest.disks else []
+            disks = [each for each in disks if each not in late]
+            taken = {each.target for each in [*disks, *(guest.volumes if stable else ())]}
+            for each in late:
+                if each.bus in COLD_BUSES:
+                    each.bus, each.target = 'usb', free_target('usb', taken)
         if sum(each.bus == 'ide' for each in disks) > xml.IDE_DISKS:
             raise exception.ImageUnacceptable(image_id=image['id'], reason=f'IDE takes {xml.IDE_DISKS} disks at most')
-        made = rescued.Rescued(disks, **boot_files, target=disk.target if stable else None, device=device)
+        made = rescued.Rescued(disks, **boot_files, target=disk.target if stable else None, device=device, late=late)
         if made.kernel:
             made.cmdline = properties.get('os_command_line') or spec.cmdline(disk.target, guest.arch)
         return made
@@ -100,6 +149,13 @@ class Rescue(hands.Feature, driver.Rescue, driver.StableRescue):
             return copy.copy(disk)
         return self.hands.storage.new_disks.config_drive(uuid, config_drive, disk.target, disk.bus, CONFIG_DRIVE,
                                                          encrypted=disk.secret is not None)
+
+
+def has_same_origin(instance: Any, image: dict[str, Any]) -> bool:
+    """Whether the disk of an image is a copy of a server's root disk, or of the image that the server was made from."""
+    properties, own = image.get('properties') or {}, instance.image_properties or {}
+    origins = {instance.image_id, own.get(ORIGIN)} & {image['id'], properties.get(ORIGIN)}
+    return bool(origins - {None, ''}) or properties.get('instance_uuid') == instance.uuid
 
 
 def kind(guest: Any, image: Any) -> tuple[str, str]:

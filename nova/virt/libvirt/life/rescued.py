@@ -15,6 +15,7 @@ class Rescued:
     kernel, ramdisk, cmdline   of a rescue image that comes in three parts
     target   name of the disk that it boots from, where its place in the list does not say so
     device   kind of that disk: 'disk', 'cdrom' or 'floppy'
+    late     [xml.Disk] that a running guest gets when it has booted; a later start is without them
     """
 
     disks: list[Any]
@@ -23,13 +24,20 @@ class Rescued:
     cmdline: str | None = None
     target: str | None = None
     device: str = 'disk'
+    late: list[Any] = dataclasses.field(default_factory=list)
+
+    @property
+    def first(self) -> str:
+        """The name of the disk that it boots from."""
+        return self.target or str(self.disks[0].target)
 
 
 def load(values: dict[str, Any] | None, disk: type[Any]) -> Rescued | None:
     """From a record, without its unknown fields; ``disk`` is xml.Disk."""
     if not values:
         return None
-    return utils.from_known(Rescued, {**values, 'disks': [utils.from_known(disk, each) for each in values['disks']]})
+    return utils.from_known(Rescued, {**values, **{
+        name: [utils.from_known(disk, each) for each in values.get(name, ())] for name in ('disks', 'late')}})
 
 
 def booted(guest: Any) -> Any:

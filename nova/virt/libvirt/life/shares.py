@@ -47,7 +47,8 @@ class Shares(hands.Feature, driver.Shares):
             if not exports.is_name(os.path.basename(directory)):
                 raise _refusal('the id of the share is no UUID.')
             with contextlib.suppress(FileExistsError):
-                os.mkdir(directory, DIRECTORY_MODE)
+                os.mkdir(directory)
+                os.chmod(directory, DIRECTORY_MODE)
             if access:
                 with open(directory + virtiofsd.KEY, 'w', opener=files.private) as file:
                     file.write(access['key'])

@@ -16,6 +16,7 @@ from nova.runtime import disk_space
 from nova.runtime import progress
 from nova.virt.libvirt import configdrive
 from nova.virt.libvirt import files
+from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import qemu_img
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import targets
@@ -36,6 +37,7 @@ LOG = logging.getLogger(__name__)
 MAKE = {'swap': ['mkswap', '-q'],
         **{each: [f'mkfs.{each}', '-q', '-F', '-L', '{label}'] for each in ('ext2', 'ext3', 'ext4')},
         'vfat': ['mkfs.vfat', '-n', '{label}'], 'xfs': ['mkfs.xfs', '-q', '-L', '{label}']}
+MEDIUM = 'disk.cdrom'                    # of a server of an ISO image
 FETCHED, MADE = 70, 90                   # hundredths of a build that are done when the image is here, and the root disk
 Image = dict[str, Any]                   # as ImageSource.show gives it
 Device = dict[str, Any]                  # a row of block_device_mappings
@@ -67,8 +69,8 @@ class NewDisks:
         bus = _bus(request.image or {'id': '', 'properties': instance.image_properties})
         wanted, target = _requested(request.block_devices), _targets(volume_letters(request.block_devices))
         place = self._storage.place_of_new(uuid, encrypted)
-        disks = [self._root(context, instance, request.image, wanted, target, bus,
-                            request.report)] if request.image else []
+        disks = [*self._boot_disks(context, instance, request.image, wanted, target, bus,
+                                   request.report)] if request.image else []
         for name, size, row in _blanks(instance, wanted):
             own = row.get('disk_bus') or bus
             disks.append(self._blank(place, uuid, name, size, target(own), own, row.get('guest_format')))
@@ -78,21 +80,30 @@ class NewDisks:
             raise exception.BuildFailed(instance_id=uuid, reason=f'IDE takes {xml.IDE_DISKS} disks at most')
         return disks, boot_files
 
-    def _root(self, context: RequestContext, instance: Instance, image: Image, wanted: Wanted,
-              target: Callable[[str], str], bus: str, report: progress.Report) -> xml.Disk:
-        """The Disk that the guest boots from: as the request says, a CD-ROM, too, which has the size of its image."""
-        row = wanted.root or {}
-        cdrom = row.get('device_type') == disk_words.CDROM
-        properties = image.get('properties') or {}
-        bus = row.get('disk_bus') or (volume_disks.cdrom_bus(properties, str(properties.get('hw_machine_type') or ''
-                                                                             ) or xml.DEFAULT_MACHINE)
-                                      if cdrom else bus)
+    def _boot_disks(self, context: RequestContext, instance: Instance, image: Image, wanted: Wanted,
+                    target: Callable[[str], str], bus: str, report: progress.Report) -> Iterator[xml.Disk]:
+        """The disks that the guest boots from, the first one first.
+
+        An image of a CD-ROM is the medium of a drive behind a blank root disk, on which a system can be installed. Any
+        other image is the root disk, or a CD-ROM in its place where the request says so, as large as its image.
+        """
+        row, is_iso = wanted.root or {}, image.get('disk_format') == imagecache.ISO
+        cdrom = is_iso or row.get('device_type') == disk_words.CDROM
+        if is_iso and instance.root_gb:
+            place = self._storage.place_of_new(instance.uuid, guest_options.encrypts(instance))
+            path = self._storage.path(instance.uuid, 'disk')
+            with open(path, 'xb') as file:
+                file.truncate(instance.root_gb * qemu_img.GIB)
+            yield place.from_file(path, target(bus), bus)
+        if cdrom:
+            bus = volume_disks.cdrom_bus(image.get('properties') or {}, _machine(instance, image))
+        bus = row.get('disk_bus') or bus
         if bus not in xml.DISK_BUSES:
             raise exception.ImageUnacceptable(image_id=image['id'], reason='its hw_cdrom_bus is not known')
-        disk = self.image_disk(context, instance, image, target(bus), bus, root_gb=0 if cdrom else None,
-                               report=report)
+        disk = self.image_disk(context, instance, image, target(bus), bus, MEDIUM if is_iso else 'disk',
+                               root_gb=0 if cdrom else None, report=report)
         disk.device = disk_words.CDROM if cdrom else disk_words.DISK
-        return disk
+        yield disk
 
     def image_disk(self, context: RequestContext, instance: Instance, image: Image, target: str, bus: str,
                    name: str = 'disk', root_gb: int | None = None,
@@ -103,14 +114,12 @@ class NewDisks:
         :param report: of the whole build, of which the disk is not the end
         :raises ImageUnacceptable: it is larger than the server's root disk may be
         """
-        base = self._storage.cache.fetch(context, image, progress.part(report, 0, FETCHED))
+        limit = self._storage.total_bytes()
+        if image.get('disk_format') != imagecache.ISO:       # which is never copied to the root disk
+            limit = instance.root_gb * qemu_img.GIB or limit
+        base = self._storage.cache.fetch(context, image, progress.part(report, 0, FETCHED), limit)
         root_gb = instance.root_gb if root_gb is None else root_gb
         size = max(root_gb * qemu_img.GIB, _aligned(base.virtual_size))
-        limit = instance.root_gb * qemu_img.GIB or self._storage.total_bytes()
-        if base.virtual_size > limit:
-            raise exception.ImageUnacceptable(
-                image_id=image['id'],
-                reason=f'its virtual size of {base.virtual_size} bytes is over the {limit} bytes of the root disk')
         place = self._storage.place_of_new(instance.uuid, guest_options.encrypts(instance))
         return place.from_image(self._storage.path(instance.uuid, name), image['id'], base, size, target, bus,
                                 progress.part(report, FETCHED, MADE))
@@ -184,6 +193,13 @@ class NewDisks:
             raise exception.ImageUnacceptable(image_id=(image or {}).get('id'),
                                               reason='it has a ramdisk, but no kernel')
         return found
+
+
+def _machine(instance: Instance, image: Image) -> str:
+    """The machine type of the guest of an instance."""
+    named = (image.get('properties') or {}).get('hw_machine_type')
+    return str(named) if named else guest_options.machine(guest_options.settings(
+        (instance.flavor or {}).get('extra_specs'), instance.image_properties), xml.DEFAULT_MACHINE)
 
 
 def _bus(image: Image) -> str:

@@ -98,7 +98,7 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
             raise exception.MigrationPreCheckError(reason='its local disks are encrypted; it can be moved while it is '
                                                           'off')
         if any(disk.device == 'cdrom' for disk in guest.disks):
-            raise exception.MigrationPreCheckError(reason='its root is a CD-ROM of this host; it can be moved while it '
+            raise exception.MigrationPreCheckError(reason='it has a CD-ROM of this host; it can be moved while it '
                                                           'is off')
         if facts['virt_type'] != self.virt_type:
             raise exception.MigrationPreCheckError(reason=(

@@ -56,7 +56,8 @@ SIZES = range(1 << 62)
 _UUID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 UUID = re.compile(_UUID + r'\Z')
 KEY = re.compile(r'[0-9a-f]{64}\Z')      # of a disk
-CACHED = re.compile(r'_base/[0-9A-Za-z][0-9A-Za-z_-]{0,63}\.(?:raw|qcow2)(?:\.part)?\Z')
+CACHED = re.compile(r'_base/[0-9A-Za-z][0-9A-Za-z_-]{0,63}\.(?:raw|qcow2|vmdk|vdi|vhdx|vhd)(?:\.part)?\Z')
+CONVERTED = re.compile(r'_base/[0-9A-Za-z][0-9A-Za-z_-]{0,63}\.qcow2\.part\Z')
 DISK = re.compile(_UUID + r'/(?:disk(?:\.[a-z0-9]{1,20})?|snapshot-[0-9A-Za-z_]{1,20}/disk\.qcow2)\Z')
 
 
@@ -176,11 +177,11 @@ class _Operations:
         return self._tool.prepare(self._directory)
 
     def info(self, path: str, disk_format: str) -> dict[str, typing.Any]:
-        return self._tool.info(self._allowed.file(path), self._allowed.format(disk_format))
+        return self._tool.info(self._allowed.file(path), self._allowed.source(disk_format))
 
     def measure(self, path: str, disk_format: str, backing_file: str | None) -> int:
         ok = self._allowed
-        return self._tool.measure(ok.file(path), ok.format(disk_format), ok.backing(backing_file))
+        return self._tool.measure(ok.file(path), ok.source(disk_format), ok.backing(backing_file))
 
     def create(self, path: str, disk_format: str, size: int, backing_file: str | None, backing_format: str | None,
                key: str | None = None) -> None:
@@ -201,7 +202,7 @@ class _Operations:
     def convert(self, path: str, disk_format: str, target: str, target_format: str, backing_file: str | None,
                 key: str | None = None) -> None:
         ok = self._allowed
-        self._tool.convert(ok.file(path), ok.format(disk_format), ok.disk(target), ok.format(target_format),
+        self._tool.convert(ok.file(path), ok.source(disk_format), ok.target(target), ok.format(target_format),
                            ok.backing(backing_file), ok.key(key))
 
     def console(self, uuid: str) -> str:
@@ -262,6 +263,10 @@ class _Allowed:
     def disk(self, path: str) -> str:
         return self._plain(path, DISK)
 
+    def target(self, path: str) -> str:
+        """A new disk, or an image of the cache that is made of one in another format."""
+        return self._plain(path, DISK, CONVERTED)
+
     def backing(self, path: str | None) -> str | None:
         return None if path is None else self._plain(path, CACHED, DISK)
 
@@ -275,6 +280,10 @@ class _Allowed:
         if name not in FORMATS:
             raise ValueError(f'{name!r:.40} is not a format of disks')
         return name
+
+    def source(self, name: str) -> str:
+        """The format of what is read and not written."""
+        return name if name in qemu_img.FOREIGN else self.format(name)
 
     def size(self, number: int) -> int:
         if type(number) is not int or number not in SIZES:

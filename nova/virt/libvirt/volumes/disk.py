@@ -319,6 +319,8 @@ def arrange(root: etree.Element, volumes: list[Volume], disks: list[typing.Any])
         found = devices.find(f"disk/target[@dev='{local.target}']/..")
         if os.path.basename(local.file) == 'disk' and found is not None:
             etree.SubElement(found, 'boot', order='1')
+        elif local.device == words.CDROM and found is not None:
+            etree.SubElement(found, 'boot', order=str(2 + max(each.boot_order or 0 for each in volumes)))
 
 
 def copy_of(target: str, path: str, others: list[str], secret: str | None = None) -> str:
