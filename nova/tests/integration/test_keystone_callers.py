@@ -18,6 +18,7 @@ from nova.tests import long_runs
 from nova.tests.functional import callers
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.functional import test_callers as matrix
+from nova.tests.functional import test_ec2
 from nova.tests.functional import test_isolation as isolation
 from nova.tests.functional import test_objectstore_chunks
 from nova.tests.integration import keystone
@@ -276,6 +277,23 @@ project_domain_id = default
                           env=prepared.environment()) as process:
         servers._wait(lambda: _listens(port), process, log)
         yield client
+
+
+@pytest.mark.parametrize('service', ['ec2', 'sts'])
+def test_keystone_checks_requests_that_sign_any_header(identity, owner, tmp_path, service):
+    """The EC2 API passed a fixed list of headers on, without content-length, accept and date."""
+    with _ec2_daemon(owner, tmp_path, identity) as client:
+        url = client('ec2').meta.endpoint_url
+        keys = client('ec2')._request_signer._credentials.get_frozen_credentials()
+        pair = {'access': keys.access_key, 'secret': keys.secret_key}
+        for name, value in test_ec2.SIGNED_HEADERS.items():
+            answer = test_ec2.signed_with(url, pair, service, {name: value})
+            assert answer.status_code == 200, (name, answer.text)
+            if name not in ('Content-Length', 'Accept-Encoding', 'Date'):
+                changed = test_ec2.signed_with(url, pair, service, {name: value}, sent={name: 'another'})
+                assert changed.status_code == 401, (name, changed.text)
+        old = test_ec2.signed_with(url, pair, service, {'Date': 'x'}, sent={'Date': 'Fri, 01 May 2020 12:00:00 GMT'})
+        assert old.status_code == 403          # Keystone answers 500 when date and scope differ
 
 
 @long_runs.only
