@@ -102,7 +102,7 @@ def _keep_volumes(req: operations.Request, server: Server, wanted: Any) -> None:
         if set(mapping) - {'DeviceName', 'Ebs'} or 'DeleteOnTermination' not in ebs or set(ebs) - {
                 'DeleteOnTermination', 'VolumeId'}:
             raise errors.unsupported('A block device mapping has a DeviceName, and an Ebs with DeleteOnTermination.')
-        if volume is None or ebs.get('VolumeId') and req.ids.uuid('vol', ebs['VolumeId']) != volume:
+        if volume is None or ebs.get('VolumeId') and req.uuid('vol', ebs['VolumeId']) != volume:
             raise errors.Ec2Error('InvalidInstanceAttributeValue', f'No such volume is at {mapping.get("DeviceName")}.')
         req.call('compute', 'PUT', f'{path}/{volume}', {'volumeAttachment': {
             'volumeId': volume, 'delete_on_termination': ebs['DeleteOnTermination']}})

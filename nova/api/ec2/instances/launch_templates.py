@@ -58,7 +58,7 @@ def _template(req: operations.Request, given: operations.Given) -> Row:
         raise errors.Ec2Error('InvalidParameterCombination' if shown else 'MissingParameter',
                               'The request must contain either LaunchTemplateId or LaunchTemplateName.')
     if shown is not None:
-        row = db.one(req.api_db, req.project_id, uuid=req.ids.uuid('lt', shown))
+        row = db.one(req.api_db, req.project_id, uuid=req.uuid('lt', shown))
         if row is None:
             raise errors.not_found('lt', shown)
         return row

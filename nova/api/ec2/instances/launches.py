@@ -158,7 +158,7 @@ def check_groups(req: operations.Request, wanted: Sequence[str], subnet: str) ->
     places = db_vpcs.groups_of_project(req.api_db, req.project_id) if wanted else {}
     vpc = vpcs.Vpcs(req).of_subnets.get(subnet) if places else None
     for shown in wanted:
-        place = places.get(req.ids.uuid('sg', shown))
+        place = places.get(req.uuid('sg', shown))
         if place and place != vpc:
             raise errors.Ec2Error('InvalidParameter', f'Security group {shown} and the subnet belong to different '
                                                       'networks.')
@@ -175,7 +175,7 @@ def _source(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     """What the servers boot from: the image, and the other block devices."""
     if not given.get('ImageId'):
         raise errors.missing('ImageId')
-    source: dict[str, Any] = {'imageRef': req.ids.uuid('ami', given['ImageId'])}
+    source: dict[str, Any] = {'imageRef': req.uuid('ami', given['ImageId'])}
     devices = []
     for mapping in given.get('BlockDeviceMappings') or ():
         ebs = mapping['Ebs']

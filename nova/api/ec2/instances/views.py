@@ -94,11 +94,11 @@ def servers_of(req: operations.Request, instance_ids: Sequence[str] | None = Non
     """
     if instance_ids is not None and len(instance_ids) <= operations.FEW:
         return [_server(req, uuid, shown)
-                for uuid, shown in zip(req.ids.uuids('i', instance_ids), instance_ids)]
+                for uuid, shown in zip(req.uuids('i', instance_ids), instance_ids)]
     found = req.pages('compute', '/servers/detail', 'servers')
     if instance_ids is None:
         return found
-    wanted = set(req.ids.uuids('i', instance_ids))
+    wanted = set(req.uuids('i', instance_ids))
     found = [server for server in found if server['id'] in wanted]
     for uuid in wanted - {server['id'] for server in found}:
         found.append(_server(req, uuid, req.ids.one('i', uuid)))
