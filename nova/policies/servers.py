@@ -22,6 +22,15 @@ RULES = (
       ('GET', '/servers/detail'),
       ('PUT', '/servers/{server_id}'),
       ('POST', '/servers/{server_id}/action (rebuild)'),)),
+    ('nova:servers:launch-attributes',
+     '(rule:os_compute_api:os-extended-server-attributes) or (rule:project_reader_api and (service_roles:service or '
+     'service_roles:admin))',
+     'See the kernel, ramdisk, root device, launch index, reservation and user data of a server. The EC2 API asks with '
+     'the token of a service, or in the same process, and shows them to readers of the project.',
+     (('GET', '/servers/{id}'),
+      ('GET', '/servers/detail'),
+      ('PUT', '/servers/{server_id}'),
+      ('POST', '/servers/{server_id}/action (rebuild)'),)),
     ('os_compute_api:os-instance-actions:events:details', ADMIN,
      'See the details of the events of a server action.',
      (('GET', '/servers/{server_id}/os-instance-actions/{request_id}'),)),

@@ -7,10 +7,12 @@ from typing import Any
 from nova.api.ec2 import filters
 from nova.api.ec2 import ids
 from nova.api.ec2 import operations
+from nova.api.ec2 import protocol
 from nova.api.ec2 import tags
 from nova.api.ec2.images import imports
 from nova.api.ec2.images import of_snapshots
 from nova.api.ec2.images import registration
+from nova.api.servers import devices
 from nova.hardware import disks
 
 STATES = {'active': 'available', 'queued': 'pending', 'saving': 'pending', 'importing': 'pending',
@@ -20,6 +22,8 @@ ARCHITECTURES = {value: name for name, value in registration.ARCHITECTURES.items
 
 def _image(image: dict[str, Any], names: dict[Any, Any], kept: dict[str, Any]) -> dict[str, Any]:
     state, reason = imports.state_of(image)
+    kind = {'aki': 'kernel', 'ari': 'ramdisk'}.get(image.get('container_format') or '', 'machine')
+    root = devices.root_device({'properties': image}) if kind == 'machine' else None
     owner, architecture = image.get('owner'), image.get('architecture') or image.get('hw_architecture')
     return {
         'ImageId': names[image['id']], 'Name': image.get('name'), 'Description': image.get('description'),
@@ -27,12 +31,12 @@ def _image(image: dict[str, Any], names: dict[Any, Any], kept: dict[str, Any]) -
         'StateReason': {'Code': 'Import', 'Message': reason} if reason else None,
         'Public': image['visibility'] == 'public',
         'OwnerId': owner, 'ImageLocation': image.get(imports.LOCATION) or f'{owner}/{image.get("name")}',
-        'Architecture': ARCHITECTURES.get(architecture or '', architecture), 'CreationDate': image['created_at'],
-        'ImageType': {'aki': 'kernel', 'ari': 'ramdisk'}.get(image.get('container_format') or '', 'machine'),
+        'Architecture': ARCHITECTURES.get(architecture or '', architecture),
+        'CreationDate': protocol.time(image['created_at']), 'ImageType': kind,
         'KernelId': ids.image_as('aki', names.get(image.get('kernel_id'))),
         'RamdiskId': ids.image_as('ari', names.get(image.get('ramdisk_id'))),
         'RootDeviceType': 'ebs' if image.get(disks.MAPPING) not in (None, '', '[]') else 'instance-store',
-        'RootDeviceName': image.get('root_device_name'), 'VirtualizationType': 'hvm', 'Tags': kept[image['id']],
+        'RootDeviceName': root, 'VirtualizationType': 'hvm', 'Tags': kept[image['id']],
         'BlockDeviceMappings': of_snapshots.shown(image),
     }
 
