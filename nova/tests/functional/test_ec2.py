@@ -306,6 +306,7 @@ def test_no_client_chooses_the_reservation_of_its_servers(cloud, demo, ec2, imag
         headers={'nova.ec2': '1', 'Nova-Ec2': '1', 'Nova.Ec2': '1'}).json()['server']['id']
     assert reserved() == ids
     uuid = ec2_ids.uuids(cloud.api_db, 'i', [ids[0][2:]])[ids[0][2:]]
+    demo.wait_for(uuid)                  # metadata of a server that is built do not change
     assert demo.request('POST', f'/servers/{uuid}/metadata', {'metadata': {
         utils.EC2_RESERVATION: f'r-{"0" * 17}/1'}}).status_code == 200
     again = run(ec2, image, flavor, MinCount=2, MaxCount=2, ClientToken='two of one')

@@ -1,4 +1,5 @@
 """The compute API behind a real Keystone: tokens of every scope, application credentials and trusts."""
+import base64
 import contextlib
 import http.client
 import io
@@ -300,7 +301,8 @@ def test_keystone_checks_requests_that_sign_any_header(identity, owner, tmp_path
 def test_the_ec2_daemon_asks_keystone_and_its_catalog(identity, owner, tmp_path):
     """nova-api-ec2 as a process, with compute alone in Keystone's catalog: a life of an instance."""
     _offer(identity, 'compute', '/compute/v2.1')
-    server = owner.boot(identity.image, name='ec2', networks='none', metadata={'Name': 'ec2'})['id']
+    data = base64.b64encode(b'#!/bin/sh').decode()
+    server = owner.boot(identity.image, name='ec2', networks='none', metadata={'Name': 'ec2'}, user_data=data)['id']
     owner.wait_for(server)
     with _ec2_daemon(owner, tmp_path, identity) as client:
         assert client('sts').get_caller_identity()['Account'] == owner.project_id
@@ -319,6 +321,10 @@ def test_the_ec2_daemon_asks_keystone_and_its_catalog(identity, owner, tmp_path)
         assert owner.get(f'/servers/{server}').json()['server']['metadata']['a'] == 'b'
         assert ec2.describe_instance_status(InstanceIds=[made])['InstanceStatuses']
         assert ec2.describe_instance_attribute(InstanceId=made, Attribute='instanceType')['InstanceType']
+        # the compute API shows these to a service alone, and the owner is none
+        shown = ec2.describe_instance_attribute(InstanceId=made, Attribute='userData')['UserData']
+        assert shown == {'Value': data} and 'OS-EXT-SRV-ATTR:user_data' not in owner.get(f'/servers/{server}').text
+        assert (one['AmiLaunchIndex'], one['RootDeviceName']) == (0, '/dev/vda')
         ec2.get_console_output(InstanceId=made)
         ec2.reboot_instances(InstanceIds=[made])
         ec2.get_waiter('instance_running').wait(InstanceIds=[made], **quick)
