@@ -23,8 +23,7 @@ RULES = (
       ('PUT', '/servers/{server_id}'),
       ('POST', '/servers/{server_id}/action (rebuild)'),)),
     ('nova:servers:launch-attributes',
-     '(rule:os_compute_api:os-extended-server-attributes) or (rule:project_reader_api and (service_roles:service or '
-     'service_roles:admin))',
+     '(rule:os_compute_api:os-extended-server-attributes) or (rule:project_reader_api and service_roles:service)',
      'See the kernel, ramdisk, root device, launch index, reservation and user data of a server. The EC2 API asks with '
      'the token of a service, or in the same process, and shows them to readers of the project.',
      (('GET', '/servers/{id}'),

@@ -288,7 +288,7 @@ class RemoteServices:
              body: bytes | Body | None) -> tuple[int, bytes]:
         headers.pop('X-Remote-Address', None)
         if service == 'compute':         # it shows a service how the user's servers were launched
-            headers['X-Service-Token'] = self._service_token()
+            headers.update(self._as_service())
         answer = self._request(self._endpoint(user, service) + path, method, authenticated=False, data=body,
                                headers=headers)
         return answer.status_code, answer.content
@@ -315,10 +315,14 @@ class RemoteServices:
                     return url if url.endswith(below) else url + below
         raise errors.NoService(service)
 
-    def _service_token(self) -> str:
-        """The token of this service's own account, which the session keeps."""
+    def _as_service(self) -> dict[str, str]:
+        """The header with the token of this service's own account, which the session keeps.
+
+        Without the role ``service`` the compute API refuses the token, and with it the request.
+        """
         with _availability():
-            return str(self._session.get_token())
+            access = self._session.auth.get_access(self._session)
+            return {'X-Service-Token': str(access.auth_token)} if 'service' in access.role_names else {}
 
     def _request(self, url: str, method: str, **settings: Any) -> Any:
         with _availability():

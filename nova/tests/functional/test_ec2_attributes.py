@@ -43,6 +43,20 @@ def images(ec2, demo):
     return {row['Name']: row for row in ec2.describe_images()['Images']}
 
 
+def member_of(cloud, admin, *roles):
+    """A client that has these roles in the administrator's project."""
+    user = {'name': roles[0], 'password': 'a long password of a test', 'domain_id': 'default'}
+    made = admin.post('/identity/v3/users', {'user': user})
+    assert made.status_code == 201, made.text
+    known = {row['name']: row['id'] for row in admin.get('/identity/v3/roles').json()['roles']}
+    place = f'/identity/v3/projects/{admin.project_id}/users/{made.json()["user"]["id"]}/roles'
+    for name in roles:
+        given = admin.put(f'{place}/{known[name]}')
+        assert given.status_code == 204, given.text
+    project = admin.get(f'/identity/v3/projects/{admin.project_id}').json()['project']['name']
+    return whole.Client(cloud.url, user['name'], user['password'], project)
+
+
 def run(ec2, image, **more):
     made = ec2.run_instances(**{'ImageId': image['ImageId'], 'InstanceType': 'm1.tiny', 'MinCount': 1, 'MaxCount': 1,
                                 **more})
@@ -80,7 +94,7 @@ def test_an_owner_sees_how_its_instances_were_launched(ec2, images, demo, cloud)
         assert not {name for name in document if name.startswith('OS-EXT-SRV-ATTR:')} - {'OS-EXT-SRV-ATTR:hostname'}
     wrong = demo.get(f'/servers/{server}', headers={'X-Service-Token': demo.token}, version='2.96').json()['server']
     assert 'OS-EXT-SRV-ATTR:user_data' not in wrong
-    account = cloud.admin()
+    account = member_of(cloud, cloud.admin(), 'service')
     asked = demo.get(f'/servers/{server}', headers={'X-Service-Token': account.token}, version='2.96').json()['server']
     assert asked['OS-EXT-SRV-ATTR:user_data'] and 'OS-EXT-SRV-ATTR:host' not in asked
     ec2.terminate_instances(InstanceIds=ids)
@@ -209,7 +223,7 @@ def test_a_manager_ends_and_reboots_an_instance_whose_category_it_names(cloud, d
     server = admin.boot(image, networks='none', version='2.37', **{'os-instance-categories:category': 'balancer'})['id']
     admin.wait_for(server)
     instance = 'i-' + server.replace('-', '')[:17]
-    manager = manager_of(cloud, admin)
+    manager = test_ec2.keys_of(member_of(cloud, admin, 'manager', 'member', 'reader'))
     named, unnamed = of_category(test_ec2.boto(cloud, manager), 'balancer'), test_ec2.boto(cloud, manager)
     wrong = of_category(test_ec2.boto(cloud, manager), 'storage')
     for client in (unnamed, wrong):
@@ -221,21 +235,6 @@ def test_a_manager_ends_and_reboots_an_instance_whose_category_it_names(cloud, d
     ended = named.terminate_instances(InstanceIds=[instance])['TerminatingInstances']
     assert [(row['InstanceId'], row['CurrentState']['Name']) for row in ended] == [(instance, 'shutting-down')]
     admin.wait_for(server, 'DELETED')
-
-
-def manager_of(cloud, admin):
-    """Keys of a manager of the administrator's project."""
-    made = admin.post('/identity/v3/users', {'user': {'name': 'manager', 'password': 'a long password of a manager',
-                                                      'domain_id': 'default'}})
-    assert made.status_code == 201, made.text
-    user = made.json()['user']['id']
-    roles = {row['name']: row['id'] for row in admin.get('/identity/v3/roles').json()['roles']}
-    for name in ('manager', 'member', 'reader'):
-        given = admin.put(f'/identity/v3/projects/{admin.project_id}/users/{user}/roles/{roles[name]}')
-        assert given.status_code == 204, given.text
-    answer = admin.post(f'/identity/v3/users/{user}/credentials/OS-EC2', {'tenant_id': admin.project_id})
-    assert answer.status_code == 201, answer.text
-    return answer.json()['credential']
 
 
 # ---- times

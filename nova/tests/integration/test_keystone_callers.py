@@ -301,6 +301,9 @@ def test_keystone_checks_requests_that_sign_any_header(identity, owner, tmp_path
 def test_the_ec2_daemon_asks_keystone_and_its_catalog(identity, owner, tmp_path):
     """nova-api-ec2 as a process, with compute alone in Keystone's catalog: a life of an instance."""
     _offer(identity, 'compute', '/compute/v2.1')
+    account = f'/identity/v3/projects/{identity.admin.project_id}/users/{identity.admin.user_id}'
+    given = identity.admin.put(f'{account}/roles/{identity.roles["service"]}')
+    assert given.status_code == 204, given.text
     data = base64.b64encode(b'#!/bin/sh').decode()
     server = owner.boot(identity.image, name='ec2', networks='none', metadata={'Name': 'ec2'}, user_data=data)['id']
     owner.wait_for(server)
