@@ -16,7 +16,7 @@ Device = dict[str, Any]
 
 
 def source_of(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    """What servers boot from, and their other block devices: a part of the body of POST /servers.
+    """Return the boot source of servers and their other block devices, as a part of the body of POST /servers.
 
     A mapping of the root device makes a root volume of the image, in the size that it gives.
 
