@@ -34,6 +34,11 @@ def ec2_id(uuid: str | None, prefix: str = 'i') -> str | None:
     return f'{prefix}-{uuid.replace("-", "")[:17]}' if uuid else None
 
 
+def key_type(public_key: str) -> str:
+    """The type of a key pair: ``x509`` of a certificate, otherwise ``ssh``."""
+    return 'x509' if 'CERTIFICATE' in public_key else 'ssh'
+
+
 def ec2_reservation(metadata: Mapping[str, str]) -> tuple[str, int] | None:
     """(the reservation that RunInstances has noted in a server's metadata, instances at most); None: it has not."""
     found = _RESERVATION.fullmatch(metadata.get(EC2_RESERVATION) or '')

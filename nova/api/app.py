@@ -167,8 +167,11 @@ class ComputeApi(application.Api[Request]):
     def request(self, environ: Environ) -> Request:
         req = Request(environ, self.services)
         req.request_id = request_id_of(environ)
-        if req.context is not None and self.services.notifier.on:
-            req.context.observer = self.services.notifier
+        if req.context is not None:
+            if self.services.notifier.on:
+                req.context.observer = self.services.notifier
+            if req.of_ec2:                           # as nova-api-ec2 of a fleet says by its token
+                req.context.service_roles = ['service']
         return req
 
     # ---- which operation ------------------------------------------------------

@@ -18,6 +18,7 @@ from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import ownership
 from nova.objects import disk_clients
+from nova.objects.instance import POSTED_PASSWORD
 from nova.objects.instance import REIMAGE
 from nova.objects.instance import SHELVED_AT
 from nova.objects.instance import SHELVED_IMAGE
@@ -74,7 +75,7 @@ def _failure_here(call: Call) -> None:
 def _own_metadata(call: Call) -> None:
     """Of the system metadata a host writes what was requested of it: the image to shelve into, and that it is done with
     one, and the clients of its guest's disks. An image that it names there is deleted with the server, or put onto its
-    root volume.
+    root volume. It removes the password that a guest has posted before it makes the root disk again.
     """
     wanted = (call.arguments.get('values') or {}).get('system_metadata')
     if wanted is None:
@@ -85,7 +86,8 @@ def _own_metadata(call: Call) -> None:
     present = call.server.system_metadata or {}
     images = _images_of(call)
     for key, value in wanted.items():
-        if value == present.get(key) or value is None and key in (SHELVED_IMAGE, SHELVED_AT, REIMAGE):
+        if value == present.get(key) or value is None and key in (
+                SHELVED_IMAGE, SHELVED_AT, REIMAGE, POSTED_PASSWORD):
             continue
         if key == SHELVED_AT or key == SHELVED_IMAGE and value in images:
             continue

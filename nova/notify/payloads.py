@@ -97,7 +97,7 @@ def _keypairs(subject: Subject) -> list[dict[str, Any]]:
         return []
     return [{'user_id': subject['user_id'], 'name': subject['key_name'], 'public_key': subject['key_data'],
              'fingerprint': _fingerprint(subject['key_data']),
-             'type': 'x509' if 'CERTIFICATE' in subject['key_data'] else 'ssh'}]
+             'type': utils.key_type(subject['key_data'])}]
 
 
 def _fingerprint(public_key: str) -> str | None:

@@ -11,6 +11,8 @@ from nova.objects import pci
 
 # key of the system metadata: the image that a rebuild puts onto the root volume
 REIMAGE = 'reimage_id'
+# key of the system metadata: the encrypted password that the guest has posted to the metadata service
+POSTED_PASSWORD = 'password'
 # keys of the system metadata of a shelved server: its image, and since when (ISO 8601)
 SHELVED_IMAGE, SHELVED_AT = 'shelved_image_id', 'shelved_at'
 

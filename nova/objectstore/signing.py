@@ -14,13 +14,14 @@ import urllib.parse
 from nova.objectstore import digests
 from nova.objectstore import errors
 from nova.objectstore import payload
+from nova.web import aws_signatures
 from nova.web import formats
 
 VALID = datetime.timedelta(minutes=15)            # before and after the time that a request names
 MAX_EXPIRES = 7 * 86400                           # seconds that a signature in a URL is good for
 _CREDENTIAL = re.compile(r'([^,\s/]{1,128})/((\d{8})/[^,\s/]*/s3/aws4_request)')
 _PARTS = {'Credential': re.compile(r'([^,\s]+)'), 'Signature': re.compile(r'([0-9a-f]{64})'),
-          'SignedHeaders': re.compile(r'([a-z0-9;._-]+)')}
+          'SignedHeaders': re.compile(r'([^,\s]+)')}
 _V2 = re.compile(r'AWS ([^:\s]{1,128}):([A-Za-z0-9+/=]{1,64})')
 # Parameters that a signature of version 2 covers
 _SUBRESOURCES = ('acl', 'cors', 'delete', 'lifecycle', 'location', 'logging', 'notification', 'partNumber', 'policy',
@@ -65,14 +66,14 @@ def signed_of(environ: dict[str, Any], params: dict[str, str], now: datetime.dat
     :param now: UTC, naive
     :raises S3Error: it has no signature, one that has ended, or one that leaves out what it has to cover
     """
-    headers = _headers_of(environ)
+    headers = aws_signatures.headers_of(environ)
     authorization = headers.get('authorization', '')
     if authorization.startswith(digests.ALGORITHM):
         fields = [each.strip().partition('=') for each in authorization.removeprefix(digests.ALGORITHM).split(',')]
         given = {name: value for name, _, value in fields}
         if len(fields) != len(_PARTS):
             given = {}
-        return _fourth(environ, headers, params, given, headers.get('x-amz-date', ''), None, now)
+        return _fourth(environ, headers, params, given, aws_signatures.date_of(headers), None, now)
     if authorization.startswith('AWS '):
         return _second(environ, headers, params, _V2.fullmatch(authorization), now)
     if authorization:
@@ -84,15 +85,6 @@ def signed_of(environ: dict[str, Any], params: dict[str, str], now: datetime.dat
         pair = f'AWS {params["AWSAccessKeyId"]}:{params.get("Signature", "")}'
         return _second(environ, headers, params, _V2.fullmatch(pair), now)
     raise errors.S3Error('AccessDenied', 'The request has no signature.', 403)
-
-
-def _headers_of(environ: dict[str, Any]) -> dict[str, str]:
-    headers = {name[5:].replace('_', '-').lower(): str(value)
-               for name, value in environ.items() if name.startswith('HTTP_')}
-    for name in ('CONTENT_TYPE', 'CONTENT_LENGTH'):
-        if environ.get(name):
-            headers[name.replace('_', '-').lower()] = environ[name]
-    return headers
 
 
 def _fourth(environ: dict[str, Any], headers: dict[str, str], params: dict[str, str], given: dict[str, str], date: str,
@@ -109,16 +101,16 @@ def _fourth(environ: dict[str, Any], headers: dict[str, str], params: dict[str, 
     if scope is None or proof is None or covered is None or body is None:
         raise errors.S3Error('AuthorizationHeaderMalformed', 'The signature, its scope or x-amz-content-sha256 is '
                                                              'missing, or none for S3.')
-    names = covered[1].split(';')
-    needed = {'host', *(name for name in headers if name.startswith('x-amz-'))}
-    if needed - set(names) - ({'x-amz-content-sha256'} if in_url else set()):
-        raise errors.S3Error('AccessDenied', 'Host and each x-amz- header must be signed.', 403)
+    try:
+        signed = aws_signatures.covered(headers, covered[1], in_url)
+    except aws_signatures.Incomplete as error:
+        raise errors.S3Error('AccessDenied', error.message, 403) from None
     _check_time(_basic(date), _lifetime(expires), now)
     if not date.startswith(scope[3]):
         raise errors.S3Error('AuthorizationHeaderMalformed', 'The date of the scope is another one.')
-    lines = [f'{name}:{" ".join(headers.get(name, "").split())}' for name in names]
+    lines = [f'{name}:{value}' for name, value in signed.items()]
     request = '\n'.join((environ['REQUEST_METHOD'], _path(environ), _query(params), *lines, '', covered[1], body))
-    digest = hashlib.sha256(request.encode('latin-1', 'replace')).hexdigest()
+    digest = hashlib.sha256(request.encode('utf-8', 'surrogateescape')).hexdigest()
     text = '\n'.join((digests.ALGORITHM, date, scope[2], digest))
     return Signed(scope[1], text, proof[1], '' if in_url else scope[2])
 
@@ -152,15 +144,14 @@ def _second(environ: dict[str, Any], headers: dict[str, str], params: dict[str, 
         date = params.get('Expires', '')
         if not re.fullmatch('[0-9]{1,11}', date) or int(date) <= now.replace(tzinfo=datetime.UTC).timestamp():
             raise errors.S3Error('AccessDenied', 'The request has expired.', 403)
-    amz = ''.join(f'{name}:{" ".join(value.split())}\n' for name, value in sorted(headers.items())
-                  if name.startswith('x-amz-'))
+    amz = ''.join(f'{name}:{value}\n' for name, value in sorted(headers.items()) if name.startswith('x-amz-'))
     subs = '&'.join(name + (f'={params[name]}' if params[name] else '') for name in sorted(_SUBRESOURCES)
                     if name in params)
     path = _path({'PATH_INFO': environ.get('PATH_INFO', '')})
     resource = (path if path.count('/') > 1 or path == '/' else path + '/') + (f'?{subs}' if subs else '')
     text = '\n'.join((environ['REQUEST_METHOD'], headers.get('content-md5', ''), headers.get('content-type', ''), date,
                       amz + resource))
-    return Signed(found[1], text, found[2])
+    return Signed(found[1], text.encode('utf-8', 'replace').decode(), found[2])
 
 
 def _check_time(made: datetime.datetime | None, lasts: datetime.timedelta, now: datetime.datetime) -> None:

@@ -25,6 +25,7 @@ OPENSTACK_VERSIONS = ('2012-08-10', '2013-04-04', '2013-10-17', '2015-10-15', '2
                       '2017-02-22', '2018-08-27', '2020-10-14')
 IDENTITY_VERSION = '2017-09-30'          # of the form of EC2's identity document
 ARCHITECTURES = {'aarch64': 'arm64', 'i686': 'i386'}             # of an image, in EC2's words
+DISKS = 'block-device-mapping'           # the directory of the disks, of EC2's format
 RANDOM_SEED_BYTES = 512
 GROW = "#cloud-config\ngrowpart: {mode: auto, devices: ['/']}\nresize_rootfs: true\n"
 
@@ -91,18 +92,45 @@ def _architecture(instance: Instance) -> str | None:
     return ARCHITECTURES.get(named, named or None)
 
 
-def ec2_tree(instance: Instance, domain: str = '', region: str = '') -> dict[str, Any]:
+def block_device_mapping(instance: Instance, devices: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """EC2's ``block-device-mapping``: {name of a disk: device}.
+
+    ``ami`` is the root device without its directory, and ``root`` with it. ``ephemeral0``, ``ephemeral1``, … are the
+    ephemeral disks in the order of their making, ``swap`` is the swap disk, and ``ebs0``, ``ebs1``, … are the volumes
+    except the root volume, in the order of their names.
+
+    :param devices: rows of its disks, see ``nova.api.servers.devices.row``
+    """
+    root = instance.root_device_name or '/dev/vda'
+    rows = [row for row in devices if row.get('boot_index') != 0]
+    blank = [row for row in rows if (row.get('source_type'), row.get('destination_type')) == ('blank', 'local')]
+    # A resize changes which local disks there are, and no rows.
+    ephemerals = [row for row in blank if row['guest_format'] != 'swap'] or [{}] if instance.ephemeral_gb else []
+    local = {f'ephemeral{number}': row for number, row in enumerate(ephemerals)}
+    if (instance.flavor or {}).get('swap'):
+        local['swap'] = next((row for row in blank if row['guest_format'] == 'swap'), {})
+    volumes = sorted((row['device_name'] for row in rows
+                      if row.get('destination_type') == 'volume' and row['device_name']),
+                     key=lambda name: (len(name), name))
+    return {'ami': root.removeprefix('/dev/'), 'root': root,
+            **{name: row.get('device_name') or root[:-1] + chr(ord(root[-1]) + number)
+               for number, (name, row) in enumerate(local.items(), 1)},
+            **{f'ebs{number}': name for number, name in enumerate(volumes)}}
+
+
+def ec2_tree(instance: Instance, domain: str = '', region: str = '', devices: Iterable[Mapping[str, Any]] = (),
+             ) -> dict[str, Any]:
     """The tree under /latest: directories are dicts, leaves are strings.
 
     :param region: of the EC2 API; '' leaves out what names it
+    :param devices: its rows of block_device_mappings
     """
     fixed = (addresses(instance.network_info, 4) or [''])[0]
-    root = (instance.root_device_name or '/dev/vda').removeprefix('/dev/')
     meta_data: dict[str, Any] = {
         'ami-id': utils.ec2_id(instance.image_id, 'ami') or '',
         'ami-launch-index': str(instance.launch_index),
         'ami-manifest-path': '',             # nothing here is made from a manifest
-        'block-device-mapping': {'ami': root, 'root': '/dev/' + root},
+        DISKS: block_device_mapping(instance, devices),
         'hostname': fqdn(instance, domain),
         'instance-action': 'none',
         'instance-id': utils.ec2_id(instance.uuid),
@@ -123,7 +151,7 @@ def ec2_tree(instance: Instance, domain: str = '', region: str = '') -> dict[str
         ident = getattr(instance, key + '_id')
         if ident:
             meta_data[key + '-id'] = utils.ec2_id(ident, prefix)
-    if instance.key_data:
+    if instance.key_data and utils.key_type(instance.key_data) == 'ssh':      # EC2 has no name for a certificate
         meta_data['public-keys'] = {'0': _NamedDirectory(instance.key_name or '', {
             'openssh-key': instance.key_data.strip() + '\n'})}
     tree: dict[str, Any] = {'meta-data': meta_data}
@@ -175,7 +203,8 @@ def meta_data(instance: Instance, injected_files: Collection[Any] = (), admin_pa
         document['meta'] = instance.metadata
     if instance.key_data:
         document['public_keys'] = {instance.key_name: instance.key_data}
-        document['keys'] = [{'name': instance.key_name, 'type': 'ssh', 'data': instance.key_data}]
+        document['keys'] = [{'name': instance.key_name, 'type': utils.key_type(instance.key_data),
+                             'data': instance.key_data}]
     if admin_password:
         document['admin_pass'] = admin_password
     if injected_files:
@@ -257,13 +286,13 @@ def openstack_files(instance: Instance, injected_files: Collection[Any] = (), ad
     return found
 
 
-def ec2_document(instance: Instance, domain: str = '') -> bytes:
+def ec2_document(instance: Instance, domain: str = '', devices: Iterable[Mapping[str, Any]] = ()) -> bytes:
     """The content of the config drive's ``ec2/*/meta-data.json``."""
     def plain(value: Any) -> Any:
         if isinstance(value, _NamedDirectory):
             return {'_name': f'0={value.name}', **value}
         return {name: plain(child) for name, child in value.items()} if isinstance(value, dict) else value
-    return utils.dump_json(plain(ec2_tree(instance, domain)['meta-data'])).encode()
+    return utils.dump_json(plain(ec2_tree(instance, domain, devices=devices)['meta-data'])).encode()
 
 
 def files(instance: Instance, network_info: list[dict[str, Any]], injected_files: Collection[Any] = (),
@@ -272,10 +301,10 @@ def files(instance: Instance, network_info: list[dict[str, Any]], injected_files
     """{path in the config drive: bytes}: the newest and the ``latest`` version of both formats.
 
     :param network_info: the VIFs that the server is about to get
-    :param disks: as of ``meta_data``
+    :param devices: as of ``meta_data``
     """
     instance = instance.obj_clone()
-    instance.network_info = network_info
+    instance.network_info, devices = network_info, list(devices)
     found = {}
     documents = openstack_files(instance, injected_files, admin_password, domain, devices)
     for version in (OPENSTACK_VERSIONS[-1], 'latest'):
@@ -283,7 +312,7 @@ def files(instance: Instance, network_info: list[dict[str, Any]], injected_files
     for index, (_path, content) in enumerate(injected_files):
         found['openstack' + content_path(index)] = content
     for version in (EC2_VERSIONS[-1], 'latest'):
-        found[f'ec2/{version}/meta-data.json'] = ec2_document(instance, domain)
+        found[f'ec2/{version}/meta-data.json'] = ec2_document(instance, domain, devices)
         if 'user_data' in documents:
             found[f'ec2/{version}/user-data'] = documents['user_data']
     return found

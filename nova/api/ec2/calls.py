@@ -127,13 +127,14 @@ class Caller:
         self._before_write(*call)
 
     def call(self, service: str, method: str, path: str, body: Any = None, query: dict[str, Any] | None = None,
-             headers: dict[str, str] | None = None) -> Any:
+             headers: dict[str, str] | None = None, hidden: bool = False) -> Any:
         """The document of an answer; None where it has none.
 
+        :param hidden: the caller may write to what the path names, and may not read it
         :raises ServiceRefused: it is an error
         """
         if method != 'GET':
-            if self.dry:
+            if self.dry and not hidden:
                 self._look_up(service, path)
             self.writes(service, method, path, body)
         sent = self._headers(service, headers)
@@ -286,6 +287,8 @@ class RemoteServices:
     def send(self, user: User, service: str, method: str, path: str, headers: dict[str, str],
              body: bytes | Body | None) -> tuple[int, bytes]:
         headers.pop('X-Remote-Address', None)
+        if service == 'compute':         # it shows a service how the user's servers were launched
+            headers.update(self._as_service())
         answer = self._request(self._endpoint(user, service) + path, method, authenticated=False, data=body,
                                headers=headers)
         return answer.status_code, answer.content
@@ -312,10 +315,26 @@ class RemoteServices:
                     return url if url.endswith(below) else url + below
         raise errors.NoService(service)
 
+    def _as_service(self) -> dict[str, str]:
+        """The header with the token of this service's own account, which the session keeps.
+
+        Without the role ``service`` the compute API refuses the token, and with it the request.
+        """
+        with _availability():
+            access = self._session.auth.get_access(self._session)
+            return {'X-Service-Token': str(access.auth_token)} if 'service' in access.role_names else {}
+
     def _request(self, url: str, method: str, **settings: Any) -> Any:
-        from keystoneauth1 import exceptions
-        try:
+        with _availability():
             return self._session.request(url, method, raise_exc=False, timeout=self._timeout, redirect=False,
                                          **settings)
-        except exceptions.ClientException:
-            raise errors.Ec2Error('Unavailable', 'A service that this request needs does not answer.', 503) from None
+
+
+@contextlib.contextmanager
+def _availability() -> Iterator[None]:
+    """:raises Ec2Error: a service does not answer"""
+    from keystoneauth1 import exceptions
+    try:
+        yield
+    except exceptions.ClientException:
+        raise errors.Ec2Error('Unavailable', 'A service that this request needs does not answer.', 503) from None

@@ -6,6 +6,7 @@ other than compute allow.
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 import functools
 import re
 from typing import Any
@@ -14,15 +15,20 @@ from nova import context
 from nova import policies
 from nova import policy
 from nova.api.ec2 import errors
+from nova.api.servers.schemas import CATEGORY
+from nova.db.placement.categories import REGULAR
 
 # Rules of a write that depend on what is in its body. Those of EXTRAS and all others with more than two colons are left
 # to the service.
 CREATE = 'os_compute_api:servers:create'
-OF_BODY = {
+OF_BODY: dict[str, Callable[[Any], bool]] = {
     f'{CREATE}:attach_network': lambda body: isinstance(body['server'].get('networks'), list),
     f'{CREATE}:attach_volume': lambda body: bool(body['server'].get('block_device_mapping_v2')),
+    'nova:servers:create:category': lambda body: body['server'].get(CATEGORY, REGULAR) != REGULAR,
     f'{CREATE}:forced_host': lambda body: ':' in (body['server'].get('availability_zone') or ''),     # ZONE:HOST
 }
+# of a write whose path names the category of a server that its caller does not see
+OF_PATH = {'nova:servers:delete:category', 'nova:servers:reboot:category'}
 GUARDS = ('os_compute_api:servers:', 'os_compute_api:os-', 'os_compute_api:server-metadata:')
 _ACTION = re.compile(r'(.+) \((.+)\)\Z')
 
@@ -52,10 +58,17 @@ class DryRun:
 
 
 def rules_of(method: str, path: str, body: Any) -> list[str]:
-    """The rules of the compute API that a write always asks, and those of OF_BODY that this one asks."""
-    action = next(iter(body)) if path.endswith('/action') else None
+    """The rules of the compute API that a write always asks, and those of OF_BODY and OF_PATH that this one asks."""
+    place, _, query = path.partition('?')
+    action = next(iter(body)) if place.endswith('/action') else None
     return [rule for rule, known, pattern, of in _guards() if known == method and of == action
-            and pattern.fullmatch(path.partition('?')[0]) and OF_BODY.get(rule, lambda _body: True)(body)]
+            and pattern.fullmatch(place) and _is_asked(rule, query, body)]
+
+
+def _is_asked(rule: str, query: str, body: Any) -> bool:
+    if rule in OF_PATH:
+        return bool(query)
+    return OF_BODY[rule](body) if rule in OF_BODY else True
 
 
 @functools.cache
@@ -64,7 +77,7 @@ def _guards() -> list[tuple[str, str, re.Pattern[str], str | None]]:
     found = []
     for rule, _check, _what, places in policies.RULES:
         always = rule.startswith(GUARDS) and rule.count(':') <= 2 and rule not in policies.EXTRAS
-        for method, path in places if always or rule in OF_BODY else ():
+        for method, path in places if always or rule in OF_BODY or rule in OF_PATH else ():
             match = _ACTION.fullmatch(path)
             plain, action = match.groups() if match else (path, None)
             found.append((rule, method, re.compile(re.sub(r'\{[^}]+\}', '[^/]+', plain)), action))

@@ -5,9 +5,10 @@ digits would be an id by which others start what they do not mean.
 """
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 import hashlib
 import re
+from typing import Any
 
 from nova import utils
 from nova.api.ec2 import errors
@@ -116,6 +117,17 @@ def prefix_of(shown: str) -> str:
     if not match:
         raise errors.Ec2Error('InvalidID', f'The ID {shown[:64]!r} is not valid.')
     return 'ami' if match[1] in IMAGES else match[1]
+
+
+def image_as(prefix: str, shown: str | None) -> str | None:
+    """The id of an image with another prefix of IMAGES; any other text stays as it is."""
+    match = _ID.match(shown or '')
+    return f'{prefix}-{match[2]}' if match and match[1] in IMAGES else shown
+
+
+def forms_of_image(field: str) -> Callable[[dict[str, Any]], list[str]]:
+    """A function of an item that gives the id in ``field`` with each prefix of IMAGES, for filters."""
+    return lambda item: [str(image_as(prefix, item[field])) for prefix in IMAGES] if item.get(field) else []
 
 
 def derived(*parts: str) -> str:

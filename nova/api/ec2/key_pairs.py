@@ -11,6 +11,9 @@ from nova.api.ec2 import key_names
 from nova.api.ec2 import operations
 from nova.api.ec2 import tags
 
+# first word of a public key: its type in EC2, which has no others
+KEY_TYPES = {'ssh-rsa': 'rsa', 'ssh-ed25519': 'ed25519'}
+
 
 def _shown(req: operations.Request, pairs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     uuids = {pair['name']: key_names.uuid_of(req, pair['name']) for pair in pairs}
@@ -53,7 +56,7 @@ def import_key_pair(req: operations.Request, given: operations.Given) -> dict[st
 def describe_key_pairs(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     pairs = filters.choose_named(key_names.pairs_of(req), 'name', given.get('KeyNames'), 'InvalidKeyPair.NotFound',
                                  'The key pair {} does not exist.')
-    shown = [{**row, 'KeyType': 'rsa' if pair.get('type') == 'ssh' else None,
+    shown = [{**row, 'KeyType': KEY_TYPES.get(pair['public_key'].partition(' ')[0]),
               'PublicKey': pair['public_key'] if given.get('IncludePublicKey') else None}
              for pair, row in zip(pairs, _shown(req, pairs))]
     shown = filters.choose(shown, 'KeyPairId', given.get('KeyPairIds'), 'key')
@@ -68,7 +71,7 @@ def delete_key_pair(req: operations.Request, given: operations.Given) -> dict[st
     if name is None:
         if not given.get('KeyPairId'):
             raise errors.missing('KeyName')
-        wanted = req.ids.uuid('key', given['KeyPairId'])
+        wanted = req.uuid('key', given['KeyPairId'])
         name = next((pair['name'] for pair in key_names.pairs_of(req)
                      if key_names.uuid_of(req, pair['name']) == wanted), None)
         if name is None:

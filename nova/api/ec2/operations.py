@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Sequence
 import dataclasses
 import functools
@@ -19,6 +20,8 @@ from nova.web import request as web_request
 
 PAGE = 1000                       # items of one page of a list of a service
 FEW = 8                           # things that are requested one by one, and not as a list of all
+# prefix of an id that the metadata service gives to guests: (service, list of such things). Instances: nova.db.ec2.ids
+READ_BY_GUESTS = {'ami': ('image', 'images'), 'eni': ('network', 'ports'), 'subnet': ('network', 'subnets')}
 MOST_WAITS = 8                    # requests of a process that wait for a server; half of them of one project
 
 
@@ -84,6 +87,26 @@ class Request:
         """To be called before each write to tables of the EC2 API: a dry run ends here."""
         self.caller.writes()
 
+    def uuid(self, prefix: str, shown: str) -> str:
+        """See ``uuids``."""
+        return self.uuids(prefix, [shown])[0]
+
+    def uuids(self, prefix: str, given: Collection[str]) -> list[str]:
+        """The uuids of ids that a client gave, see ``ids.Ids.uuids``.
+
+        Guests read ids that no request has named before. Such ids are found in the list of what the caller may see; the
+        oldest thing of some digits has their id.
+        """
+        try:
+            return self.ids.uuids(prefix, given)
+        except errors.Ec2Error as error:
+            if prefix not in READ_BY_GUESTS or error.code != errors.NOT_FOUND[prefix][0]:
+                raise
+        service, noun = READ_BY_GUESTS[prefix]
+        rows = sorted(self.pages(service, f'/{noun}', noun), key=lambda row: (row.get('created_at') or '', row['id']))
+        self.ids.numbers(prefix, [row['id'] for row in rows])
+        return self.ids.uuids(prefix, given)
+
     def find(self, prefix: str, shown: str, service: str, path: str) -> dict[str, Any]:
         """The document of a thing that a client names by its id, as the caller may see it.
 
@@ -91,7 +114,7 @@ class Request:
         :raises Ec2Error: it is no id of this kind, or there is none for the caller
         """
         try:
-            return dict(self.call(service, 'GET', path.format(self.ids.uuid(prefix, shown))))
+            return dict(self.call(service, 'GET', path.format(self.uuid(prefix, shown))))
         except errors.ServiceRefused as refused:
             if refused.status == 404:
                 raise errors.not_found(prefix, shown) from None

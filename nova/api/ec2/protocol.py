@@ -21,6 +21,13 @@ VERSION = '2016-11-15'
 MOST_PARAMETERS = 2000
 MOST_STEPS = 8                       # of a name, as in BlockDeviceMapping.1.Ebs.VolumeSize
 MOST_ITEMS = 1000                    # of a list
+# Additions of this product to the model: {shape: {member: its description}}.
+CATEGORY = 'InstanceCategory'
+ADDED = {
+    **{f'{action}Request': {CATEGORY: {'shape': 'String', 'locationName': CATEGORY}} for action in (
+        'RunInstances', 'TerminateInstances', 'RebootInstances')},
+    'Instance': {CATEGORY: {'shape': 'String', 'locationName': 'instanceCategory'}},
+    'InstanceAttribute': {CATEGORY: {'shape': 'AttributeValue', 'locationName': 'instanceCategory'}}}
 _INDEX = re.compile(r'(0|[1-9][0-9]{0,4})\Z')            # libcloud counts some lists from 0, and EC2 takes it
 _INTEGER = re.compile(r'-?[0-9]{1,18}\Z')
 _NOT_XML = re.compile('[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
@@ -40,7 +47,10 @@ def service() -> Any:
     """
     from botocore import loaders
     from botocore import model
-    return model.ServiceModel(loaders.Loader().load_service_model('ec2', 'service-2', VERSION), 'ec2')
+    described = loaders.Loader().load_service_model('ec2', 'service-2', VERSION)
+    for shape, members in ADDED.items():
+        described['shapes'][shape]['members'].update(members)
+    return model.ServiceModel(described, 'ec2')
 
 
 def parse(operation: str, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
@@ -317,8 +327,19 @@ def _write_boolean(out: _Out, value: Any) -> None:
     out.append('true' if value else 'false')
 
 
+def time(value: datetime.datetime | str) -> str:
+    """A time in EC2's form, ``2026-11-28T14:34:39.000Z``.
+
+    :param value: of UTC where it names no zone; a text is one of ISO 8601, as the services of the cloud write it
+    """
+    found = datetime.datetime.fromisoformat(value) if isinstance(value, str) else value
+    if found.tzinfo is not None:
+        found = found.astimezone(datetime.UTC)
+    return found.strftime('%Y-%m-%dT%H:%M:%S.') + f'{found.microsecond // 1000:03d}Z'
+
+
 def _write_timestamp(out: _Out, value: Any) -> None:
-    _write_text(out, value if isinstance(value, str) else value.strftime('%Y-%m-%dT%H:%M:%S.000Z'))
+    _write_text(out, time(value))
 
 
 def _write_blob(out: _Out, value: bytes) -> None:

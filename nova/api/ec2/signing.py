@@ -7,8 +7,8 @@ from typing import Any
 import urllib.parse
 
 from nova.api.ec2 import errors
+from nova.web import aws_signatures
 
-ALGORITHM = 'AWS4-HMAC-SHA256'
 _CREDENTIAL = re.compile(r'([^,\s/]+)/(\d{8})/([^,\s/]*)/([^,\s/]+)/aws4_request')
 _SIGNATURE = re.compile(r'[0-9a-f]{64}')
 WHO = 'GetCallerIdentity'                 # of STS, which clients of EC2 ask who they are
@@ -40,38 +40,57 @@ def pairs_of(environ: dict[str, Any], body: bytes) -> Pairs:
 def signed_of(environ: dict[str, Any], body: bytes, pairs: Pairs) -> dict[str, Any]:
     """The signed request, as ``POST /v3/ec2tokens`` takes it.
 
-    :raises Ec2Error: it has no signature
+    :raises Ec2Error: it has no signature, or one that leaves out what it has to cover
     """
-    params = dict(pairs)
-    headers = {name[5:].replace('_', '-').lower(): value
-               for name, value in environ.items() if name.startswith('HTTP_') and isinstance(value, str)}
-    if environ.get('CONTENT_TYPE'):
-        headers['content-type'] = environ['CONTENT_TYPE']
+    params, headers = dict(pairs), aws_signatures.headers_of(environ)
     authorization = headers.get('authorization', '')
-    given = {name: params.get(f'X-Amz-{name}', '') for name in ('Credential', 'Signature')}
+    given = {name: params.get(f'X-Amz-{name}', '') for name in ('Credential', 'SignedHeaders', 'Signature')}
     if authorization:
         given = _fields(authorization)
     found, signature = (kind.fullmatch(given.get(name, '')) for kind, name in (
         (_CREDENTIAL, 'Credential'), (_SIGNATURE, 'Signature')))
+    sent: dict[str, str] = {}
     # a signature for another service is no signature here
     if found and signature and found[4] == ('sts' if params.get('Action') == WHO else 'ec2'):
         access, proof = found[1], signature[0]
+        sent = _covered(headers, params, given['SignedHeaders'], in_url=not authorization)
+        if not (sent.get('X-Amz-Date') or params.get('X-Amz-Date', '')).startswith(found[2]):
+            raise errors.Ec2Error('SignatureDoesNotMatch', f'The request has no date of the day {found[2]}, which the '
+                                                           'scope of its signature names.', 403)
     elif not authorization and params.get('AWSAccessKeyId') and params.get('Signature'):
         access, proof = params['AWSAccessKeyId'], params['Signature']
     else:
         raise errors.Ec2Error('MissingAuthenticationToken', 'The request has no signature of version 2 or 4.', 403)
-    named = {'-'.join(part.capitalize() for part in name.split('-')): value for name, value in headers.items()
-             if name in ('authorization', 'host', 'content-type', 'content-md5', 'user-agent')
-             or name.startswith(('x-amz-', 'amz-sdk-'))}
     path = urllib.parse.quote((environ.get('SCRIPT_NAME', '') + environ.get('PATH_INFO', '')).encode('latin-1'))
     return {'access': access[:128], 'signature': proof[:256], 'host': environ.get('HTTP_HOST', ''),
-            'verb': environ['REQUEST_METHOD'], 'path': path or '/', 'params': params, 'headers': named,
+            'verb': environ['REQUEST_METHOD'], 'path': path or '/', 'params': params, 'headers': sent,
             'body_hash': hashlib.sha256(body).hexdigest()}
+
+
+def _covered(headers: dict[str, str], params: dict[str, str], names: str, in_url: bool) -> dict[str, str]:
+    """The headers that Keystone needs to check a signature of version 4, in the form of names that it looks for.
+
+    A request that has a Date and no X-Amz-Date gets an X-Amz-Date: Keystone reads no other. It is not among the signed
+    headers, but it is the date of the string to sign.
+
+    :raises Ec2Error: see ``aws_signatures.covered``
+    """
+    try:
+        sent = aws_signatures.covered(headers, names, in_url)
+    except aws_signatures.Incomplete as error:
+        raise errors.Ec2Error('SignatureDoesNotMatch', error.message, 403) from None
+    if 'X-Amz-Date' not in params:
+        sent.setdefault('x-amz-date', aws_signatures.date_of(headers))
+    for name in ('authorization', 'user-agent'):           # Keystone leaves the port out for an old Boto
+        if name in headers:
+            sent.setdefault(name, headers[name][:aws_signatures.MAX_BYTES])
+    return {'-'.join(part.capitalize() for part in name.split('-')): value.encode('utf-8', 'replace').decode()
+            for name, value in sent.items()}
 
 
 def _fields(authorization: str) -> dict[str, str]:
     """The fields of a header of version 4, each of which stands there once; nothing of another one."""
-    fields = [each.strip().partition('=') for each in authorization.removeprefix(ALGORITHM).split(',')]
+    fields = [each.strip().partition('=') for each in authorization.removeprefix(aws_signatures.ALGORITHM).split(',')]
     found = {name: value for name, _, value in fields}
     whole = len(fields) == len(found) and set(found) == {'Credential', 'SignedHeaders', 'Signature'}
-    return found if whole and authorization.startswith(ALGORITHM) else {}
+    return found if whole and authorization.startswith(aws_signatures.ALGORITHM) else {}

@@ -136,7 +136,7 @@ def _visible(req: operations.Request, resource: str) -> tuple[str, str]:
     _kind, service, path = TYPES[prefix]
     if service:
         req.find(prefix, resource, service, path)
-    uuid = req.ids.uuid(prefix, resource)
+    uuid = req.uuid(prefix, resource)
     if not service and not _OWN[prefix](req, uuid):
         raise errors.not_found(prefix, resource)
     return prefix, uuid

@@ -32,6 +32,7 @@ from nova.db.servers import instances
 from nova.db.servers import request_specs
 from nova.db.services import metadata_keys
 from nova.network import relay
+from nova.objects.instance import POSTED_PASSWORD
 from nova.runtime.http import addresses
 from nova.virt import metadata
 from nova.web import application
@@ -123,12 +124,13 @@ class MetadataApi(application.Api['MetadataRequest']):
     def _ec2(self, req: MetadataRequest, version: str, **parts: str) -> bytes:
         if version not in metadata.EC2_VERSIONS and version != 'latest':
             raise exception.NotFound()
-        instance = self._reader(req)
-        if GROUPS in parts.values() and self._groups_are_here:
+        instance, path = self._reader(req), list(parts.values())
+        if GROUPS in path and self._groups_are_here:
             with self.api_db.reader() as conn:
                 instance.security_groups = security_groups.names_of_devices(conn, [instance.uuid]).get(
                     instance.uuid, [])
-        return _walk(metadata.ec2_tree(instance, self.domain, self.region), parts.values())
+        devices = self._devices(instance, self._spec(instance)) if metadata.DISKS in path else []
+        return _walk(metadata.ec2_tree(instance, self.domain, self.region, devices), path)
 
     def _openstack_versions(self, req: MetadataRequest) -> bytes:
         # cloud-init looks here first; without a token it goes on to other formats
@@ -152,8 +154,9 @@ class MetadataApi(application.Api['MetadataRequest']):
         instance = self._openstack(req, version)
         if name == 'vendor_data2.json' and self.vendor_data:
             return self.vendor_data.document(instance)
-        found = metadata.openstack_files(instance, self._injected_files(instance), domain=self.domain,
-                                         devices=self._devices(instance))
+        spec = self._spec(instance)
+        found = metadata.openstack_files(instance, _injected_files(spec), domain=self.domain,
+                                         devices=self._devices(instance, spec))
         if name not in found:
             raise exception.NotFound()
         return found[name]
@@ -260,28 +263,30 @@ class MetadataApi(application.Api['MetadataRequest']):
         with self.cells.of_server(uuid).db.reader() as conn:
             return objects.Instance.from_row(instances.get(conn, uuid))
 
-    def _devices(self, instance: objects.Instance) -> list[dict[str, typing.Any]]:
+    def _spec(self, instance: objects.Instance) -> objects.RequestSpec | None:
+        """The request that the server was made of, or None where it is not stored."""
+        with self.api_db.reader() as conn:
+            try:
+                return request_specs.get(conn, instance.uuid)
+            except exception.NotFound:
+                return None
+
+    def _devices(self, instance: objects.Instance, spec: objects.RequestSpec | None) -> list[dict[str, typing.Any]]:
+        """Rows of the server's disks: local ones as requested, and its volumes."""
+        local = [row for row in (spec and spec.block_devices) or () if row.get('destination_type') != 'volume']
         with self.cells.of_server(instance.uuid).db.reader() as conn:
-            return block_devices.tagged(conn, instance.uuid)
+            return [*local, *block_devices.of_metadata(conn, instance.uuid)]
 
     # ---- personality and the password -------------------------------------------
 
-    def _injected_files(self, instance: objects.Instance) -> list[tuple[str, bytes]]:
-        with self.api_db.reader() as conn:
-            try:
-                spec = request_specs.get(conn, instance.uuid)
-            except exception.NotFound:
-                return []
-        return [(file['path'], base64.b64decode(file['contents'])) for file in spec.injected_files or ()]
-
     def _content(self, req: MetadataRequest, name: str) -> bytes:
-        for index, (_path, content) in enumerate(self._injected_files(self._reader(req))):
+        for index, (_path, content) in enumerate(_injected_files(self._spec(self._reader(req)))):
             if metadata.content_path(index) == '/content/' + name:
                 return content
         raise exception.NotFound()
 
     def _show_password(self, req: MetadataRequest, version: str) -> bytes:
-        return str(self._openstack(req, version).system_metadata.get('password', '')).encode()
+        return str(self._openstack(req, version).system_metadata.get(POSTED_PASSWORD, '')).encode()
 
     def _store_password(self, req: MetadataRequest, version: str) -> bytes:
         """The guest leaves its encrypted password here once; who holds the key may read it."""
@@ -299,10 +304,10 @@ class MetadataApi(application.Api['MetadataRequest']):
         def store(conn: engine.Connection) -> None:
             instances.lock(conn, instance.uuid)
             row = instances.get(conn, instance.uuid)
-            if row['system_metadata'].get('password'):
+            if row['system_metadata'].get(POSTED_PASSWORD):
                 raise exception.Conflict('The password has been set already.')
             instances.update(conn, instance.uuid, {
-                'system_metadata': {**row['system_metadata'], 'password': password}, 'updated_at': utils.utcnow()})
+                'system_metadata': {**row['system_metadata'], POSTED_PASSWORD: password}, 'updated_at': utils.utcnow()})
         self.cells.of_server(instance.uuid).db.run(store)
         return b''
 
@@ -322,6 +327,10 @@ class MetadataRequest(Request):
 def Application(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells) -> application.Application:
     """A WSGI application; the parameters are those of MetadataApi."""
     return application.Application(MetadataApi(conf, api_db, cells))
+
+
+def _injected_files(spec: objects.RequestSpec | None) -> list[tuple[str, bytes]]:
+    return [(file['path'], base64.b64decode(file['contents'])) for file in (spec and spec.injected_files) or ()]
 
 
 def _walk(tree: typing.Any, parts: collections.abc.Iterable[str]) -> bytes:

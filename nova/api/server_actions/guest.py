@@ -13,6 +13,7 @@ from nova.api.servers import schemas as server_schemas
 from nova.db import engine
 from nova.db.servers import instances
 from nova.objects import numa
+from nova.objects.instance import POSTED_PASSWORD
 from nova.web import fields
 from nova.web.params import Object
 from nova.web.params import Param
@@ -94,7 +95,7 @@ def screenshot(req: api_request.Request, server_id: str) -> api_request.Document
 
 def show_password(req: api_request.Request, server_id: str) -> api_request.Document:
     row = server_lookup.get(req, server_id, PASSWORD_SHOW)
-    return {'password': row['system_metadata'].get('password', '')}
+    return {'password': row['system_metadata'].get(POSTED_PASSWORD, '')}
 
 
 def clear_password(req: api_request.Request, server_id: str) -> None:
@@ -105,7 +106,7 @@ def clear_password(req: api_request.Request, server_id: str) -> None:
 
 def _clear(conn: engine.Connection, req: api_request.Request, server_id: str) -> None:
     server_lookup.locked_row(req, conn, server_id, PASSWORD_CLEAR)
-    instances.update(conn, server_id, instances.merged(conn, server_id, {'system_metadata': {'password': None}}))
+    instances.update(conn, server_id, instances.merged(conn, server_id, {'system_metadata': {POSTED_PASSWORD: None}}))
 
 
 # ---- topology ----------------------------------------------------------------

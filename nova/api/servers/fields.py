@@ -30,6 +30,7 @@ Field = fields.Field
 
 _SHOW = 'os_compute_api:servers:show'
 ATTRIBUTES = 'os_compute_api:os-extended-server-attributes'
+LAUNCH = 'nova:servers:launch-attributes'
 EXTRA_SPECS = _SHOW + ':flavor-extra-specs'
 HOST_STATUS = _SHOW + ':host_status'
 HOST_UNKNOWN = HOST_STATUS + ':unknown-only'
@@ -268,12 +269,12 @@ _MORE = (
     _attribute('hostname', 'hostname', since=3, until=89, type='string'),
     _attribute('hostname', 'hostname', since=90, rule=None, type='string required'),
     _attribute('kernel_id', lambda row, view: row['kernel_id'] or '', columns=('kernel_id',), since=3,
-               type='string|null'),
+               rule=LAUNCH, type='string|null'),
     _attribute('ramdisk_id', lambda row, view: row['ramdisk_id'] or '', columns=('ramdisk_id',), since=3,
-               type='string|null'),
-    _attribute('launch_index', 'launch_index', since=3, type='integer|null'),
-    _attribute('reservation_id', 'reservation_id', since=3, type='string|null'),
-    _attribute('root_device_name', 'root_device_name', since=3, type='string|null'),
+               rule=LAUNCH, type='string|null'),
+    _attribute('launch_index', 'launch_index', since=3, rule=LAUNCH, type='integer|null'),
+    _attribute('reservation_id', 'reservation_id', since=3, rule=LAUNCH, type='string|null'),
+    _attribute('root_device_name', 'root_device_name', since=3, rule=LAUNCH, type='string|null'),
 )
 _USER_DATA = _attribute('user_data', 'user_data', since=3, type='string|null format=base64 maxLength=65535')
 _HOST_STATUS = Field('host_status', host_status, since=16, rule=HOST_STATUS, columns=('host',),
@@ -302,7 +303,8 @@ INDEX = fields.Fields(
 # The field of the wider rule stands last: of two rows of one name the last one counts.
 DETAIL = fields.Fields(*_CORE, _PROGRESS, _ADDRESSES, _KEY_NAME, *_MORE, _USER_DATA, _HOST_UNKNOWN,
                        _HOST_STATUS, _CATEGORY)
-SHOW = DETAIL + (_SERVER_GROUPS,)
+# Lists leave user data to administrators: those of a thousand servers have up to 64 MiB.
+SHOW = DETAIL + (_SERVER_GROUPS, dataclasses.replace(_USER_DATA, rule=LAUNCH))
 SINCE_FULL = versions.SINCE['strict_keys']
 UPDATE = _answer(SINCE_FULL, dataclasses.replace(_KEY_NAME, since=SINCE_FULL),
                  dataclasses.replace(_USER_DATA, since=SINCE_FULL))

@@ -13,7 +13,7 @@ from nova.web.routes import Route
 
 UPDATE = 'os_compute_api:servers:update'
 
-FIELD_RULES = (server_fields.ATTRIBUTES, server_fields.EXTRA_SPECS, server_fields.HOST_STATUS,
+FIELD_RULES = (server_fields.ATTRIBUTES, server_fields.LAUNCH, server_fields.EXTRA_SPECS, server_fields.HOST_STATUS,
                server_fields.HOST_UNKNOWN)
 
 # key of a body -> column

@@ -15,12 +15,15 @@ from nova.compute import volumes
 from nova.compute.host import Host
 from nova.objects import disk_clients as clients
 from nova.objects import faults
+from nova.objects.instance import POSTED_PASSWORD
 from nova.objects.instance import REIMAGE
 from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
 
 NOT_PRESERVED = 'its ephemeral disk would be made again, and preserve_ephemeral asks to keep it'
+# The guest with a new root disk posts a password of its own; the former one is of a guest that is gone.
+FORGET = {'system_metadata': {POSTED_PASSWORD: None}}
 
 
 class Rebuild:
@@ -46,8 +49,8 @@ class Rebuild:
             devices = self._volumes.connect(ctx, server, spec)
             host.driver.destroy(ctx, server, server.network_info, keep_machine=True)
             task.keep()                  # the old disks are gone
-            task.step(states.REBUILD_SPAWNING)
             image_id = server.system_metadata.get(REIMAGE)
+            task.step(states.REBUILD_SPAWNING, **(FORGET if server.image_id or image_id else {}))
             if image_id:
                 host.volumes.reimage_root(ctx, instance_uuid=server.uuid, image_id=image_id)
                 devices = self._volumes.connect(ctx, server, spec)
@@ -106,6 +109,8 @@ class Evacuation:
             if shared:
                 host.driver.power_on_here(ctx, server, vifs, devices)
             else:
+                if server.image_id:
+                    task.step(states.REBUILDING, **FORGET)
                 host.driver.spawn(task.ctx, server, build.spawn_request(host, task, server, spec, vifs, devices))
             volumes.complete(ctx, server, devices)
             if request['leave_stopped'] or task.after == states.STOPPED:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 NEWEST = 1000                            # connections of volumes that a check looks at
 # What guests may read of their disks. Who answers them reads these columns alone: connection_info has secrets.
-OF_METADATA = ('tag', 'disk_bus', 'device_name', 'volume_id')
+OF_METADATA = ('tag', 'disk_bus', 'device_name', 'volume_id', 'source_type', 'destination_type', 'guest_format',
+               'boot_index')
 
 
 def insert(conn: sa.Connection, instance_uuid: str, devices: list[dict[str, Any]]) -> None:
@@ -52,12 +53,11 @@ def by_instance(conn: sa.Connection, uuid: str) -> list[BlockDeviceMappingsRow]:
     return statements.rows(conn, block_device_mappings, ('id',), instance_uuid=uuid)
 
 
-def tagged(conn: sa.Connection, uuid: str) -> list[dict[str, Any]]:
-    """[{column of OF_METADATA: value}] of a server's disks that have a tag, in the order of their making."""
+def of_metadata(conn: sa.Connection, uuid: str) -> list[dict[str, Any]]:
+    """[{column of OF_METADATA: value}] of a server's disks, in the order of their making."""
     c = block_device_mappings.c
     return [statements.to_dict(row) for row in conn.execute(
-        sa.select(*(c[name] for name in OF_METADATA)).where(c.instance_uuid == uuid, c.tag.is_not(None))
-        .order_by(c.id)).mappings()]
+        sa.select(*(c[name] for name in OF_METADATA)).where(c.instance_uuid == uuid).order_by(c.id)).mappings()]
 
 
 def by_volume(conn: sa.Connection, volume_id: str) -> list[BlockDeviceMappingsRow]:

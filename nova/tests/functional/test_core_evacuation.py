@@ -12,6 +12,7 @@ from nova import utils
 from nova.api.server_actions import evacuate as api
 from nova.db.moves import migrations as server_migrations
 from nova.db.servers import instance_actions
+from nova.db.servers import instances
 from nova.db.tables import cell as tables_cell
 from nova.objects import disk_clients
 from nova.runtime import sealed_passwords
@@ -151,6 +152,20 @@ def test_no_host_has_room(cloud):
     row = cloud.row(uuid)
     assert (row['host'], row['task_state']) == ('host1', None) and live.move(cloud, number)['status'] == 'error'
     assert cloud.actions(uuid)[-1][1] == 'Error' and cloud.conductor.claim_check.audit() == []
+
+
+@pytest.mark.parametrize('shared', [True, False])
+def test_a_guest_with_a_new_root_disk_posts_a_password_of_its_own(cloud, shared):
+    uuid = live.boot(cloud)
+    cloud.db.run(instances.update, uuid, {'system_metadata': {'password': 'first', 'other': 'x'}})
+    die(cloud)
+    for compute in cloud.computes.values():
+        compute.driver.shares_disks = shared
+    evacuate(cloud, uuid, shared=shared)
+    cloud.settle()
+    assert cloud.row(uuid)['vm_state'] == states.ACTIVE
+    kept = cloud.row(uuid)['system_metadata']
+    assert (kept.get('password'), kept['other']) == ('first' if shared else None, 'x')
 
 
 @pytest.mark.parametrize('shared', [True, None])

@@ -288,6 +288,14 @@ def test_it_does_not_say_which_images_go_with_a_server(world, key):
             'system_metadata': {key: world.image}}, **OWN)
 
 
+def test_it_removes_the_password_of_a_former_guest_and_sets_none(world):
+    world.conductor.update_instance(world.ctx, instance_uuid=world.own, values={
+        'system_metadata': {'password': None}}, **OWN)
+    with pytest.raises(exception.HostForbidden, match='password'):
+        world.conductor.update_instance(world.ctx, instance_uuid=world.own, values={
+            'system_metadata': {'password': 'forged'}}, **OWN)
+
+
 CLIENTS = {'host': 'host1', 'images': {'vms/a_disk': ['10.0.0.1:0/7'], 'volumes/b': None}, 'fenced': None}
 
 

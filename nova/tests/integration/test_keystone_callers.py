@@ -1,4 +1,5 @@
 """The compute API behind a real Keystone: tokens of every scope, application credentials and trusts."""
+import base64
 import contextlib
 import http.client
 import io
@@ -18,6 +19,7 @@ from nova.tests import long_runs
 from nova.tests.functional import callers
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.functional import test_callers as matrix
+from nova.tests.functional import test_ec2
 from nova.tests.functional import test_isolation as isolation
 from nova.tests.functional import test_objectstore_chunks
 from nova.tests.integration import keystone
@@ -278,11 +280,32 @@ project_domain_id = default
         yield client
 
 
+@pytest.mark.parametrize('service', ['ec2', 'sts'])
+def test_keystone_checks_requests_that_sign_any_header(identity, owner, tmp_path, service):
+    """The EC2 API passed a fixed list of headers on, without content-length, accept and date."""
+    with _ec2_daemon(owner, tmp_path, identity) as client:
+        url = client('ec2').meta.endpoint_url
+        keys = client('ec2')._request_signer._credentials.get_frozen_credentials()
+        pair = {'access': keys.access_key, 'secret': keys.secret_key}
+        for name, value in test_ec2.SIGNED_HEADERS.items():
+            answer = test_ec2.signed_with(url, pair, service, {name: value})
+            assert answer.status_code == 200, (name, answer.text)
+            if name not in ('Content-Length', 'Accept-Encoding', 'Date'):
+                changed = test_ec2.signed_with(url, pair, service, {name: value}, sent={name: 'another'})
+                assert changed.status_code == 401, (name, changed.text)
+        old = test_ec2.signed_with(url, pair, service, {'Date': 'x'}, sent={'Date': 'Fri, 01 May 2020 12:00:00 GMT'})
+        assert old.status_code == 403          # Keystone answers 500 when date and scope differ
+
+
 @long_runs.only
 def test_the_ec2_daemon_asks_keystone_and_its_catalog(identity, owner, tmp_path):
     """nova-api-ec2 as a process, with compute alone in Keystone's catalog: a life of an instance."""
     _offer(identity, 'compute', '/compute/v2.1')
-    server = owner.boot(identity.image, name='ec2', networks='none', metadata={'Name': 'ec2'})['id']
+    account = f'/identity/v3/projects/{identity.admin.project_id}/users/{identity.admin.user_id}'
+    given = identity.admin.put(f'{account}/roles/{identity.roles["service"]}')
+    assert given.status_code == 204, given.text
+    data = base64.b64encode(b'#!/bin/sh').decode()
+    server = owner.boot(identity.image, name='ec2', networks='none', metadata={'Name': 'ec2'}, user_data=data)['id']
     owner.wait_for(server)
     with _ec2_daemon(owner, tmp_path, identity) as client:
         assert client('sts').get_caller_identity()['Account'] == owner.project_id
@@ -301,6 +324,10 @@ def test_the_ec2_daemon_asks_keystone_and_its_catalog(identity, owner, tmp_path)
         assert owner.get(f'/servers/{server}').json()['server']['metadata']['a'] == 'b'
         assert ec2.describe_instance_status(InstanceIds=[made])['InstanceStatuses']
         assert ec2.describe_instance_attribute(InstanceId=made, Attribute='instanceType')['InstanceType']
+        # the compute API shows these to a service alone, and the owner is none
+        shown = ec2.describe_instance_attribute(InstanceId=made, Attribute='userData')['UserData']
+        assert shown == {'Value': data} and 'OS-EXT-SRV-ATTR:user_data' not in owner.get(f'/servers/{server}').text
+        assert (one['AmiLaunchIndex'], one['RootDeviceName']) == (0, '/dev/vda')
         ec2.get_console_output(InstanceId=made)
         ec2.reboot_instances(InstanceIds=[made])
         ec2.get_waiter('instance_running').wait(InstanceIds=[made], **quick)

@@ -20,12 +20,14 @@ from nova.api.ec2 import protocol
 from nova.api.ec2 import tags
 from nova.api.ec2 import waits
 from nova.api.ec2 import written
+from nova.api.ec2.instances import block_devices
 from nova.api.ec2.instances import metadata_options
 from nova.api.ec2.networks import interfaces
 from nova.api.ec2.volumes import volumes
 from nova.db import engine
 from nova.db import schema
 from nova.db.tables import ec2 as ec2_tables
+from nova.hardware import disks
 
 USER = calls.User('token', 'user', 'project', ('member',))
 
@@ -55,6 +57,22 @@ def api_db(tmp_path):
 def described(api_db, volume):
     req = operations.Request(calls.Caller(Services(volume), USER, {}), ids.Ids(api_db), api_db, 'r', 'u', 'req')
     return tags.describe_tags(req, {})
+
+
+@pytest.mark.parametrize('value, text', [
+    ('2026-11-28T14:34:39Z', '2026-11-28T14:34:39.000Z'), ('2026-11-28T14:34:39.123456', '2026-11-28T14:34:39.123Z'),
+    ('2026-11-28T14:34:39+01:00', '2026-11-28T13:34:39.000Z'),
+    (datetime.datetime(2026, 11, 28, 14, 34, 39, 999999), '2026-11-28T14:34:39.999Z')])
+def test_a_time_has_milliseconds_and_a_zone(value, text):
+    assert protocol.time(value) == text
+
+
+@pytest.mark.parametrize('mapping, found', [
+    ('null', None), ('{"a": 1}', None), ('[1]', None), ('[' * 100000, None), ('[{"device_name": "/dev/vda"}]', None),
+    ('[{"device_name": "/dev/vdb", "snapshot_id": "s"}]', None), (None, None), (5, None),
+    ('[{"device_name": "/dev/vda", "snapshot_id": "s"}]', {'device_name': '/dev/vda', 'snapshot_id': 's'})])
+def test_an_owner_of_an_image_may_write_any_mapping(mapping, found):
+    assert block_devices._own_root({disks.MAPPING: mapping}, '/dev/vda') == found
 
 
 def test_tags_where_there_are_no_volumes(api_db):

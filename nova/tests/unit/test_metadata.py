@@ -87,6 +87,39 @@ def test_a_guest_finds_its_tagged_disks():
         {'type': 'disk', 'bus': 'scsi', 'address': 'none', 'tags': ['scratch']}]
 
 
+def test_the_block_device_mapping_of_ec2_names_every_disk():
+    def row(source, destination, name, **more):
+        return {'source_type': source, 'destination_type': destination, 'device_name': name, 'guest_format': None,
+                'boot_index': -1, **more}
+    rows = [row('image', 'local', '/dev/vda', boot_index=0), row('blank', 'local', '/dev/vdb'),
+            row('blank', 'local', '/dev/vdd', guest_format='ext4'),
+            row('blank', 'local', '/dev/vdc', guest_format='swap'),
+            row('volume', 'volume', '/dev/vdaa', boot_index=None), row('snapshot', 'volume', '/dev/vdz'),
+            row('volume', 'volume', None)]
+    server = make_instance(ephemeral_gb=2, flavor={'name': 'm1', 'swap': 64})
+    expected = {'ami': 'vda', 'root': '/dev/vda', 'ephemeral0': '/dev/vdb', 'ephemeral1': '/dev/vdd',
+                'swap': '/dev/vdc', 'ebs0': '/dev/vdz', 'ebs1': '/dev/vdaa'}
+    assert metadata.block_device_mapping(server, rows) == expected
+    assert metadata.ec2_tree(server, devices=rows)['meta-data']['block-device-mapping'] == expected
+    drive = metadata.files(server, [], devices=iter(rows))
+    assert json.loads(drive['ec2/latest/meta-data.json'])['block-device-mapping'] == expected
+    # a server that a resize has given local disks, and one that a resize has taken them from
+    assert metadata.block_device_mapping(server, ()) == {
+        'ami': 'vda', 'root': '/dev/vda', 'ephemeral0': '/dev/vdb', 'swap': '/dev/vdc'}
+    assert metadata.block_device_mapping(make_instance(), rows[:4]) == {'ami': 'vda', 'root': '/dev/vda'}
+    root = row('volume', 'volume', '/dev/sda', boot_index=0)
+    assert metadata.block_device_mapping(make_instance(root_device_name='/dev/sda'), [root]) == {
+        'ami': 'sda', 'root': '/dev/sda'}
+
+
+@pytest.mark.parametrize('key, kind', [(KEY, 'ssh'), ('-----BEGIN CERTIFICATE-----\nMIIB\n', 'x509')])
+def test_a_key_pair_has_its_type(key, kind):
+    server = make_instance(key_data=key)
+    assert metadata.meta_data(server)['keys'] == [{'name': 'mykey', 'type': kind, 'data': key}]
+    assert metadata.meta_data(server)['public_keys'] == {'mykey': key}
+    assert ('public-keys' in metadata.ec2_tree(server)['meta-data']) == (kind == 'ssh')
+
+
 def test_a_guest_is_told_its_public_address_and_its_interfaces():
     """Its public address was an empty text, whatever address it had."""
     port, subnet, instance = (str(uuid.uuid4()) for _ in range(3))

@@ -10,7 +10,7 @@ from nova.api.ec2 import tags
 
 
 def create_image(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    uuid = req.ids.uuid('i', given['InstanceId'])
+    uuid = req.uuid('i', given['InstanceId'])
     metadata = {'description': given['Description']} if given.get('Description') else {}
     try:
         made = req.call('compute', 'POST', f'/servers/{uuid}/action', {'createImage': {

@@ -5,11 +5,14 @@ import operator
 from typing import Any
 
 from nova.api.ec2 import filters
+from nova.api.ec2 import ids
 from nova.api.ec2 import operations
+from nova.api.ec2 import protocol
 from nova.api.ec2 import tags
 from nova.api.ec2.images import imports
 from nova.api.ec2.images import of_snapshots
 from nova.api.ec2.images import registration
+from nova.api.servers import devices
 from nova.hardware import disks
 
 STATES = {'active': 'available', 'queued': 'pending', 'saving': 'pending', 'importing': 'pending',
@@ -18,8 +21,9 @@ ARCHITECTURES = {value: name for name, value in registration.ARCHITECTURES.items
 
 
 def _image(image: dict[str, Any], names: dict[Any, Any], kept: dict[str, Any]) -> dict[str, Any]:
-    kernel = names.get(image.get('kernel_id'))
     state, reason = imports.state_of(image)
+    kind = {'aki': 'kernel', 'ari': 'ramdisk'}.get(image.get('container_format') or '', 'machine')
+    root = devices.root_device({'properties': image}) if kind == 'machine' else None
     owner, architecture = image.get('owner'), image.get('architecture') or image.get('hw_architecture')
     return {
         'ImageId': names[image['id']], 'Name': image.get('name'), 'Description': image.get('description'),
@@ -27,21 +31,24 @@ def _image(image: dict[str, Any], names: dict[Any, Any], kept: dict[str, Any]) -
         'StateReason': {'Code': 'Import', 'Message': reason} if reason else None,
         'Public': image['visibility'] == 'public',
         'OwnerId': owner, 'ImageLocation': image.get(imports.LOCATION) or f'{owner}/{image.get("name")}',
-        'Architecture': ARCHITECTURES.get(architecture or '', architecture), 'CreationDate': image['created_at'],
-        'ImageType': {'aki': 'kernel', 'ari': 'ramdisk'}.get(image.get('container_format') or '', 'machine'),
-        'KernelId': kernel, 'RamdiskId': names.get(image.get('ramdisk_id')),
+        'Architecture': ARCHITECTURES.get(architecture or '', architecture),
+        'CreationDate': protocol.time(image['created_at']), 'ImageType': kind,
+        'KernelId': ids.image_as('aki', names.get(image.get('kernel_id'))),
+        'RamdiskId': ids.image_as('ari', names.get(image.get('ramdisk_id'))),
         'RootDeviceType': 'ebs' if image.get(disks.MAPPING) not in (None, '', '[]') else 'instance-store',
-        'RootDeviceName': image.get('root_device_name'), 'VirtualizationType': 'hvm', 'Tags': kept[image['id']],
+        'RootDeviceName': root, 'VirtualizationType': 'hvm', 'Tags': kept[image['id']],
         'BlockDeviceMappings': of_snapshots.shown(image),
     }
 
 
 FILTERS: dict[str, filters.Values] = {
-    name: operator.itemgetter(field) for name, field in {
-        'image-id': 'ImageId', 'name': 'Name', 'description': 'Description', 'state': 'State', 'is-public': 'Public',
-        'owner-id': 'OwnerId', 'architecture': 'Architecture', 'image-type': 'ImageType', 'kernel-id': 'KernelId',
-        'ramdisk-id': 'RamdiskId', 'manifest-location': 'ImageLocation', 'root-device-type': 'RootDeviceType',
-        'virtualization-type': 'VirtualizationType', 'creation-date': 'CreationDate'}.items()}
+    **{name: operator.itemgetter(field) for name, field in {
+        'name': 'Name', 'description': 'Description', 'state': 'State', 'is-public': 'Public', 'owner-id': 'OwnerId',
+        'architecture': 'Architecture', 'image-type': 'ImageType', 'manifest-location': 'ImageLocation',
+        'root-device-type': 'RootDeviceType', 'virtualization-type': 'VirtualizationType',
+        'creation-date': 'CreationDate'}.items()},
+    **{name: ids.forms_of_image(field) for name, field in {
+        'image-id': 'ImageId', 'kernel-id': 'KernelId', 'ramdisk-id': 'RamdiskId'}.items()}}
 
 
 def describe_images(req: operations.Request, given: operations.Given) -> dict[str, Any]:
@@ -50,7 +57,8 @@ def describe_images(req: operations.Request, given: operations.Given) -> dict[st
         image['id'], image.get('kernel_id'), image.get('ramdisk_id')) if value})
     kept = tags.of(req, 'ami', [image['id'] for image in images])
     shown = [_image(image, names, kept) for image in images]
-    shown = filters.choose(shown, 'ImageId', given.get('ImageIds'), 'ami')
+    shown = filters.choose(shown, 'ImageId', [
+        str(ids.image_as('ami', wanted)) for wanted in given.get('ImageIds') or ()], 'ami')
     owners = given.get('Owners')
     if owners:
         wanted = {req.project_id if owner == 'self' else owner for owner in owners}

@@ -6,6 +6,7 @@ from typing import Any
 
 from nova.api.ec2 import errors
 from nova.api.ec2 import operations
+from nova.api.ec2 import protocol
 from nova.api.ec2.instances import launches
 from nova.api.ec2.instances import metadata_options
 from nova.api.ec2.instances import power
@@ -24,6 +25,11 @@ def _user_data(req: operations.Request, server: Server) -> dict[str, Any]:
     return {'UserData': {'Value': server.get('OS-EXT-SRV-ATTR:user_data')}}
 
 
+def _of_view(attribute: str, field: str) -> Callable[[operations.Request, Server], dict[str, Any]]:
+    """A function that shows what DescribeInstances has in ``field``."""
+    return lambda req, server: {attribute: {'Value': views.Instances(req, [server]).one(server)[field]}}
+
+
 def _groups(req: operations.Request, server: Server) -> list[dict[str, Any]]:
     found = req.call('compute', 'GET', f'/servers/{server["id"]}/os-security-groups')['security_groups']
     return [{'GroupId': req.ids.one('sg', group['id']), 'GroupName': group['name']} for group in found]
@@ -34,13 +40,14 @@ ATTRIBUTES: dict[str, Any] = {
     'instanceType': lambda req, server: {'InstanceType': {'Value': server['flavor'].get('original_name')}},
     'userData': _user_data,
     'disableApiTermination': lambda req, server: {'DisableApiTermination': {'Value': server['locked']}},
-    'rootDeviceName': lambda req, server: {'RootDeviceName': {'Value': server.get('OS-EXT-SRV-ATTR:root_device_name')}},
+    'rootDeviceName': lambda req, server: {'RootDeviceName': {'Value': views.root_of(server)}},
+    'instanceCategory': lambda req, server: {protocol.CATEGORY: {'Value': views.category_of(server)}},
     'instanceInitiatedShutdownBehavior': lambda req, server: {'InstanceInitiatedShutdownBehavior': {'Value': 'stop'}},
     'ebsOptimized': lambda req, server: {'EbsOptimized': {'Value': False}},
     'disableApiStop': lambda req, server: {'DisableApiStop': {'Value': server['locked']}},
     'sourceDestCheck': lambda req, server: {'SourceDestCheck': {'Value': True}},
     'enaSupport': lambda req, server: {}, 'sriovNetSupport': lambda req, server: {},
-    'kernel': lambda req, server: {}, 'ramdisk': lambda req, server: {},       # of the image, if there are any
+    'kernel': _of_view('KernelId', 'KernelId'), 'ramdisk': _of_view('RamdiskId', 'RamdiskId'),
     'groupSet': lambda req, server: {'Groups': _groups(req, server)},
     'blockDeviceMapping': lambda req, server: {
         'BlockDeviceMappings': views.Instances(req, [server]).one(server)['BlockDeviceMappings']},
@@ -102,7 +109,7 @@ def _keep_volumes(req: operations.Request, server: Server, wanted: Any) -> None:
         if set(mapping) - {'DeviceName', 'Ebs'} or 'DeleteOnTermination' not in ebs or set(ebs) - {
                 'DeleteOnTermination', 'VolumeId'}:
             raise errors.unsupported('A block device mapping has a DeviceName, and an Ebs with DeleteOnTermination.')
-        if volume is None or ebs.get('VolumeId') and req.ids.uuid('vol', ebs['VolumeId']) != volume:
+        if volume is None or ebs.get('VolumeId') and req.uuid('vol', ebs['VolumeId']) != volume:
             raise errors.Ec2Error('InvalidInstanceAttributeValue', f'No such volume is at {mapping.get("DeviceName")}.')
         req.call('compute', 'PUT', f'{path}/{volume}', {'volumeAttachment': {
             'volumeId': volume, 'delete_on_termination': ebs['DeleteOnTermination']}})

@@ -12,6 +12,7 @@ from nova.api.ec2 import client_tokens
 from nova.api.ec2 import errors
 from nova.api.ec2 import filters
 from nova.api.ec2 import operations
+from nova.api.ec2 import protocol
 from nova.api.ec2 import tags
 from nova.api.ec2.instances import run_parameters
 from nova.db.ec2 import launch_templates as db
@@ -58,7 +59,7 @@ def _template(req: operations.Request, given: operations.Given) -> Row:
         raise errors.Ec2Error('InvalidParameterCombination' if shown else 'MissingParameter',
                               'The request must contain either LaunchTemplateId or LaunchTemplateName.')
     if shown is not None:
-        row = db.one(req.api_db, req.project_id, uuid=req.ids.uuid('lt', shown))
+        row = db.one(req.api_db, req.project_id, uuid=req.uuid('lt', shown))
         if row is None:
             raise errors.not_found('lt', shown)
         return row
@@ -159,7 +160,7 @@ def describe_launch_templates(req: operations.Request, given: operations.Given) 
         shown = [row for row in shown if row['LaunchTemplateName'] in known]
     shown = filters.apply(shown, given.get('Filters'), {
         'launch-template-name': lambda row: row['LaunchTemplateName'],
-        'create-time': lambda row: row['CreateTime'].strftime('%Y-%m-%dT%H:%M:%S.000Z')})
+        'create-time': lambda row: protocol.time(row['CreateTime'])})
     page, token = filters.page(shown, given, 'LaunchTemplateId', 1, 200)
     return {'LaunchTemplates': page, 'NextToken': token}
 

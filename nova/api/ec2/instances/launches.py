@@ -8,7 +8,9 @@ from typing import Any
 from nova.api.ec2 import client_tokens
 from nova.api.ec2 import errors
 from nova.api.ec2 import operations
+from nova.api.ec2 import protocol
 from nova.api.ec2 import tags
+from nova.api.ec2.instances import block_devices
 from nova.api.ec2.instances import launch_templates
 from nova.api.ec2.instances import metadata_options
 from nova.api.ec2.instances import placement_groups
@@ -18,6 +20,7 @@ from nova.api.ec2.instances import types
 from nova.api.ec2.instances import views
 from nova.api.ec2.networks import subnet_places
 from nova.api.ec2.networks import vpcs
+from nova.api.servers.schemas import CATEGORY
 from nova.db.ec2 import vpcs as db_vpcs
 
 RESERVATION = 'r-'               # begins the id of a reservation, and no uuid
@@ -32,12 +35,12 @@ def run_instances(req: operations.Request, given: operations.Given) -> dict[str,
     given_tags = tags.given(given.get('TagSpecifications'), 'instance')
     reservation = reservations.begin(req, requested.get('ClientToken'))
     body: dict[str, Any] = {'server': {
-        'name': given_tags.get('Name') or 'instance', 'flavorRef': types.flavor_of(req, given.get('InstanceType')),
+        'name': given_tags.get('Name') or 'instance', **_category(req, given),
         'metadata': given_tags | metadata_options.items(req, given.get('MetadataOptions') or {})
         | reservations.items(reservation, most),
         'min_count': least, 'max_count': most,
         'return_reservation_id': most > 1,
-        'networks': _networks(req, given), **_source(req, given)}}
+        'networks': _networks(req, given), **block_devices.source_of(req, given)}}
     server = body['server']
     if given.get('KeyName'):
         server['key_name'] = given['KeyName']
@@ -158,47 +161,35 @@ def check_groups(req: operations.Request, wanted: Sequence[str], subnet: str) ->
     places = db_vpcs.groups_of_project(req.api_db, req.project_id) if wanted else {}
     vpc = vpcs.Vpcs(req).of_subnets.get(subnet) if places else None
     for shown in wanted:
-        place = places.get(req.ids.uuid('sg', shown))
+        place = places.get(req.uuid('sg', shown))
         if place and place != vpc:
             raise errors.Ec2Error('InvalidParameter', f'Security group {shown} and the subnet belong to different '
                                                       'networks.')
+
+
+def _category(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    """The instance category and the flavor; the category may have a default flavor.
+
+    :raises Ec2Error: there is no such instance type
+    """
+    category = given.get(protocol.CATEGORY)
+    flavor = {} if category and not given.get('InstanceType') else {
+        'flavorRef': types.flavor_of(req, given.get('InstanceType'))}
+    return flavor | ({CATEGORY: category} if category else {})
 
 
 def _image(req: operations.Request, given: operations.Given) -> None:
     """
     :raises Ec2Error: the caller sees no such image
     """
+    if not given.get('ImageId'):         # that of a category
+        return
     req.find('ami', given['ImageId'], 'image', '/images/{}')
-
-
-def _source(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    """What the servers boot from: the image, and the other block devices."""
-    if not given.get('ImageId'):
-        raise errors.missing('ImageId')
-    source: dict[str, Any] = {'imageRef': req.ids.uuid('ami', given['ImageId'])}
-    devices = []
-    for mapping in given.get('BlockDeviceMappings') or ():
-        ebs = mapping['Ebs']
-        device = {'boot_index': -1, 'destination_type': 'volume', 'device_name': mapping.get('DeviceName'),
-                  'delete_on_termination': ebs.get('DeleteOnTermination', True),
-                  'source_type': 'snapshot' if ebs.get('SnapshotId') else 'blank'}
-        if ebs.get('SnapshotId'):
-            device['uuid'] = req.find('snap', ebs['SnapshotId'], 'volume', '/snapshots/{}')['snapshot']['id']
-        if ebs.get('VolumeSize'):
-            device['volume_size'] = ebs['VolumeSize']
-        if run_parameters.volume_type(ebs):
-            device['volume_type'] = run_parameters.volume_type(ebs)
-        devices.append({name: value for name, value in device.items() if value is not None})
-    if devices:
-        root = {'boot_index': 0, 'source_type': 'image', 'destination_type': 'local', 'uuid': source['imageRef'],
-                'delete_on_termination': True}
-        source['block_device_mapping_v2'] = [root, *devices]
-    return source
 
 
 OPERATIONS = [
     operations.row('RunInstances', run_instances,
                    f'{run_parameters.TAKES} MinCount MaxCount SubnetId PrivateIpAddress ClientToken LaunchTemplate '
-                   'NetworkInterfaces',
+                   f'NetworkInterfaces {protocol.CATEGORY}',
                    run_parameters.IGNORES, makes='server'),
 ]

@@ -4,17 +4,20 @@ from __future__ import annotations
 from typing import Any
 
 from nova.api.ec2 import filters
+from nova.api.ec2 import ids
 from nova.api.ec2 import operations
 from nova.api.ec2 import protocol
 from nova.api.ec2 import written
 from nova.api.ec2.instances import reservations
 from nova.api.ec2.instances import states
 from nova.api.ec2.instances import views
+from nova.db.placement.categories import REGULAR
 
-FIELDS = {'instance-id': 'InstanceId', 'image-id': 'ImageId', 'instance-type': 'InstanceType', 'key-name': 'KeyName',
+FIELDS = {'instance-id': 'InstanceId', 'instance-type': 'InstanceType', 'key-name': 'KeyName',
           'private-ip-address': 'PrivateIpAddress', 'ip-address': 'PublicIpAddress', 'launch-time': 'LaunchTime',
           'private-dns-name': 'PrivateDnsName', 'vpc-id': 'VpcId', 'subnet-id': 'SubnetId',
-          'root-device-type': 'RootDeviceType', 'reservation-id': 'ReservationId'}
+          'root-device-type': 'RootDeviceType', 'reservation-id': 'ReservationId',
+          'launch-index': 'AmiLaunchIndex', 'root-device-name': 'RootDeviceName'}
 
 
 def _nested(*path: str) -> filters.Values:
@@ -25,6 +28,10 @@ def _nested(*path: str) -> filters.Values:
     return value
 
 
+def _of_volumes(field: str) -> filters.Values:
+    return lambda item: [mapping['Ebs'][field] for mapping in item['BlockDeviceMappings']]
+
+
 FILTERS: dict[str, filters.Values] = {
     **{name: _nested(field) for name, field in FIELDS.items()},
     'instance-state-name': _nested('State', 'Name'), 'instance-state-code': _nested('State', 'Code'),
@@ -33,8 +40,13 @@ FILTERS: dict[str, filters.Values] = {
     'group-name': lambda item: [group['GroupName'] for group in item['SecurityGroups']],
     **dict.fromkeys(('instance.group-id', 'group-id'), lambda item: [
         group.get('GroupId') for group in item['SecurityGroups']]),
-    'block-device-mapping.volume-id': lambda item: [
-        mapping['Ebs']['VolumeId'] for mapping in item['BlockDeviceMappings']],
+    **{name: ids.forms_of_image(field) for name, field in (
+        ('image-id', 'ImageId'), ('kernel-id', 'KernelId'), ('ramdisk-id', 'RamdiskId'))},
+    'block-device-mapping.device-name': lambda item: [
+        mapping['DeviceName'] for mapping in item['BlockDeviceMappings']],
+    **{f'block-device-mapping.{name}': _of_volumes(field) for name, field in (
+        ('volume-id', 'VolumeId'), ('status', 'Status'), ('delete-on-termination', 'DeleteOnTermination'))},
+    'instance-category': lambda item: item[protocol.CATEGORY] or REGULAR,
 }
 
 

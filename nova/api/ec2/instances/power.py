@@ -2,12 +2,15 @@
 from __future__ import annotations
 
 from typing import Any
+import urllib.parse
 
 from nova.api.ec2 import errors
 from nova.api.ec2 import operations
+from nova.api.ec2 import protocol
 from nova.api.ec2 import waits
 from nova.api.ec2.instances import states
 from nova.api.ec2.instances import views
+from nova.api.servers.schemas import CATEGORY
 
 
 def _changes(req: operations.Request, given: operations.Given, done: dict[str, str],
@@ -65,10 +68,44 @@ def stop_instances(req: operations.Request, given: operations.Given) -> dict[str
     return {'StoppingInstances': _changes(req, given, {'stopped': 'stopped', 'stopping': 'stopping'}, stop)}
 
 
+def _of_category(req: operations.Request, given: operations.Given, method: str, action: str = '',
+                 body: Any = None) -> list[str]:
+    """Act on administrative instances, as a request that names their category may, and return their ids.
+
+    The compute API hides such instances from users, so that their states are not shown.
+
+    :raises Ec2Error: one is not there, or of another category
+    """
+    category = given[protocol.CATEGORY]
+    done = []
+    for shown in given['InstanceIds']:
+        uuid = req.uuid('i', shown)
+        path = f'/servers/{uuid}{action}?' + urllib.parse.urlencode({CATEGORY: category})
+        try:
+            found = views.category_of(req.call('compute', 'GET', f'/servers/{uuid}')['server'])
+            if found != category:
+                raise errors.Ec2Error('InvalidParameterValue', f'The instance {shown} is of the category {found}, and '
+                                                               f'not of {category[:255]}.')
+        except errors.ServiceRefused as refused:
+            if refused.status != 404:
+                raise
+        try:
+            req.call('compute', method, path, body, hidden=True)
+        except errors.ServiceRefused as refused:
+            if refused.status == 404:
+                raise errors.not_found('i', shown) from None
+            raise
+        done.append(req.ids.one('i', uuid))
+    return done
+
+
 def terminate_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     def terminate(server: dict[str, Any]) -> str:
         req.call('compute', 'DELETE', f'/servers/{server["id"]}')
         return 'shutting-down'
+    if given.get(protocol.CATEGORY):
+        return {'TerminatingInstances': [{'InstanceId': shown, 'CurrentState': states.shown('shutting-down')}
+                                         for shown in _of_category(req, given, 'DELETE')]}
     gone = {'shutting-down': 'shutting-down'}
     rows = _changes(req, given, gone, lambda server: (
         'terminated' if server['status'] == 'DELETED' else terminate(server)))
@@ -76,8 +113,12 @@ def terminate_instances(req: operations.Request, given: operations.Given) -> dic
 
 
 def reboot_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    soft = {'type': 'SOFT'}
+    if given.get(protocol.CATEGORY):
+        _of_category(req, given, 'POST', '/action', {'reboot': soft})
+        return {}
     for server in views.servers_of(req, given['InstanceIds']):
-        act(req, server, 'reboot', {'type': 'SOFT'})
+        act(req, server, 'reboot', soft)
     return {}
 
 
@@ -92,8 +133,8 @@ def monitor_instances(req: operations.Request, given: operations.Given) -> dict[
 OPERATIONS = [
     operations.row('StartInstances', start_instances, 'InstanceIds'),
     operations.row('StopInstances', stop_instances, 'InstanceIds Hibernate', 'Force'),
-    operations.row('TerminateInstances', terminate_instances, 'InstanceIds'),
+    operations.row('TerminateInstances', terminate_instances, f'InstanceIds {protocol.CATEGORY}'),
     operations.row('MonitorInstances', monitor_instances, 'InstanceIds'),
     operations.row('UnmonitorInstances', monitor_instances, 'InstanceIds'),
-    operations.row('RebootInstances', reboot_instances, 'InstanceIds'),
+    operations.row('RebootInstances', reboot_instances, f'InstanceIds {protocol.CATEGORY}'),
 ]

@@ -6,14 +6,21 @@ import datetime
 from typing import Any
 
 from nova.api.ec2 import errors
+from nova.api.ec2 import ids
 from nova.api.ec2 import operations
+from nova.api.ec2 import protocol
 from nova.api.ec2 import tags
 from nova.api.ec2.instances import metadata_options
 from nova.api.ec2.instances import reservations
 from nova.api.ec2.instances import states
 from nova.api.ec2.networks import interfaces
+from nova.api.servers import devices
+from nova.api.servers.schemas import CATEGORY
+from nova.db.placement.categories import REGULAR
 
 REMEMBERED = datetime.timedelta(hours=1)            # for which a terminated instance is shown to who names it
+
+_NOWHERE = (None, None)
 
 
 def _addresses(server: dict[str, Any], kind: str) -> list[str]:
@@ -26,10 +33,11 @@ class Instances:
 
     def __init__(self, req: operations.Request, servers: Sequence[dict[str, Any]]) -> None:
         self._instances = req.ids.shown('i', [server['id'] for server in servers])
-        self._images = req.ids.shown('ami', {_image_of(server) for server in servers})
         volumes = {volume['id'] for server in servers
                    for volume in server.get('os-extended-volumes:volumes_attached') or ()}
-        self._volumes, self._devices = req.ids.shown('vol', volumes), _devices(req) if volumes else {}
+        self._volumes, self._attached = req.ids.shown('vol', volumes), _attached(req) if volumes else {}
+        self._images = req.ids.shown('ami', {
+            image or None for server in servers for image in (self._image_of(server), *_parts_of(server))})
         # One whose build has just begun has no port yet.
         self._interfaces = interfaces.Interfaces(req, [
             server['id'] for server in servers if server['addresses'] or server['status'] != 'BUILD'])
@@ -37,9 +45,16 @@ class Instances:
     def facts(self, server: dict[str, Any]) -> list[Any]:
         """What ``instance`` reads but a server's document, of JSON."""
         volumes = server.get('os-extended-volumes:volumes_attached') or ()
-        return [self._instances[server['id']], self._images[_image_of(server)],
-                [[self._volumes[volume['id']], self._devices.get(volume['id'])] for volume in volumes],
+        return [self._instances[server['id']],
+                [self._images[image or None] for image in (self._image_of(server), *_parts_of(server))],
+                [[self._volumes[volume['id']], self._attached.get(volume['id'], _NOWHERE)[0]] for volume in volumes],
                 self._interfaces.facts(server)]
+
+    def _image_of(self, server: dict[str, Any]) -> str | None:
+        """The image that a server was made of; of a server with a root volume, that of the volume."""
+        places = [self._attached.get(volume['id'], _NOWHERE)
+                  for volume in server.get('os-extended-volumes:volumes_attached') or ()]
+        return image_of(server) or next((image for device, image in places if device == root_of(server)), None)
 
     def one(self, server: dict[str, Any], index: int | None = None) -> dict[str, Any]:
         """A server as an instance."""
@@ -52,7 +67,7 @@ def instance(server: dict[str, Any], facts: list[Any], index: int | None = None)
     :param facts: see ``Instances.facts``; nothing else is read, so that the answer may be remembered by these
     :param index: its place in its reservation, where that is known
     """
-    ident, image, devices, ports = facts
+    ident, (image, kernel, ramdisk), attached, ports = facts
     private, public = _addresses(server, 'fixed'), _addresses(server, 'floating')
     state = states.state_of(server)
     fault = server.get('fault')
@@ -61,30 +76,54 @@ def instance(server: dict[str, Any], facts: list[Any], index: int | None = None)
         'InstanceId': ident, 'ImageId': image,
         'State': states.shown(state), 'PrivateDnsName': server['name'], 'PublicDnsName': (public or [''])[0],
         'StateReason': {'Code': 'Server.InternalError', 'Message': fault['message']} if fault else None,
-        'KeyName': server.get('key_name'), 'AmiLaunchIndex': reservations.index_of(server) if index is None else index,
-        'InstanceType': server['flavor'].get('original_name'), 'LaunchTime': server['created'],
+        'KeyName': server.get('key_name'), 'AmiLaunchIndex': index_of(server) if index is None else index,
+        'InstanceType': server['flavor'].get('original_name'), 'LaunchTime': protocol.time(server['created']),
         'Placement': {'AvailabilityZone': server.get('OS-EXT-AZ:availability_zone') or None},
         'Monitoring': {'State': 'disabled'}, 'PrivateIpAddress': private[0] if private else None,
         'PublicIpAddress': public[0] if public else None,
-        'RootDeviceType': 'instance-store' if _image_of(server) else 'ebs',
+        'KernelId': ids.image_as('aki', kernel), 'RamdiskId': ids.image_as('ari', ramdisk),
+        'RootDeviceType': 'instance-store' if image_of(server) else 'ebs', 'RootDeviceName': root_of(server),
         'BlockDeviceMappings': [{'DeviceName': device, 'Ebs': {
             'VolumeId': shown, 'Status': 'attached',
             'DeleteOnTermination': bool(volume.get('delete_on_termination'))}}
-            for volume, (shown, device) in zip(volumes, devices, strict=True)],
+            for volume, (shown, device) in zip(volumes, attached, strict=True)],
         **interfaces.shown(server, ports),
         'MetadataOptions': metadata_options.shown(server['metadata']),
-        'Tags': tags.shown(server['metadata']), 'VirtualizationType': 'hvm',
+        'Tags': tags.shown(server['metadata']), 'VirtualizationType': 'hvm', protocol.CATEGORY: server.get(CATEGORY),
     }
 
 
-def _devices(req: operations.Request) -> dict[str, str]:
-    """{uuid of a volume: where its server has it}, as the block storage says."""
-    return {volume['id']: attachment['device'] for volume in req.pages('volume', '/volumes/detail', 'volumes')
+def _attached(req: operations.Request) -> dict[str, tuple[str, str | None]]:
+    """{uuid of a volume: (where its server has it, image that it was made of)}, as the block storage says."""
+    return {volume['id']: (attachment['device'], (volume.get('volume_image_metadata') or {}).get('image_id'))
+            for volume in req.pages('volume', '/volumes/detail', 'volumes')
             for attachment in volume['attachments'] if attachment.get('device')}
 
 
-def _image_of(server: dict[str, Any]) -> str | None:
+def image_of(server: dict[str, Any]) -> str | None:
+    """The image of a server without a root volume."""
     return server['image']['id'] if server.get('image') else None
+
+
+def _parts_of(server: dict[str, Any]) -> tuple[str | None, str | None]:
+    """The images of a server's kernel and ramdisk."""
+    return server.get('OS-EXT-SRV-ATTR:kernel_id') or None, server.get('OS-EXT-SRV-ATTR:ramdisk_id') or None
+
+
+def root_of(server: dict[str, Any]) -> str:
+    """The name of a server's root device."""
+    return server.get('OS-EXT-SRV-ATTR:root_device_name') or devices.ROOT
+
+
+def index_of(server: dict[str, Any]) -> int | None:
+    """The place of an instance in its reservation; None: the compute API does not say."""
+    found: int | None = server.get('OS-EXT-SRV-ATTR:launch_index')
+    return reservations.index_of(server) if found is None else found
+
+
+def category_of(server: dict[str, Any]) -> str:
+    """The category of a server."""
+    return str(server.get(CATEGORY) or REGULAR)
 
 
 def servers_of(req: operations.Request, instance_ids: Sequence[str] | None = None) -> list[dict[str, Any]]:
@@ -94,11 +133,11 @@ def servers_of(req: operations.Request, instance_ids: Sequence[str] | None = Non
     """
     if instance_ids is not None and len(instance_ids) <= operations.FEW:
         return [_server(req, uuid, shown)
-                for uuid, shown in zip(req.ids.uuids('i', instance_ids), instance_ids)]
+                for uuid, shown in zip(req.uuids('i', instance_ids), instance_ids)]
     found = req.pages('compute', '/servers/detail', 'servers')
     if instance_ids is None:
         return found
-    wanted = set(req.ids.uuids('i', instance_ids))
+    wanted = set(req.uuids('i', instance_ids))
     found = [server for server in found if server['id'] in wanted]
     for uuid in wanted - {server['id'] for server in found}:
         found.append(_server(req, uuid, req.ids.one('i', uuid)))

@@ -16,7 +16,7 @@ def _floating(req: operations.Request) -> list[dict[str, Any]]:
 
 def _of(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     if given.get('AllocationId'):
-        uuid = req.ids.uuid('eipalloc', given['AllocationId'])
+        uuid = req.uuid('eipalloc', given['AllocationId'])
         found = next((row for row in _floating(req) if row['id'] == uuid), None)
         if found is None:
             raise errors.not_found('eipalloc', given['AllocationId'])
@@ -73,9 +73,9 @@ def associate_address(req: operations.Request, given: operations.Given) -> dict[
     if row['port_id'] and not given.get('AllowReassociation', True):
         raise errors.Ec2Error('Resource.AlreadyAssociated', 'The address is associated already.')
     if given.get('NetworkInterfaceId'):
-        port = req.ids.uuid('eni', given['NetworkInterfaceId'])
+        port = req.uuid('eni', given['NetworkInterfaceId'])
     elif given.get('InstanceId'):
-        server = req.ids.uuid('i', given['InstanceId'])
+        server = req.uuid('i', given['InstanceId'])
         ports = req.call('network', 'GET', '/ports', query={
             'device_id': server, 'project_id': req.project_id})['ports']
         if not ports:

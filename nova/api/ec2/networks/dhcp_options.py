@@ -50,7 +50,7 @@ def _find(req: operations.Request, known: db_vpcs.Known, shown: str) -> str:
     """
     :raises Ec2Error: there are no such options
     """
-    ident = req.ids.uuid('dopt', shown)
+    ident = req.uuid('dopt', shown)
     if ident not in known.options:
         raise errors.not_found('dopt', shown)
     return ident

@@ -127,7 +127,7 @@ def _associated(req: operations.Request, known: db.Known, shown: str) -> tuple[s
 
     :raises Ec2Error: there is none
     """
-    ident = req.ids.uuid('rtbassoc', shown)
+    ident = req.uuid('rtbassoc', shown)
     for subnet, row in known.associations.items():
         if row['id'] == ident:
             return known.tables[row['route_table_id']]['vpc_id'], subnet

@@ -87,7 +87,7 @@ def find(req: operations.Request, known: db.Known, prefix: str, shown: str) -> s
 
     :raises Ec2Error: there is none
     """
-    ident = req.ids.uuid(prefix, shown)
+    ident = req.uuid(prefix, shown)
     if ident not in (known.gateways if prefix == 'igw' else known.tables):
         raise errors.not_found(prefix, shown)
     return ident
@@ -101,7 +101,7 @@ def find_vpc(req: operations.Request, known: db.Known, shown: str) -> str:
     if shown == req.vpc:
         raise errors.unsupported('The routers of the first VPC are those of the network service. CreateVpc makes '
                                  'another one.')
-    ident = req.ids.uuid('vpc', shown)
+    ident = req.uuid('vpc', shown)
     if ident not in known.vpcs:
         raise errors.not_found('vpc', shown)
     return ident

@@ -80,7 +80,7 @@ def _revoke(direction: str) -> operations.Handler:
         present = group['security_group_rules']
         chosen = []
         if given.get('SecurityGroupRuleIds'):
-            wanted = req.ids.uuids('sgr', given['SecurityGroupRuleIds'])
+            wanted = req.uuids('sgr', given['SecurityGroupRuleIds'])
             chosen = [rule['id'] for rule in present if rule['id'] in wanted and rule['direction'] == direction]
             if len(chosen) < len(set(wanted)):
                 raise errors.not_found('sgr', given['SecurityGroupRuleIds'][0])
@@ -100,7 +100,7 @@ def _describe(direction: str) -> operations.Handler:
         present = [rule for rule in group['security_group_rules'] if rule['direction'] == direction]
         wanted: dict[str, str] = {}
         for part in given.get('SecurityGroupRuleDescriptions') or ():
-            rule_id = req.ids.uuid('sgr', part.get('SecurityGroupRuleId') or '')
+            rule_id = req.uuid('sgr', part.get('SecurityGroupRuleId') or '')
             if rule_id not in {rule['id'] for rule in present}:
                 raise errors.not_found('sgr', part['SecurityGroupRuleId'])
             wanted[rule_id] = part.get('Description') or ''

@@ -21,7 +21,7 @@ def place_of(req: operations.Request, shown: str, address: str | None) -> tuple[
     :raises Ec2Error: there is no such subnet, the address is none of its range, or the compute API would take an
         address of another one
     """
-    uuid = req.ids.uuid('subnet', shown)
+    uuid = req.uuid('subnet', shown)
     network = req.ids.networks.get(uuid)
     rows = _of_network(req, network) if network else []
     if network is None or uuid not in {row['id'] for row in rows}:

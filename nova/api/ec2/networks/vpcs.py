@@ -63,7 +63,7 @@ class Vpcs:
         """
         if shown == self._req.vpc:
             return None
-        uuid = self._req.ids.uuid('vpc', shown)
+        uuid = self._req.uuid('vpc', shown)
         if uuid not in self.made:
             raise errors.not_found('vpc', shown)
         return uuid

@@ -6,6 +6,7 @@ from typing import Any
 from nova.api.ec2 import errors
 from nova.api.ec2 import filters
 from nova.api.ec2 import operations
+from nova.api.ec2 import protocol
 from nova.api.ec2 import tags
 from nova.api.ec2.volumes import volumes
 
@@ -17,7 +18,7 @@ def _snapshots(req: operations.Request, rows: list[dict[str, Any]]) -> list[dict
     of = req.ids.shown('vol', {row['volume_id'] for row in rows})
     return [{
         'SnapshotId': names[row['id']], 'VolumeId': of[row['volume_id']], 'VolumeSize': row['size'],
-        'State': SNAPSHOT_STATES.get(row['status'], 'error'), 'StartTime': volumes.time(row['created_at']),
+        'State': SNAPSHOT_STATES.get(row['status'], 'error'), 'StartTime': protocol.time(row['created_at']),
         'Description': row.get('description') or '', 'OwnerId': req.project_id,
         'Progress': '100%' if row['status'] == 'available' else None,
         'Tags': tags.shown(row.get('metadata'))} for row in rows]

@@ -8,6 +8,7 @@ from nova.api.ec2 import client_tokens
 from nova.api.ec2 import errors
 from nova.api.ec2 import filters
 from nova.api.ec2 import operations
+from nova.api.ec2 import protocol
 from nova.api.ec2 import tags
 from nova.api.ec2.instances import run_parameters
 
@@ -23,7 +24,7 @@ def _attachment(req: operations.Request, volume: dict[str, Any], row: dict[str, 
                 volumes: dict[Any, Any]) -> dict[str, Any]:
     return {'VolumeId': volumes[volume['id']], 'InstanceId': names[row['server_id']],
             'Device': row.get('device') or None, 'State': ATTACHMENTS.get(volume['status'], 'attached'),
-            'AttachTime': row.get('attached_at')}
+            'AttachTime': protocol.time(row['attached_at']) if row.get('attached_at') else None}
 
 
 def _volumes(req: operations.Request, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -32,15 +33,11 @@ def _volumes(req: operations.Request, rows: list[dict[str, Any]]) -> list[dict[s
     snapshots = req.ids.shown('snap', {row.get('snapshot_id') for row in rows})
     return [{
         'VolumeId': volumes[row['id']], 'Size': row['size'], 'State': STATES.get(row['status'], 'error'),
-        'AvailabilityZone': row.get('availability_zone'), 'CreateTime': time(row['created_at']),
+        'AvailabilityZone': row.get('availability_zone'), 'CreateTime': protocol.time(row['created_at']),
         'Encrypted': bool(row.get('encrypted')), 'SnapshotId': snapshots[row.get('snapshot_id')] or '',
         'VolumeType': row.get('volume_type'), 'MultiAttachEnabled': bool(row.get('multiattach')),
         'Attachments': [_attachment(req, row, part, names, volumes) for part in row['attachments']],
         'Tags': tags.shown(row['metadata'])} for row in rows]
-
-
-def time(text: str) -> str:
-    return text.partition('.')[0] + 'Z' if not text.endswith('Z') else text
 
 
 def describe_volumes(req: operations.Request, given: operations.Given) -> dict[str, Any]:

@@ -1,0 +1,99 @@
+"""Block devices of new instances: mappings of RunInstances in the form of the compute API."""
+from __future__ import annotations
+
+from typing import Any
+
+from nova.api.ec2 import errors
+from nova.api.ec2 import operations
+from nova.api.ec2 import protocol
+from nova.api.ec2.instances import run_parameters
+from nova.api.servers import devices
+from nova.hardware import disks
+from nova.web import json_text
+
+GIB = 1 << 30
+Device = dict[str, Any]
+
+
+def source_of(req: operations.Request, given: operations.Given) -> dict[str, Any]:
+    """Return the boot source of servers and their other block devices, as a part of the body of POST /servers.
+
+    A mapping of the root device makes a root volume of the image, in the size that it gives.
+
+    :raises Ec2Error: the image or a snapshot is not there for the caller
+    """
+    mappings = given.get('BlockDeviceMappings') or ()
+    if not given.get('ImageId'):
+        if mappings or not given.get(protocol.CATEGORY):        # a category may have a default image
+            raise errors.missing('ImageId')
+        return {}
+    source: dict[str, Any] = {'imageRef': req.uuid('ami', given['ImageId'])}
+    if not mappings:
+        return source
+    image = req.find('ami', given['ImageId'], 'image', '/images/{}')
+    root_name = devices.root_device({'properties': image})
+    root: Device = {'boot_index': 0, 'source_type': 'image', 'destination_type': 'local', 'uuid': image['id'],
+                    'delete_on_termination': True}
+    others = []
+    for mapping in mappings:
+        if _path(mapping.get('DeviceName')) == root_name:
+            root = _root(req, mapping['Ebs'], image, root_name) or root
+        else:
+            others.append(_other(req, mapping))
+    return {**source, 'block_device_mapping_v2': [root, *others]}
+
+
+def _path(name: str | None) -> str | None:
+    return f'/dev/{name}' if name and not name.startswith('/') else name
+
+
+def _other(req: operations.Request, mapping: dict[str, Any]) -> Device:
+    """A volume besides the root device."""
+    ebs = mapping['Ebs']
+    made = {'source_type': 'blank'}
+    if ebs.get('SnapshotId'):
+        made = {'source_type': 'snapshot', 'uuid': _snapshot(req, ebs)}
+    return {**_volume(ebs, ebs.get('VolumeSize'), mapping.get('DeviceName')), 'boot_index': -1, **made}
+
+
+def _root(req: operations.Request, ebs: dict[str, Any], image: dict[str, Any], name: str) -> Device | None:
+    """The root volume that a mapping asks for, or None where it asks for the image's own root disk."""
+    own = _own_root(image, name)
+    if ebs.get('SnapshotId'):
+        return {**_volume(ebs, ebs.get('VolumeSize'), name), 'boot_index': 0, 'source_type': 'snapshot',
+                'uuid': _snapshot(req, ebs)}
+    if own is not None:
+        return {**_volume({'DeleteOnTermination': bool(own.get('delete_on_termination')), **ebs},
+                          ebs.get('VolumeSize') or own.get('volume_size'), name),
+                'boot_index': 0, 'source_type': 'snapshot', 'uuid': own['snapshot_id']}
+    if not ebs.get('VolumeSize') and run_parameters.volume_type(ebs) is None and ebs.get('DeleteOnTermination', True):
+        return None
+    return {**_volume(ebs, ebs.get('VolumeSize') or _size_of(image), name), 'boot_index': 0, 'source_type': 'image',
+            'uuid': image['id']}
+
+
+def _volume(ebs: dict[str, Any], size: int | None, name: str | None) -> Device:
+    found = {'destination_type': 'volume', 'device_name': name, 'volume_size': size,
+             'volume_type': run_parameters.volume_type(ebs),
+             'delete_on_termination': ebs.get('DeleteOnTermination', True)}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _snapshot(req: operations.Request, ebs: dict[str, Any]) -> str:
+    return str(req.find('snap', ebs['SnapshotId'], 'volume', '/snapshots/{}')['snapshot']['id'])
+
+
+def _own_root(image: dict[str, Any], name: str) -> Device | None:
+    """The root device of an image that is made of snapshots. Its owner may have written anything there."""
+    try:
+        listed = json_text.parse(image.get(disks.MAPPING) or '[]')
+        return next((dict(each) for each in listed
+                     if each.get('device_name') == name and each.get('snapshot_id')), None)
+    except (ValueError, TypeError, AttributeError):
+        return None
+
+
+def _size_of(image: dict[str, Any]) -> int:
+    """GiB that an image needs."""
+    size = max(image.get('size') or 0, image.get('virtual_size') or 0)
+    return max(1, image.get('min_disk') or 0, -(-size // GIB))

@@ -1,0 +1,75 @@
+"""Headers and dates that AWS Signature Version 4 covers, read from a WSGI request: for EC2, STS and S3."""
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from nova.web import formats
+
+ALGORITHM = 'AWS4-HMAC-SHA256'
+MAX_NAMES = 64                      # of signed headers: SDKs sign 3 to 15
+MAX_BYTES = 16 * 1024               # of their names and values: a cookie of 8 KiB and tracing headers fit
+_NAME = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
+_BLANKS = re.compile('[ \t]+')
+_CONTENT_HASH = 'x-amz-content-sha256'
+
+
+class Incomplete(Exception):
+    """A signature does not cover what it must cover, or names more than it may.
+
+    :param message: a sentence for the client
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+def headers_of(environ: dict[str, Any]) -> dict[str, str]:
+    """Return all headers as {name in lower case: value in its canonical form}.
+
+    The canonical form has no blanks at its ends and one space in place of several. Bytes that are not UTF-8 become
+    surrogates.
+    """
+    found = {name[5:]: value for name, value in environ.items() if name.startswith('HTTP_') and isinstance(value, str)}
+    found |= {name: environ[name] for name in ('CONTENT_TYPE', 'CONTENT_LENGTH') if environ.get(name)}
+    return {name.replace('_', '-').lower(): _canonical(value) for name, value in found.items()}
+
+
+def covered(headers: dict[str, str], names: str, in_url: bool) -> dict[str, str]:
+    """Return the headers that a signature covers, in the order of SignedHeaders. A header that did not arrive is ''.
+
+    :param headers: see ``headers_of``
+    :param names: the value of SignedHeaders
+    :param in_url: the signature is in the query: the hash of the content may be unsigned
+    :raises Incomplete: Host or an x-amz- header is not covered, a name is malformed, or there are too many
+    """
+    listed = names.split(';')
+    if len(listed) > MAX_NAMES or len(set(listed)) < len(listed) or not all(map(_NAME.fullmatch, listed)):
+        raise Incomplete(f'SignedHeaders must list 1 to {MAX_NAMES} different names of headers in lower case.')
+    needed = {'host', *(name for name in headers if name.startswith('x-amz-'))} - set(listed)
+    missing = sorted(needed - {_CONTENT_HASH} if in_url else needed)
+    if missing:
+        raise Incomplete(f'The header {missing[0][:255]} was sent and is not signed: add it to SignedHeaders. '
+                         'Host and each x-amz- header must be signed.')
+    found = {name: headers.get(name, '') for name in listed}
+    if sum(len(name) + len(value) for name, value in found.items()) > MAX_BYTES:
+        raise Incomplete(f'The signed headers are larger than {MAX_BYTES} bytes.')
+    return found
+
+
+def date_of(headers: dict[str, str]) -> str:
+    """Return the date of the string to sign: X-Amz-Date, or Date in the form of X-Amz-Date (YYYYMMDDTHHMMSSZ).
+
+    A Date in another form than HTTP's is returned as it came.
+    """
+    if 'x-amz-date' in headers:
+        return headers['x-amz-date']
+    text = headers.get('date', '')
+    moment = formats.parse_http_date(text)
+    return moment.strftime('%Y%m%dT%H%M%SZ') if moment else text
+
+
+def _canonical(value: str) -> str:
+    text = value.encode('latin-1', 'replace').decode('utf-8', 'surrogateescape')
+    return _BLANKS.sub(' ', text.strip(' \t'))
