@@ -37,6 +37,8 @@ networks = table(
     sa.Column('external', sa.Boolean, nullable=False, default=False, server_default=sa.false()),
     sa.Column('port_security_enabled', sa.Boolean, nullable=False, default=True, server_default=sa.true()),
     sa.Column('qos_policy_id', _id, index=True),                     # of guests' ports that have none of their own
+    # the search domain of its guests as the API shows it, with a dot at its end; '': that of the configuration
+    sa.Column('dns_domain', _text, nullable=False, default='', server_default=''),
     *_described(),
 )
 

@@ -393,6 +393,7 @@ class NetworksRow(TypedDict):
     external: bool
     port_security_enabled: bool
     qos_policy_id: str | None
+    dns_domain: str
     description: str
     created_at: datetime.datetime
     updated_at: datetime.datetime
