@@ -685,6 +685,12 @@ class VirtError(NovaException):
     template = 'The hypervisor could not %(operation)s: %(reason)s'
 
 
+class GuestAgentUnavailable(VirtError):
+    """The agent in the guest, which an operation needs, is absent or silent. The sentence is for the owner."""
+
+    code = 409
+
+
 class NotFenced(NovaException):
     """A former host of a server may still write to its disks or volumes, so the server is not started elsewhere.
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects import pci
 
+GUEST_AGENT = 'guest_agent'              # capability: ComputeDriver.guest_agent
 SCREENSHOT_BYTES = 32 * 1024 * 1024      # 3840 x 2160 points of three bytes are 24 MiB
 
 
@@ -133,10 +134,12 @@ class ComputeDriver:
     :param inspect_image: a function of a path and a disk format that raises ImageUnacceptable; None: nothing is checked
     :param helper: runtime.privileges.Helper that does privileged steps; None: this process does all itself
 
-    ``real_guests`` is False where nothing runs: no network is plumbed for such guests.
+    ``real_guests`` is False where nothing runs: no network is plumbed for such guests. ``guest_agent`` is True where a
+    password and a quiet file system are up to an agent in the guest.
     """
 
     real_guests = True
+    guest_agent = False
 
     def __init__(self, conf: ConfigOpts, host: str, images: Any, inspect_image: Any = None,
                  helper: Any = None) -> None:
@@ -148,8 +151,8 @@ class ComputeDriver:
 
     @classmethod
     def capabilities(cls) -> Any:
-        """{feature: bool} of every mixin there is."""
-        return {mixin.feature: issubclass(cls, mixin) for mixin in MIXINS}
+        """{feature: bool} of every mixin there is, and GUEST_AGENT."""
+        return {**{mixin.feature: issubclass(cls, mixin) for mixin in MIXINS}, GUEST_AGENT: cls.guest_agent}
 
     @property
     def weaknesses(self) -> list[str]:

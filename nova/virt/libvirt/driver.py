@@ -91,6 +91,8 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         all itself
     """
 
+    guest_agent = True
+
     def __init__(self, conf: cfg.ConfigOpts, host: str, images: driver.ImageSource,
                  inspect_image: Callable[[str, str], None] | None = None,
                  helper: privileges.Helper | None = None) -> None:
