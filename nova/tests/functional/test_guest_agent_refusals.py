@@ -38,7 +38,7 @@ def test_what_cannot_succeed_is_refused_with_the_reason(cloud, body, properties,
 
 @pytest.mark.parametrize(('body', 'properties', 'vm_state', 'host'), [
     (PASSWORD, AGENT, 'active', 'agents'), (IMAGE, AGENT | QUIESCE, 'active', 'agents'),
-    (IMAGE, {}, 'active', 'agents'), (IMAGE, QUIESCE, 'stopped', 'agents'), (BACKUP, AGENT | QUIESCE, 'active', 'agents'),
-    (PASSWORD, {}, 'active', 'older')])
+    (IMAGE, {}, 'active', 'agents'), (IMAGE, QUIESCE, 'stopped', 'agents'),
+    (BACKUP, AGENT | QUIESCE, 'active', 'agents'), (PASSWORD, {}, 'active', 'older')])
 def test_what_can_succeed_is_accepted(cloud, body, properties, vm_state, host):
     assert ask(cloud, body, properties, host, vm_state).status == 202

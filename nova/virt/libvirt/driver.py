@@ -4,6 +4,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import pathlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TYPE_CHECKING
@@ -233,7 +234,9 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
     def _topology(self, facts: dict[str, Any]) -> numa.HostTopology | None:
         """The HostTopology as the configuration leaves it to guests; None when libvirt knows of none."""
         found = hardware_host.configured(capabilities.topology(facts['capabilities']), self.conf)
-        return hardware_host.of_small_pages(found) if found and self.memory_source == memory.FILE else found
+        if found is None:
+            return None
+        return hardware_host.with_pages(found, () if self.memory_source == memory.FILE else _mounted_pages())
 
     def has_disks(self, instance: Instance, source: str) -> bool:
         self.storage.check_reach(instance.uuid)          # else the guest would be created again despite its disks
@@ -495,3 +498,8 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         if not self.storage.exists(instance.uuid):
             raise exception.GuestNotFound(instance_id=instance.uuid)
         return self._steps.console(instance.uuid)
+
+
+def _mounted_pages() -> frozenset[int]:
+    mounts, meminfo = (pathlib.Path(f'/proc/{name}').read_text() for name in ('mounts', 'meminfo'))
+    return hardware_host.mounted_pages(mounts, meminfo)

@@ -152,7 +152,7 @@ def _bounded(domain: Any, operation: str, request: Any, seconds: int = AGENT_SEC
         if error.get_error_code() not in _SILENT:
             raise
         raise exception.GuestAgentUnavailable(
-            operation=operation, reason='the agent in the guest does not answer; it may still boot, or not run an agent',
+            operation=operation, reason='the agent in the guest does not answer: it may still boot, or run no agent',
         ) from error
 
 
