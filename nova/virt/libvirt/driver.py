@@ -93,6 +93,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
     """
 
     guest_agent = True
+    device_names = False
 
     def __init__(self, conf: cfg.ConfigOpts, host: str, images: driver.ImageSource,
                  inspect_image: Callable[[str, str], None] | None = None,
