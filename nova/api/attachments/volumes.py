@@ -192,8 +192,10 @@ def _add(conn: engine.Connection, req: api_request.Request, row: InstancesRow,
     taken |= {root[:-1] + chr(ord('a') + number) for number in range(local)}
     if device['device_name'] in taken:
         raise exception.DevicePathInUse(path=device['device_name'])
-    wanted = device['device_name'] if honoured else None
-    device = {**device, 'device_name': wanted or server_devices.next_name(taken | {root}, root)}
+    wanted, taken = device['device_name'] if honoured else None, taken | {root}
+    if not honoured and row['config_drive']:             # a disk beside the others
+        taken |= {server_devices.next_name(taken, root)}
+    device = {**device, 'device_name': wanted or server_devices.next_name(taken, root)}
     block_devices.insert(conn, row['uuid'], [device])
     return device
 

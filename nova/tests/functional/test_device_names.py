@@ -33,6 +33,13 @@ def test_the_answer_names_the_disk_of_the_guest(cloud, host, wanted, shown, head
     assert [each['device'] for each in listed] == [shown]
 
 
+def test_a_config_drive_is_a_disk_beside_the_others(cloud):
+    server = cloud.add_server(next(NUMBERS), host='real', node='real', volumes=[], config_drive=True)
+    shown = [cloud.client().post(f'/servers/{server}/os-volume_attachments', {'volumeAttachment': {
+        'volumeId': cloud.add_volume()}}).json['volumeAttachment']['device'] for _ in range(2)]
+    assert shown == ['/dev/vdc', '/dev/vdd']
+
+
 def test_a_name_that_another_disk_has_is_refused(cloud):
     server = cloud.add_server(next(NUMBERS), host='real', node='real', volumes=[])
     answer = cloud.client().post(f'/servers/{server}/os-volume_attachments', {'volumeAttachment': {
