@@ -93,7 +93,7 @@ ln -s ../bin/busybox root/sbin/modprobe      # which the kernel calls
 printf 'ext4\nvfat\niso9660\n' >root/etc/filesystems
 install -m 755 "$here/guest/rc" root/etc/rc
 install -m 755 "$here/guest/udhcpc" root/etc/udhcpc
-install -m 755 "$here/guest/json" root/bin/json
+install -m 755 "$here/guest/json.awk" root/bin/json
 install -m 644 "$here/guest/functions" root/etc/guest-functions
 install -m 755 "$here/guest/chpasswd" root/sbin/chpasswd    # Debian's busybox has none
 printf 'root::0:0:root:/root:/bin/sh\n' >root/etc/passwd
