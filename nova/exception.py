@@ -693,6 +693,12 @@ class HypervisorUnreachable(VirtError):
     """The hypervisor does not answer: an operation that raises this first of all has changed nothing."""
 
 
+class GuestAgentUnavailable(VirtError):
+    """The agent in the guest, which an operation needs, is absent or silent. The sentence is for the owner."""
+
+    code = 409
+
+
 class NotFenced(NovaException):
     """A former host of a server may still write to its disks or volumes, so the server is not started elsewhere.
 

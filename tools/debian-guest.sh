@@ -113,6 +113,22 @@ cat >"$root/etc/systemd/system/systemd-networkd-wait-online.service.d/10_guest.c
 ExecStart=
 ExecStart=/usr/lib/systemd/systemd-networkd-wait-online --any --timeout=30
 TEXT
+# networkd takes search domains of DHCP and of router advertisements, as in Debian's images. The files of the interfaces
+# are made at each boot, by names that are not known here.
+mkdir -p "$root/etc/systemd/system/systemd-networkd.service.d"
+cat >"$root/usr/local/sbin/use-domains" <<'TEXT'
+#!/bin/sh
+for file in /run/systemd/network/*.network; do
+    [ -e "$file" ] || continue
+    mkdir -p "$file.d"
+    printf '[DHCPv4]\nUseDomains=yes\n[IPv6AcceptRA]\nUseDomains=yes\n' >"$file.d/domains.conf"
+done
+TEXT
+chmod 755 "$root/usr/local/sbin/use-domains"
+cat >"$root/etc/systemd/system/systemd-networkd.service.d/10_guest.conf" <<'TEXT'
+[Service]
+ExecStartPre=+/usr/local/sbin/use-domains
+TEXT
 # Each guest makes its own identity and host keys at its first boot.
 : >"$root/etc/machine-id"
 rm -rf "$root"/etc/ssh/ssh_host_* "$root/var/lib/dbus/machine-id" "$root"/var/lib/apt/lists/* \

@@ -11,7 +11,9 @@
 # The guest asks DHCP for its address, fetches its key and name from the metadata service (or the config drive),
 # starts an ssh server that takes keys, and passwords once the agent has set one, and QEMU's guest agent where the
 # machine has a channel for it, and prints
-# one line that begins with "guest ready:" on its serial console.
+# one line that begins with "guest ready:" on its serial console. At its first boot it writes the files of the
+# personality, sets the password of the config drive or posts one for an RSA key, and runs the scripts of vendor data
+# and user data. It has the static addresses of network_data.json, and follows changes of its host name.
 set -euo pipefail
 
 PACKAGES="busybox-static e2fsprogs mtools dosfstools cpio gzip syslinux syslinux-common fdisk kmod qemu-utils dpkg apt"
@@ -91,6 +93,8 @@ ln -s ../bin/busybox root/sbin/modprobe      # which the kernel calls
 printf 'ext4\nvfat\niso9660\n' >root/etc/filesystems
 install -m 755 "$here/guest/rc" root/etc/rc
 install -m 755 "$here/guest/udhcpc" root/etc/udhcpc
+install -m 755 "$here/guest/json.awk" root/bin/json
+install -m 644 "$here/guest/functions" root/etc/guest-functions
 install -m 755 "$here/guest/chpasswd" root/sbin/chpasswd    # Debian's busybox has none
 printf 'root::0:0:root:/root:/bin/sh\n' >root/etc/passwd
 printf 'root:x:0:\n' >root/etc/group

@@ -4,6 +4,10 @@ The words are those of nova.web.json_types.
 """
 from nova.web.fields import Shape
 
+# A header of requests of the EC2 API: with the value 'label' the device name of a volume is kept as it was sent. The
+# clients of EC2 look for the attachment by it; the guest names its disks by itself there, too.
+DEVICE_NAME = 'X-Nova-Device-Name'
+
 ADDRESSES = Shape(
     ('', 'object required'),
     ('.<^.*$>', 'array'),

@@ -109,7 +109,8 @@ class Snapshots:
         wanted = required or strutils.bool_from_string(properties.get('hw_qemu_guest_agent'))
         power_state = self._host.driver.power_state
         if required and not isinstance(driver, virt.Quiesce):
-            raise exception.VirtError(operation='bring the file systems to rest', reason='this hypervisor cannot do it')
+            raise exception.GuestAgentUnavailable(operation='bring the file systems to rest',
+                                                  reason='this hypervisor has no agents in guests')
         if not wanted or not isinstance(driver, virt.Quiesce) or power_state(instance) == states.SHUTDOWN:
             yield False
             return

@@ -24,5 +24,6 @@ OPTIONS = [
                help='Requests a second of one guest at most, in each process; ten seconds\' worth may come at once. '
                     'More are answered with 429, so that one guest leaves room for the others.'),
     cfg.StrOpt('dhcp_domain', default='', max_length=200,
-               help='Domain appended to the host names that guests get. Empty: bare names.'),
+               help='Domain appended to the host names that guests get, and the search domain of networks that have no '
+                    'dns_domain. Empty: bare host names, and the search domain is openstacklocal.'),
 ]

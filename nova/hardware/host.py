@@ -1,9 +1,11 @@
 """What of a host's cells is for guests: the options that keep CPUs and pages for a purpose."""
 import dataclasses
 import re
+from collections.abc import Collection
 from collections.abc import Iterable
 
 from oslo_config import cfg
+from oslo_utils import strutils
 
 from nova import exception
 from nova.hardware import cpus
@@ -52,8 +54,34 @@ def shared_count(host: numa.HostTopology) -> int:
 
 def of_small_pages(host: numa.HostTopology) -> numa.HostTopology:
     """The HostTopology without its large pages."""
-    return dataclasses.replace(host, cells=tuple(dataclasses.replace(
-        cell, mempages=tuple(sorted(cell.mempages, key=lambda pages: pages.size_kb)[:1])) for cell in host.cells))
+    return with_pages(host, frozenset())
+
+
+def with_pages(host: numa.HostTopology, usable: Collection[int]) -> numa.HostTopology:
+    """The HostTopology with the smallest pages, and of the large ones those of usable sizes.
+
+    :param usable: sizes in KiB
+    """
+    def kept(cell: numa.HostCell) -> tuple[numa.Pages, ...]:
+        pages = sorted(cell.mempages, key=lambda each: each.size_kb)
+        return (*pages[:1], *(each for each in pages[1:] if each.size_kb in usable))
+    return dataclasses.replace(host, cells=tuple(dataclasses.replace(cell, mempages=kept(cell)) for cell in host.cells))
+
+
+def mounted_pages(mounts: str, meminfo: str) -> frozenset[int]:
+    """The sizes in KiB of large pages that a hypervisor can use: those of mounted file systems of type hugetlbfs.
+
+    :param mounts, meminfo: texts of /proc/mounts and /proc/meminfo; the latter has the size of a mount that names none
+    """
+    default = re.search(r'^Hugepagesize:\s+([0-9]+) kB$', meminfo, re.MULTILINE)
+    found = set()
+    for line in mounts.splitlines():
+        _device, _path, kind, options, *_rest = line.split()
+        if kind == 'hugetlbfs':
+            named = re.search(r'(?:^|,)pagesize=([0-9]+[KMG]?)(?:,|$)', options)
+            found.add(strutils.string_to_bytes(named[1] + 'B', return_int=True) // 1024 if named
+                      else int(default[1]) if default else 0)
+    return frozenset(found)
 
 
 def unused(host: numa.HostTopology) -> numa.HostTopology:

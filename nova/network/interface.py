@@ -47,10 +47,10 @@ INTERFACE = Interface(
     Method('report_host', ('host', 'address', 'routers', 'version'), call=True, since='1.1', timeout=REPORT_TIMEOUT_S,
            newer=(Newer('version', '1.4', optional=True),)),
     # -> what the plumbing of a host is made from (host_state.HostState) as JSON has it. physical: {physical network:
-    # bridge of the host}, address: of the host between hosts. known: {'parts', 'names', 'moves': whether it takes parts
-    # of routers, names of addresses with marks of packets, and guests that move} and, where it has something,
-    # {'revision': of that, 'members': [ids of the groups whose members it has]} -> what it has not: {'revision'} alone,
-    # with 'rules' and 'members' where only rules of groups are other ones, else with 'state'
+    # bridge of the host}, address: of the host between hosts. known: {'parts', 'names', 'moves', 'domains': whether it
+    # takes parts of routers, names of addresses with marks of packets, guests that move, and domains of networks} and,
+    # where it has something, {'revision': of that, 'members': [ids of the groups whose members it has]} -> what it has
+    # not: {'revision'} alone, with 'rules' and 'members' where only rules of groups are other ones, else with 'state'
     Method('host_state', ('host', 'physical', 'address', 'known'), call=True, since='1.1',
            newer=(Newer('known', '1.2', optional=True),)),
     # leases of DHCP that began, ended or were renewed on a host: [{'mac', 'address', 'until': Unix time}], at most

@@ -1,9 +1,11 @@
 """The form of a server's network information: plain dicts, made here, stored in ``instances.network_info``.
 
-    vif = {'id': port uuid, 'address': MAC, 'network': {'id', 'label', 'bridge', 'mtu', 'subnets': [subnet]},
-           'type': 'bridge', 'devname': 'tap' + 11 characters, 'active': bool, 'tag': str or None}
+    vif = {'id': port uuid, 'address': MAC, 'type': 'bridge', 'devname': 'tap' + 11 characters, 'active': bool,
+           'tag': str or None, 'network': network}
+    network = {'id', 'label', 'bridge', 'mtu', 'dns_domain': search domain or '', 'subnets': [subnet]}
     subnet = {'id', 'cidr', 'version': 4 or 6, 'gateway': address or None, 'dns': [address],
-              'ips': [{'address', 'type': 'fixed', 'floating_ips': []}], 'routes': [], 'dhcp_server': address}
+              'ips': [{'address', 'type': 'fixed', 'floating_ips': []}], 'routes': [], 'dhcp_server': address,
+              'ipv6_address_mode': 'slaac', 'dhcpv6-stateless', 'dhcpv6-stateful' or None}
 """
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ RULES = (
       ('PUT', '/servers/{server_id}'),
       ('POST', '/servers/{server_id}/action (rebuild)'),)),
     ('os_compute_api:os-instance-actions:events:details', ADMIN,
-     'See the details of the events of a server action.',
+     'See the error itself in the details of the events of a server action; owners read a sentence in its place.',
      (('GET', '/servers/{server_id}/os-instance-actions/{request_id}'),)),
     ('os_compute_api:os-instance-actions:events', ADMIN,
      'See traceback and host of the events of a server action.',

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects import pci
 
+GUEST_AGENT = 'guest_agent'              # capabilities: attributes of ComputeDriver
+DEVICE_NAMES = 'device_names'
 SCREENSHOT_BYTES = 32 * 1024 * 1024      # 3840 x 2160 points of three bytes are 24 MiB
 
 
@@ -135,10 +137,14 @@ class ComputeDriver:
     :param inspect_image: a function of a path and a disk format that raises ImageUnacceptable; None: nothing is checked
     :param helper: runtime.privileges.Helper that does privileged steps; None: this process does all itself
 
-    ``real_guests`` is False where nothing runs: no network is plumbed for such guests.
+    ``real_guests`` is False where nothing runs: no network is plumbed for such guests. ``guest_agent`` is True where a
+    password and a quiet file system are up to an agent in the guest. ``device_names`` is False where the system in the
+    guest names its disks by itself, whatever a request asks for.
     """
 
     real_guests = True
+    guest_agent = False
+    device_names = True
 
     def __init__(self, conf: ConfigOpts, host: str, images: Any, inspect_image: Any = None,
                  helper: Any = None) -> None:
@@ -151,8 +157,9 @@ class ComputeDriver:
 
     @classmethod
     def capabilities(cls) -> Any:
-        """{feature: bool} of every mixin there is."""
-        return {mixin.feature: issubclass(cls, mixin) for mixin in MIXINS}
+        """{feature: bool} of every mixin there is, GUEST_AGENT and DEVICE_NAMES."""
+        return {**{mixin.feature: issubclass(cls, mixin) for mixin in MIXINS}, GUEST_AGENT: cls.guest_agent,
+                DEVICE_NAMES: cls.device_names}
 
     @property
     def weaknesses(self) -> list[str]:

@@ -27,6 +27,7 @@ IDENTITY_VERSION = '2017-09-30'          # of the form of EC2's identity documen
 ARCHITECTURES = {'aarch64': 'arm64', 'i686': 'i386'}             # of an image, in EC2's words
 DISKS = 'block-device-mapping'           # the directory of the disks, of EC2's format
 RANDOM_SEED_BYTES = 512
+SECOND_METRIC = 1025         # of the second interface's default route; one of IPv6 without a metric has 1024
 GROW = "#cloud-config\ngrowpart: {mode: auto, devices: ['/']}\nresize_rootfs: true\n"
 
 
@@ -230,15 +231,18 @@ def content_path(index: int) -> str:
     return f'/content/{index:04d}'
 
 
-def network_data(network_info: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """The content of ``openstack/*/network_data.json``."""
+def network_data(network_info: list[dict[str, Any]], domain: str = '') -> dict[str, list[dict[str, Any]]]:
+    """The content of ``openstack/*/network_data.json``.
+
+    :param domain: search domain of networks that have none
+    """
     links: list[dict[str, Any]] = []
     networks: list[dict[str, Any]] = []
     services: list[dict[str, Any]] = []
-    for vif in network_info:
-        link = vif.get('devname') or vif['id']
-        links.append({'id': link, 'vif_id': vif['id'], 'type': vif['type'],
-                      'mtu': vif['network'].get('mtu'), 'ethernet_mac_address': vif['address']})
+    for index, vif in enumerate(network_info):
+        link, search = vif.get('devname') or vif['id'], vif['network'].get('dns_domain') or domain
+        links.append({'id': link, 'vif_id': vif['id'], 'type': vif['type'], 'mtu': _mtu(vif),
+                      'ethernet_mac_address': vif['address']})
         for subnet in vif['network']['subnets']:
             for server in subnet.get('dns', ()):
                 service = {'type': 'dns', 'address': server}
@@ -246,22 +250,39 @@ def network_data(network_info: list[dict[str, Any]]) -> dict[str, list[dict[str,
                     services.append(service)
             for ip in subnet['ips']:
                 networks.append({'id': f'network{len(networks)}', 'link': link, 'ip_address': ip['address'],
-                                 'network_id': vif['network']['id'], **_configured(subnet)})
+                                 'network_id': vif['network']['id'], **({'dns_search': [search]} if search else {}),
+                                 **_configured(subnet, SECOND_METRIC + index - 1 if index else None)})
     return {'links': links, 'networks': networks, 'services': services}
 
 
-def _configured(subnet: Mapping[str, Any]) -> dict[str, Any]:
-    """How a guest gets its address: from DHCP, or from here where nothing serves it."""
+def _mtu(vif: Mapping[str, Any]) -> int | None:
+    """The MTU that a guest sets by itself; None where DHCP or router advertisements announce the current one."""
+    if any(subnet.get('dhcp_server') for subnet in vif['network']['subnets']):
+        return None
+    return vif['network'].get('mtu')
+
+
+def _configured(subnet: Mapping[str, Any], metric: int | None) -> dict[str, Any]:
+    """How a guest gets its address: SLAAC, DHCPv6 or DHCP where they are served, otherwise a static configuration.
+
+    :param metric: of the default route; None: that of the guest's system
+    """
     kind = f'ipv{subnet["version"]}'
+    ranked = {'metric': metric} if metric else {}
+    if mode := subnet.get('ipv6_address_mode'):
+        return {'type': f'{kind}_{mode}', **ranked}
     if subnet.get('dhcp_server') or not subnet.get('cidr'):
-        return {'type': f'{kind}_dhcp'}
-    routes = [(route['destination'], route['nexthop']) for route in subnet.get('routes') or ()]
+        return {'type': f'{kind}_dhcp', **ranked}
+    routes: list[tuple[str, str, dict[str, int]]] = [
+        (route['destination'], route['nexthop'], {}) for route in subnet.get('routes') or ()]
     if subnet.get('gateway'):
-        routes.append(('0.0.0.0/0' if subnet['version'] == 4 else '::/0', subnet['gateway']))
-    spans = [(ipaddress.ip_network(destination), hop) for destination, hop in routes]
+        routes.append(('0.0.0.0/0' if subnet['version'] == 4 else '::/0', subnet['gateway'], ranked))
+    spans = [(ipaddress.ip_network(destination), hop, more) for destination, hop, more in routes]
     return {'type': kind, 'netmask': str(ipaddress.ip_network(subnet['cidr']).netmask),
-            'routes': [{'network': str(span.network_address), 'netmask': str(span.netmask), 'gateway': hop}
-                       for span, hop in spans],
+            'routes': [{'network': str(span.network_address), 'netmask': str(span.netmask), 'gateway': hop, **more}
+                       for span, hop, more in spans],
+            # cloud-init of 2022 takes no services of a network and drops the global ones where there is a dns_search
+            'dns_nameservers': list(subnet.get('dns', ())),
             'services': [{'type': 'dns', 'address': server} for server in subnet.get('dns', ())]}
 
 
@@ -277,7 +298,7 @@ def openstack_files(instance: Instance, injected_files: Collection[Any] = (), ad
     found = {
         'meta_data.json': utils.dump_json(
             meta_data(instance, injected_files, admin_password, domain, devices)).encode(),
-        'network_data.json': utils.dump_json(network_data(instance.network_info)).encode(),
+        'network_data.json': utils.dump_json(network_data(instance.network_info, domain)).encode(),
         'vendor_data.json': utils.dump_json(_vendor_data(instance)).encode(),
         'vendor_data2.json': b'{}',
     }

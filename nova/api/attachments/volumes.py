@@ -22,12 +22,14 @@ from nova.api.servers import lookup as server_lookup
 from nova.api.servers import schemas as server_schemas
 from nova.db import engine
 from nova.db.cells import cells as db_cells
+from nova.db.placement import compute_nodes
 from nova.db.servers import block_devices
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import tasks
 from nova.db.tables.rows import BlockDeviceMappingsRow
 from nova.db.tables.rows import InstancesRow
+from nova.virt import driver
 from nova.web import params
 from nova.web.fields import Field
 from nova.web.fields import Fields
@@ -181,6 +183,7 @@ def _add(conn: engine.Connection, req: api_request.Request, row: InstancesRow,
     present = block_devices.by_instance(conn, row['uuid'])
     if any(each['volume_id'] == device['volume_id'] for each in present):
         raise exception.InvalidVolume(reason=f'volume {device["volume_id"]} is already attached to {row["uuid"]}')
+    honoured = req.header(shapes.DEVICE_NAME) == 'label' or _names_disks(conn, row)
     local = local_disks(row)
     if local + len(present) >= req.services.conf.volume.max_devices:
         raise exception.TooManyDiskDevices(maximum=req.services.conf.volume.max_devices)
@@ -189,9 +192,18 @@ def _add(conn: engine.Connection, req: api_request.Request, row: InstancesRow,
     taken |= {root[:-1] + chr(ord('a') + number) for number in range(local)}
     if device['device_name'] in taken:
         raise exception.DevicePathInUse(path=device['device_name'])
-    device = {**device, 'device_name': device['device_name'] or server_devices.next_name(taken | {root}, root)}
+    wanted, taken = device['device_name'] if honoured else None, taken | {root}
+    if not honoured and row['config_drive']:             # a disk beside the others
+        taken |= {server_devices.next_name(taken, root)}
+    device = {**device, 'device_name': wanted or server_devices.next_name(taken, root)}
     block_devices.insert(conn, row['uuid'], [device])
     return device
+
+
+def _names_disks(conn: engine.Connection, row: InstancesRow) -> bool:
+    """Whether a guest has its disk under the name that a request asks for: unless its system chooses the names."""
+    found = compute_nodes.capabilities_of(conn, row['host'], row['node']) or {}
+    return found.get(driver.DEVICE_NAMES, True)
 
 
 def local_disks(row: InstancesRow) -> int:

@@ -10,6 +10,7 @@ from nova import context as nova_context
 from nova import exception
 from nova.api import casts
 from nova.api import request as api_request
+from nova.api.server_actions import guest_agent
 from nova.api.servers import category as server_category
 from nova.api.servers import image_references
 from nova.api.servers import lookup as server_lookup
@@ -49,6 +50,7 @@ def find_for(req: api_request.Request, conn: engine.Connection, server_id: str, 
         raise exception.InstanceIsLocked(instance_id=server_id)
     if action.capability and row['host']:
         check_capability(req, conn, row, action)
+        guest_agent.check(conn, row, action)
     if action.needs_plain and guest_options.encrypted(row['flavor'], row['image_properties']):
         raise exception.Conflict(f'The local disks of this server are encrypted, so {action.record} is refused: '
                                  f'{action.needs_plain}.')

@@ -40,8 +40,7 @@ EVENT = fields.Fields(
     Field('result', 'result'), Field('traceback', 'traceback', rule=EVENTS),
     Field('hostId', lambda row, project_id: utils.host_id(row['host'], project_id), since=62),
     Field('host', lambda row, project_id: row['host'] or fields.ABSENT, since=62, rule=EVENTS, optional=True),
-    Field('details', lambda row, project_id: row['details'] if row['result'] == 'Error' else None, since=84,
-          rule=DETAILS))
+    Field('details', lambda row, project_id: row['details'] if row['result'] == 'Error' else None, since=84))
 
 
 def _server(req: api_request.Request, conn: engine.Connection, server_id: str, rule: str) -> InstancesRow:
@@ -90,17 +89,18 @@ def show(req: api_request.Request, server_id: str, id: str) -> api_request.Docum
         action = instance_actions.get(conn, server_id, id)
         why = _why_open(req, conn, server)
         reads_errors = req.allows(EVENTS, server_lookup.target(server))
+        reads_reasons = reads_errors and req.allows(DETAILS, server_lookup.target(server))
         shows_events = req.has('action_events_for_owners') or reads_errors
         events = instance_actions.events(conn, action['id']) if shows_events else []
     body = ACTION.builder(req)(_explained(action, why))
     if shows_events:
         build = EVENT.builder(req, view=server['project_id'])
-        body['events'] = [build(_with_reason(event) if reads_errors else event) for event in events]
+        body['events'] = [build(_with_reason(event) if reads_reasons else event) for event in events]
     return {'instanceAction': body}
 
 
 def _with_reason(event: InstanceActionEventsRow) -> api_request.Row:
-    """An event for those who may read its traceback."""
+    """An event for those who may read the error itself; owners read a sentence that is made for them."""
     return {**event, 'details': event['details'] and faults.for_administrators(event['details'], event['traceback'])}
 
 

@@ -38,6 +38,8 @@ networks = table(
     sa.Column('port_security_enabled', sa.Boolean, nullable=False, default=True, server_default=sa.true()),
     sa.Column('qos_policy_id', _id, index=True),                     # of guests' ports that have none of their own
     sa.Column('zone_hints', types.Json),                             # availability zones that its maker named
+    # the search domain of its guests as the API shows it, with a dot at its end; '': that of the configuration
+    sa.Column('dns_domain', _text, nullable=False, default='', server_default=''),
     *_described(),
 )
 

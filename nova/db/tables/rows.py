@@ -394,6 +394,7 @@ class NetworksRow(TypedDict):
     port_security_enabled: bool
     qos_policy_id: str | None
     zone_hints: Any
+    dns_domain: str
     description: str
     created_at: datetime.datetime
     updated_at: datetime.datetime

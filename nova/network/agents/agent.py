@@ -117,7 +117,7 @@ class NetworkAgent:
 
     def _follow(self, whole: bool, look: bool) -> None:
         # before the driver begins: without an answer nothing on the host is touched
-        known: dict[str, Any] = {'parts': True, 'names': True, 'moves': True}
+        known: dict[str, Any] = {'parts': True, 'names': True, 'moves': True, 'domains': True}
         if not whole and self._state is not None and self._revision:
             known |= {'revision': self._revision, 'members': sorted(self._state.members)}
         answer = self._services.host_state(

@@ -86,6 +86,8 @@ class AgentHosts:
             state = host_state.for_older(state)
         if not (known or {}).get('moves'):
             state = host_state.without_moves(state)
+        if not (known or {}).get('domains'):
+            state = host_state.without_domains(state)
         return state if known is None else {**found, 'state': state}
 
 

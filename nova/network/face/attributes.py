@@ -124,6 +124,15 @@ def host_name(value: typing.Any) -> str:
     return value
 
 
+def domain(value: typing.Any) -> str:
+    """A fully qualified domain that ends with a dot, in lower case, or ''."""
+    value = text(host_state.DOMAIN_LENGTH + 1)(value).lower()
+    if value and not (value.endswith('.') and host_state.DOMAIN.fullmatch(value[:-1])):
+        _invalid(f"'{value[:60]}' is not a FQDN: labels of letters, digits and hyphens are expected, with a dot "
+                 'after each of them.')
+    return value
+
+
 # options whose values are what a guest boots, or where it looks for things
 DHCP_OPTIONS = ('bootfile-name', 'tftp-server', 'server-ip-address', 'domain-name', 'domain-search', 'ntp-server',
                 'mtu', 'router', 'dns-server', 'netbios-ns', 'netbios-nodetype')

@@ -40,7 +40,7 @@ NETWORK_CONSTANTS = {
     'status': 'ACTIVE',
     'availability_zones': ['nova'], 'ipv4_address_scope': None, 'ipv6_address_scope': None,
     'vlan_transparent': None,
-    'l2_adjacency': True, 'dns_domain': ''}
+    'l2_adjacency': True}
 SUBNET_CONSTANTS: dict[str, Any] = {
     'segment_id': None, 'dns_publish_fixed_ip': False,
     'router:external': False}
@@ -70,7 +70,7 @@ def network_views(conn: engine.Connection, context: nova_context.RequestContext,
         'mtu': row['mtu'], 'shared': row['shared'] or row['id'] in shared, 'is_default': row['is_default'],
         'subnets': subnets.get(row['id'], []), 'router:external': row['external'],
         'port_security_enabled': row['port_security_enabled'], 'qos_policy_id': row['qos_policy_id'],
-        **NETWORK_CONSTANTS, 'availability_zone_hints': row['zone_hints'] or [],
+        'dns_domain': row['dns_domain'], **NETWORK_CONSTANTS, 'availability_zone_hints': row['zone_hints'] or [],
         **(_provider(row, numbers.get(row['id'])) if context.is_admin else {}),
     } for row in rows]
 
@@ -96,9 +96,10 @@ def create_network(conn: engine.Connection, face: Face, context: nova_context.Re
         'admin_state_up': values['admin_state_up'], 'bridge': 'br' + ident.replace('-', '')[:12],
         'mtu': values['mtu'] or face.conf.network.mtu - (VXLAN_BYTES if kind == db.OVERLAY else 0),
         'network_type': kind, 'external': values['router:external'], 'physical_network': physical,
-        'port_security_enabled': values['port_security_enabled'],
+        'port_security_enabled': values['port_security_enabled'], 'dns_domain': values['dns_domain'],
         'zone_hints': list(values['availability_zone_hints']),
         'qos_policy_id': qos.chosen(conn, context, None, values['qos_policy_id'])}
+    _check_domain(conn, row['dns_domain'], '')
     _check_kind(face, row, wanted)
     _check_mtu(face, kind, values['mtu'])
     _allow(face, context, row, 'create_network')
@@ -134,6 +135,16 @@ def _check_port_security(row: Mapping[str, Any], wanted: bool | None) -> None:
     if wanted is False and row['network_type'] == db.FLAT and not row['external']:
         raise exception.InvalidInput(reason='Networks without port security are of type vxlan or vlan: guests of '
                                             'others share the routing table of the hosts.')
+
+
+def _check_domain(conn: engine.Connection, wanted: str, present: str) -> None:
+    """
+    :raises Conflict: hosts of an older release would announce another domain
+    """
+    older = db_hosts.older(conn, gateways.SINCE) if wanted and wanted != present else []
+    if older:
+        raise exception.Conflict('dns_domain is set when all network services are of this release; these are not: '
+                                 f'{utils.some(older)}.')
 
 
 def _check_default(conn: engine.Connection, row: Mapping[str, Any], wanted: bool) -> None:
@@ -175,10 +186,11 @@ def update_network(conn: engine.Connection, face: Face, context: nova_context.Re
                    values: dict[str, Any]) -> None:
     _allow(face, context, row, 'update_network')
     stored = {name: values[name] for name in ('name', 'description', 'admin_state_up', 'mtu', 'shared',
-                                              'port_security_enabled')
+                                              'port_security_enabled', 'dns_domain')
               if values.get(name) is not None}
     if 'availability_zone_hints' in values:
         stored['zone_hints'] = list(values['availability_zone_hints'])
+    _check_domain(conn, stored.get('dns_domain', ''), row['dns_domain'])
     if 'qos_policy_id' in values:
         stored['qos_policy_id'] = qos.chosen(conn, context, row['qos_policy_id'], values['qos_policy_id'])
     _check_mtu(face, row['network_type'], stored.get('mtu'))
@@ -243,7 +255,7 @@ NETWORKS = resource.Resource(
         'provider:segmentation_id': a.Attribute(a.maybe(a.integer(1, db.SEGMENTS[-1])), admin=True, put=False),
         'qos_policy_id': a.Attribute(a.maybe(a.ident)),
         'is_default': a.Attribute(a.boolean, False),
-        'dns_domain': a.Attribute(a.one_of(''), ''),
+        'dns_domain': a.Attribute(a.domain, ''),
     },
     listing=listing.Listing(t.networks, {
         'id': _N.id, 'name': _N.name, 'project_id': _N.project_id,
@@ -251,7 +263,7 @@ NETWORKS = resource.Resource(
         'admin_state_up': _N.admin_state_up, 'is_default': _N.is_default,
         'description': _N.description, 'created_at': _N.created_at, 'router:external': _N.external,
         'provider:network_type': _N.network_type, 'port_security_enabled': _N.port_security_enabled,
-        'qos_policy_id': _N.qos_policy_id,
+        'qos_policy_id': _N.qos_policy_id, 'dns_domain': _N.dns_domain,
     }, NETWORK_CONSTANTS, {'provider:physical_network': db.on_physical, 'provider:segmentation_id': db.with_number,
                           'availability_zone_hints': lambda values: db.with_hints(t.networks, values)}),
     visible=db.visible, writable=resource.owner, views=network_views, create=create_network,

@@ -90,7 +90,7 @@ def _subnets(conn: Connection, idents: Iterable[str]) -> dict[str, list[Subnet]]
 
 def _network(row: Mapping[str, Any], subnets: list[Subnet]) -> Network:
     return Network(row['id'], row['bridge'], row['mtu'], row['is_default'] and not row['external'], subnets,
-                   row['external'])
+                   row['external'], row['dns_domain'].rstrip('.'))
 
 
 def _port(row: Mapping[str, Any], host: str, device: str, bridge: str, fixed: dict[str, list[Any]],

@@ -13,6 +13,7 @@ from nova.db.engine import Connection
 from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import routers
+from nova.network.host.state import search_domain
 from nova.objects import network_info
 
 LABEL = re.compile('[a-z0-9]([a-z0-9-]*[a-z0-9])?')
@@ -93,6 +94,7 @@ def vif(conf: ConfigOpts, port: Any, network: NetworksRow, subnets: list[Subnets
             'label': network['name'],
             'bridge': network['bridge'],
             'mtu': network['mtu'],
+            'dns_domain': search_domain(network['dns_domain'], conf.metadata.dhcp_domain),
             'subnets': [
                 _subnet(conf, subnet, by_subnet[subnet['id']], network, more.served.get(subnet['id']))
                 for subnet in subnets
@@ -106,9 +108,11 @@ def _subnet(conf: ConfigOpts, subnet: SubnetsRow, ips: list[dict[str, Any]], net
             served: str | None) -> dict[str, Any]:
     gateway = subnet['gateway_ip']
     if network['network_type'] != networks.FLAT:
+        mode = subnet['ipv6_address_mode']
         return {'id': subnet['id'], 'cidr': subnet['cidr'], 'version': subnet['ip_version'], 'gateway': gateway,
                 'dns': [*([served] if served else []), *subnet['dns_nameservers']], 'ips': ips,
-                'routes': subnet['host_routes'], 'dhcp_server': served}
+                'routes': subnet['host_routes'], 'ipv6_address_mode': mode,
+                'dhcp_server': served if mode or subnet['ip_version'] == 4 else None}
     return {'id': subnet['id'], 'cidr': subnet['cidr'], 'version': subnet['ip_version'], 'gateway': gateway,
             'dns': name_servers(conf, subnet), 'ips': ips, 'routes': subnet['host_routes'],
             'dhcp_server': gateway if subnet['enable_dhcp'] else None}

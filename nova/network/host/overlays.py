@@ -130,4 +130,4 @@ def _overlay(row: Any, number: int, ports: list[Any], subnets: list[Any], fixed:
                                subnet['dns_nameservers'], subnet['host_routes'], subnet['ipv6_address_mode'])
                  for subnet in subnets],
         leases=sorted(leases, key=lambda lease: (lease['mac'], lease['address'])), remotes=sorted(remotes),
-        moving=sorted(moving))
+        moving=sorted(moving), domain=row['dns_domain'].rstrip('.'))

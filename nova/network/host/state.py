@@ -10,6 +10,19 @@ from typing import Any, NamedTuple
 OPTION_NAME = re.compile(r'[a-z0-9][a-z0-9-]{0,30}')
 OPTION_VALUE = re.compile(r'[!#-~]([ !#-~]{0,253}[!#-~])?')         # printable, without quotation marks
 OPTION_VERSIONS = (4, 6)
+DOMAIN_LENGTH = 189              # with a label before it, a name has at most 253 characters
+_LABEL = '[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?'
+DOMAIN = re.compile(rf'(?=.{{1,{DOMAIN_LENGTH}}}\Z){_LABEL}(\.{_LABEL})*')
+DEFAULT_DOMAIN = 'openstacklocal'        # the default of the Networking service
+
+
+def search_domain(of_network: str, configured: str) -> str:
+    """The domain of the guests' names in a network, which DHCP and router advertisements announce.
+
+    :param of_network: ``dns_domain`` of the network
+    :param configured: [metadata] dhcp_domain
+    """
+    return of_network.rstrip('.') or configured.lower() or DEFAULT_DOMAIN
 
 
 @dataclasses.dataclass
@@ -29,6 +42,7 @@ class Network:
     is_default: bool
     subnets: list[Any]
     external: bool = False
+    domain: str = ''                     # dns_domain; '': that of the configuration
 
 
 @dataclasses.dataclass
@@ -75,6 +89,7 @@ class Overlay:
                there, their frames go where the guests are
     vlan       its VLAN, which carries its frames then; None: VXLAN does, with ``number``
     trunk      the operator's bridge whose frames have that VLAN's tag; None: this host is on no such network
+    domain     dns_domain of the network; '': that of the configuration
     """
 
     id: str
@@ -88,6 +103,7 @@ class Overlay:
     vlan: int | None = None
     trunk: str | None = None
     moving: list[Any] = dataclasses.field(default_factory=list)
+    domain: str = ''
 
 
 @dataclasses.dataclass
@@ -171,6 +187,9 @@ def as_json(state: HostState) -> dict[str, Any]:
             del each['vlan'], each['trunk']
         if not each['moving']:              # nor those of a release before guests were followed
             del each['moving']
+    for each in [*made['overlays'], *made['networks']]:
+        if not each['domain']:              # nor those of a release before domains of networks
+            del each['domain']
     for each in made['ports']:
         for name in ('arriving', 'move'):
             if not each[name]:
@@ -210,6 +229,12 @@ def without_moves(made: dict[str, Any]) -> dict[str, Any]:
     later = ('moving', 'arriving', 'move')
     return {**made, **{kind: [{name: value for name, value in each.items() if name not in later}
                               for each in made[kind]] for kind in ('overlays', 'ports')}}
+
+
+def without_domains(made: dict[str, Any]) -> dict[str, Any]:
+    """What as_json has made for an agent of a release that announces the domain of the configuration alone."""
+    return {**made, **{kind: [{name: value for name, value in each.items() if name != 'domain'}
+                              for each in made[kind]] for kind in ('overlays', 'networks')}}
 
 
 def names_in(state: HostState, network_id: str) -> Names:

@@ -114,6 +114,11 @@ pair = _object(ip_address=lambda given: (prefix if ranges.is_range(str(given)) e
                mac_address=_maybe(_mac))
 
 
+def domain(given: Any) -> str:
+    """``domain`` of a network: '' for that of the configuration."""
+    return _text(host_state.DOMAIN, 'a domain')(given) if given else ''
+
+
 _key = _text(re.compile(r'[0-9a-f]{64}\Z'), 'a key')
 
 
@@ -142,7 +147,7 @@ FIELDS: dict[type, dict[str, Check]] = {
         'subnets': _items(lambda given: build(host_state.OverlaySubnet, given)),
         'leases': _items(_object(mac=_mac, address=address, name=_text(_LABEL, 'a name'), options=_items(_option))),
         'remotes': _items(_tuple(_mac, address)), 'moving': _items(_tuple(_mac, address)),
-        'vlan': _maybe(_number(1, 4094)), 'trunk': _maybe(name)},
+        'vlan': _maybe(_number(1, 4094)), 'trunk': _maybe(name), 'domain': domain},
     host_state.Router: {
         'id': _ident, 'up': _flag, 'inside': _items(lambda given: build(host_state.Leg, given)),
         'outside': _maybe(lambda given: build(host_state.Leg, given)), 'gateway': _maybe(address), 'snat': _flag,
@@ -151,7 +156,8 @@ FIELDS: dict[type, dict[str, Check]] = {
         'role': _one_of(*host_state.ROLES)},
 }
 
-LATER = ('vlan', 'trunk', 'moving', 'role', 'everywhere', 'neighbours')   # as_json omits those that say nothing
+# as_json omits those that say nothing
+LATER = ('vlan', 'trunk', 'moving', 'domain', 'role', 'everywhere', 'neighbours')
 
 
 def build(kind: type, given: Any) -> Any:

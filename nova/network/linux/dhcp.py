@@ -40,11 +40,12 @@ class Dhcp:
         self.leases, self.names = self.directory / 'leases', self.directory / 'names'
 
     def arguments(self, network: Network, lease_time: int, name_servers: Callable[..., Any],
-                  domains: Sequence[str] = ()) -> list[str]:
+                  domains: Sequence[str] = (), domain: str = '') -> list[str]:
         """The command line for a network.
 
         :param name_servers: subnet -> [address] that its guests get
         :param domains: whose names no other server is queried for
+        :param domain: the search domain of its guests
         """
         words = [
             'dnsmasq',
@@ -57,11 +58,11 @@ class Dhcp:
             f'--dhcp-hostsfile={self.hosts}',
             f'--dhcp-leasefile={self.leases}',
             f'--addn-hosts={self.names}',
-            *[f'--local=/{domain}/' for domain in domains],
+            *of_domain(domain),
+            *[f'--local=/{each}/' for each in domains if each != domain],
             '--dhcp-no-override',
             '--dhcp-authoritative',
             '--quiet-dhcp',
-            '--domain-needed',
             '--bogus-priv',
             f'--dhcp-option=option:mtu,{network.mtu}',
             '--dhcp-lease-max=65536',
@@ -79,11 +80,12 @@ class Dhcp:
         return words
 
     def apply(self, network: Any, ports: Any, lease_time: Any, name_servers: Any,
-              names: Names = Names((), ())) -> None:
+              names: Names = Names((), ()), domain: str = '') -> None:
         """Serve these ports: start the server, signal changes to it, or restart it when its arguments
         changed.
 
         :param names: that users gave to addresses
+        :param domain: the search domain of its guests
         """
         make_directory(self.directory)
         changed = write(self.names, lines(names.entries))
@@ -96,7 +98,7 @@ class Dhcp:
                 for subnet in served(network)
             )
         )
-        self.keep(text, self.arguments(network, lease_time, name_servers, names.domains), changed)
+        self.keep(text, self.arguments(network, lease_time, name_servers, names.domains, domain), changed)
 
     def keep(self, text: str, arguments: list[str], changed: bool = False) -> None:
         """Have a server with these hosts and arguments.
@@ -148,6 +150,18 @@ class Dhcp:
         """Stop it and delete its files."""
         self.stop()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def of_domain(domain: str) -> list[str]:
+    """Arguments that announce a search domain, and keep queries for its names and for names without a dot.
+
+    No other server is queried for these, so a type that a known name lacks gets NOERROR without data. Resolvers such as
+    musl's take REFUSED, the answer where there is no other server, for a failure of the name server. Of names without a
+    dot dnsmasq keeps A and AAAA alone, which is what resolvers ask for.
+    """
+    announced = [f'--domain={domain}', f'--local=/{domain}/', f'--dhcp-option=option:domain-search,{domain}',
+                 f'--dhcp-option=option6:domain-search,{domain}']
+    return ['--domain-needed', *(announced if domain else ())]
 
 
 def lines(entries: Iterable[tuple[str, str]]) -> str:

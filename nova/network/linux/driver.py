@@ -111,7 +111,7 @@ class LinuxDriver:
             if dhcp.served(network):
                 server.apply(network, [port for port in state.ports if port.bridge == network.bridge],
                              self.conf.network.dhcp_lease_time, self._name_servers,
-                             host_state.names_in(state, network.id))
+                             host_state.names_in(state, network.id), self._domain(network))
             else:
                 server.stop()
         for name in set(self._bridges()) - {network.bridge for network in served}:
@@ -181,7 +181,7 @@ class LinuxDriver:
         name = self._space('n', state.id)
         space = namespaces.Namespace(self.run, name)
         device = frames.service_name(state)
-        server = services.Services(space.run, device, self.overlays / state.bridge, self.conf.metadata.dhcp_domain,
+        server = services.Services(space.run, device, self.overlays / state.bridge, self._domain(state),
                                    self._leases)
         served = [(subnet.dhcp, subnet.cidr) for subnet in state.subnets if subnet.dhcp]
         if not state.mac or not served:
@@ -377,6 +377,9 @@ class LinuxDriver:
             return pathlib.Path(name).read_text() if name else ''
         except (OSError, UnicodeDecodeError) as error:
             raise exception.NetworkPlumbingError(reason=f'metadata_ca_file in [network] cannot be read: {error}')
+
+    def _domain(self, network: host_state.Network | host_state.Overlay) -> str:
+        return host_state.search_domain(network.domain, self.conf.metadata.dhcp_domain)
 
     def _name_servers(self, subnet: Any) -> Any:
         return subnet.dns or [str(ip) for ip in self.conf.network.dns_servers] or [subnet.gateway]

@@ -150,10 +150,11 @@ def _overlay(given: Any) -> host_state.Overlay:
 
 
 def _network(given: Any, bridge: str) -> host_state.Network:
-    _fields(given, 'id', 'bridge', 'mtu', 'is_default', 'subnets', 'external')
+    given = {'domain': '', **_dict(given)}
+    _fields(given, 'id', 'bridge', 'mtu', 'is_default', 'subnets', 'external', 'domain')
     return host_state.Network(_ident(given['id']), _bridge(given['bridge'], bridge), _number(given['mtu'], MTU),
                               bool(given['is_default']), [_subnet(each) for each in _list(given['subnets'])],
-                              bool(given['external']))
+                              bool(given['external']), checked.domain(given['domain']))
 
 
 def _subnet(given: Any) -> host_state.Subnet:

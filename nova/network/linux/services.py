@@ -47,9 +47,8 @@ class Services(dhcp.Dhcp):
                  '--dhcp-no-override', '--dhcp-authoritative', '--quiet-dhcp', '--quiet-dhcp6', '--quiet-ra',
                  '--dhcp-lease-max=65536', f'--dhcp-option=option:mtu,{overlay.mtu}', f'--ra-param={self.bridge},'
                  f'mtu:{overlay.mtu},0,0']
-        if self.domain:
-            words += [f'--domain={self.domain}', f'--local=/{self.domain}/']
-        words += [f'--local=/{domain}/' for domain in domains]
+        words += dhcp.of_domain(self.domain)
+        words += [f'--local=/{domain}/' for domain in domains if domain != self.domain]
         for index, subnet in enumerate(overlay.subnets):
             words += (self._four if '.' in subnet.cidr else self._six)(subnet, f'subnet{index}', lease_time,
                                                                        more_servers)

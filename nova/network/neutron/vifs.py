@@ -53,7 +53,7 @@ def vif(port: Document, network: Document, subnets: list[Document], floating: Ma
         'tag': profile(port).get(TAG), 'vnic_type': bound.get('vnic_type') or 'normal', 'details': details,
         'network': {
             'id': network['id'], 'label': network['name'], 'bridge': bridge or ('br-int' if kind == 'ovs' else ''),
-            'mtu': network.get('mtu'),
+            'mtu': network.get('mtu'), 'dns_domain': (network.get('dns_domain') or '').rstrip('.'),
             'subnets': [_subnet(subnet, port, floating) for subnet in subnets
                         if any(ip['subnet_id'] == subnet['id'] for ip in port['fixed_ips'])],
         },
@@ -66,6 +66,7 @@ def _subnet(subnet: Document, port: Document, floating: Mapping[str, list[str]])
         'id': subnet['id'], 'cidr': subnet['cidr'], 'version': subnet['ip_version'], 'gateway': gateway,
         'dns': subnet.get('dns_nameservers') or [], 'routes': subnet.get('host_routes') or [],
         'dhcp_server': gateway if subnet.get('enable_dhcp') else None,
+        'ipv6_address_mode': subnet.get('ipv6_address_mode'),
         'ips': [{'address': ip['ip_address'], 'type': 'fixed', 'floating_ips': [
             {'address': address} for address in floating.get(ip['ip_address'], ())]}
             for ip in port['fixed_ips'] if ip['subnet_id'] == subnet['id']],

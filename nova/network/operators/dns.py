@@ -17,6 +17,7 @@ from nova.db.networks import dns as db
 from nova.db.projects import quotas as project_quotas
 from nova.network import ipam
 from nova.network import quotas
+from nova.network.host.state import search_domain
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
@@ -40,7 +41,7 @@ def domain_name(text: str, conf: ConfigOpts) -> str:
             _LABEL.fullmatch(part) for part in name.split('.')):
         raise exception.InvalidInput(f"'{text[:60]}' is not a domain: labels of letters, digits and hyphens, with dots "
                                      f'between them, of {LONGEST} characters at most.')
-    if name == conf.metadata.dhcp_domain.lower():
+    if name == search_domain('', conf.metadata.dhcp_domain):
         raise exception.InvalidInput(f'{name} has the names of servers, in each network its own.')
     return name
 

@@ -11,7 +11,15 @@ mount -t tmpfs tmpfs /run
 mount -o remount,ro /sys
 mkdir -p /run/systemd/network
 install -d -o systemd-network -g systemd-network /run/systemd/netif
-printf '[Match]\\nName=eth0\\n[Network]\\nDHCP=ipv6\\nIPv6AcceptRA=yes\\n' >/run/systemd/network/10-eth0.network
+cat >/run/systemd/network/10-eth0.network <<TEXT
+[Match]
+Name=eth0
+[Network]
+DHCP=ipv6
+IPv6AcceptRA=yes
+[IPv6AcceptRA]
+UseDomains=yes
+TEXT
 exec {PATH}
 '''
 
@@ -29,12 +37,19 @@ class Client:
 
     def name_servers(self, seconds=20):
         """[address] that the client was told, sorted; [] when none came in time."""
+        return self._received('DNS', seconds)
+
+    def domains(self, seconds=20):
+        """[search domain] that the client was told, sorted; [] when none came in time."""
+        return self._received('DOMAINS', seconds)
+
+    def _received(self, kind, seconds):
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             for name in os.listdir(self._links) if self._links.is_dir() else ():
                 for line in (self._links / name).read_text().splitlines():
-                    if line.startswith('DNS=') and line != 'DNS=':
-                        return sorted(set(line.removeprefix('DNS=').split()))      # by DHCPv6 and by advertisements
+                    if line.startswith(f'{kind}=') and line != f'{kind}=':
+                        return sorted(set(line.removeprefix(f'{kind}=').split()))      # by DHCPv6 and by advertisements
             time.sleep(.1)
         return []
 

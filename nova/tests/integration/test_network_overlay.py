@@ -303,6 +303,14 @@ class Guest:
                 return found.split('|')
         raise AssertionError(f'{self.address} is not leased')
 
+    def searches(self):
+        """[domain, search domains] by DHCP."""
+        script = self.script.with_name('udhcpc-domains')
+        script.write_text('#!/bin/sh\n[ "$1" = bound ] && echo "$domain|$search"\nexit 0\n')
+        script.chmod(0o755)
+        return self('busybox', 'udhcpc', '-i', 'eth0', '-n', '-q', '-f', '-t', '8', '-T', '1', '-O', 'domain', '-O',
+                    'search', '-s', str(script)).strip().split('|')
+
     def pings(self, address, seconds=4):
         return bool(self('ping', '-i', '0.2', '-c', '2', '-W', '1', '-w', str(seconds), address, check=False))
 
@@ -365,6 +373,42 @@ def test_two_hosts_of_one_project(world):
     # nothing was learned: the table has what the service knows
     table = world.hosts[0].run('bridge', 'fdb', 'show')
     assert f'{second.mac} dev vx{first.vif["network"]["bridge"][2:]} dst 192.0.2.2' in table
+
+
+# The reply to one query, as the client of a C library reads it: its code and the number of its answers.
+QUERY = """
+import socket, struct, sys
+server, name, kind = sys.argv[1], sys.argv[2], int(sys.argv[3])
+words = b''.join(bytes([len(label)]) + label.encode() for label in name.split('.')) + b'\\0'
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+    sock.settimeout(5)
+    sock.sendto(struct.pack('!6H', 7, 0x100, 1, 0, 0, 0) + words + struct.pack('!2H', kind, 1), (server, 53))
+    reply = sock.recv(4096)
+print(reply[3] & 15, struct.unpack('!H', reply[6:8])[0])
+"""
+NOERROR, NXDOMAIN, REFUSED = 0, 3, 5
+TYPES = {'A': 1, 'MX': 15, 'TXT': 16, 'AAAA': 28, 'SRV': 33, 'HTTPS': 65}
+
+
+def test_a_known_name_has_no_data_of_other_types(world):
+    """AAAA of a name that has an A record was REFUSED, which musl takes for a failure: no name was resolved."""
+    mine = world.network()
+    named = world.make('demo', 'networks', name='named', dns_domain='blue.example.')['id']
+    world.make('demo', 'subnets', network_id=named, cidr='10.0.1.0/24', ip_version=4)
+    world.put('demo', f'networks/{mine}', {'network': {'dns_domain': ''}})
+    for network, domain in ((mine, 'cloud.test'), (named, 'blue.example')):
+        first, second = world.boot(0, network, 'first'), world.boot(0, network, 'second')
+        server = first.dhcp()[1].split()[0]
+        assert first.searches() == [domain, domain]
+
+        def asks(name, kind, guest=first, server=server):
+            return tuple(map(int, guest('python3', '-c', QUERY, server, name, str(TYPES[kind])).split()))
+        for name, kinds in (('second', ('A', 'AAAA')), (f'second.{domain}', TYPES)):
+            assert {kind: asks(name, kind) for kind in kinds} == {
+                kind: (NOERROR, 1 if kind == 'A' else 0) for kind in kinds}
+            assert {asks(name.replace('second', 'third'), kind) for kind in kinds} == {(NXDOMAIN, 0)}
+        assert first.resolves('second', server) == [second.address]
+        assert asks('www.example.org', 'A') == (REFUSED, 0)            # the client tries its next server
 
 
 def test_names_that_users_give_to_addresses(world):
@@ -1264,6 +1308,7 @@ def test_dhcpv6(world):
         servers.append(sorted([world.server_of(guests[-1]), name_server]))
     with networkd.Client(guests[0].space) as first, networkd.Client(guests[1].space) as second:
         assert [first.name_servers(), second.name_servers()] == servers
+        assert [first.domains(), second.domains()] == [['cloud.test']] * 2
         for guest in guests:
             assert wait_for(lambda guest=guest: [entry['local'] for link in json.loads(
                 guest('ip', '-json', '-6', 'address', 'show', 'dev', 'eth0')) for entry in link['addr_info']

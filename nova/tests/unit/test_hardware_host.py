@@ -58,3 +58,17 @@ def test_nobody_is_there():
     host = numa_seed.host()
     taken = usage.claim(host, fit.fit(host, asked).topology)
     assert taken != host and hosts.unused(taken) == host
+
+
+def test_large_pages_count_where_their_file_system_is_mounted():
+    """They were reported although hugetlbfs was not mounted: no guest could have them."""
+    host = hosts.of_cells(['4:1024:128'])
+    meminfo, mounts = 'HugePages_Total:     128\nHugepagesize:       2048 kB\n', 'proc /proc proc rw,nosuid 0 0\n'
+    for line, sizes in (('', []), ('hugetlbfs /dev/hugepages hugetlbfs rw,relatime 0 0', [2048]),
+                        ('hugetlbfs /dev/hugepages hugetlbfs rw,relatime,pagesize=2M 0 0', [2048]),
+                        ('hugetlbfs /mnt/big hugetlbfs rw,pagesize=1024M 0 0', [1048576]),
+                        ('none /tmp/hugetlbfs tmpfs rw 0 0', [])):
+        usable = hosts.mounted_pages(mounts + line, meminfo)
+        assert sorted(usable) == sizes
+        found, = hosts.with_pages(host, usable).cells
+        assert [pages.size_kb for pages in found.mempages] == [4, *(size for size in sizes if size == 2048)]

@@ -158,6 +158,59 @@ def test_config_drive_holds_both_formats_and_the_personality():
     assert instance.network_info == []      # the caller's instance is left as it was
 
 
+def subnet(version, mode=None, dhcp=False):
+    cidr, first = {4: ('10.0.0.0/24', '10.0.0.'), 6: ('fd00::/64', 'fd00::')}[version]
+    return {'id': 's', 'cidr': cidr, 'version': version, 'gateway': first + '1', 'dns': [first + '2'], 'routes': [
+        {'destination': '10.9.0.0/16', 'nexthop': '10.0.0.3'}] if version == 4 else [],
+        'ips': [{'address': first + '5', 'type': 'fixed'}], 'ipv6_address_mode': mode,
+        'dhcp_server': first + '2' if dhcp or mode else None}
+
+
+def interface(*subnets, number=0, domain=''):
+    return {'id': f'port-{number}', 'address': f'fa:16:3e:00:00:0{number}', 'type': 'bridge',
+            'devname': f'tapport-{number}', 'network': {'id': 'n', 'mtu': 1400, 'dns_domain': domain,
+                                                        'subnets': list(subnets)}}
+
+
+@pytest.mark.parametrize('mode', ['slaac', 'dhcpv6-stateless', 'dhcpv6-stateful'])
+def test_network_data_names_how_ipv6_addresses_are_assigned(mode):
+    """All of them were ipv6_dhcp: guests waited for a DHCPv6 server that does not exist."""
+    document = metadata.network_data([interface(subnet(4, dhcp=True), subnet(6, mode))])
+    assert [each['type'] for each in document['networks']] == ['ipv4_dhcp', f'ipv6_{mode}']
+
+
+def test_network_data_has_static_ipv6_addresses_where_none_are_served():
+    static, = metadata.network_data([interface(subnet(6))])['networks']
+    assert (static['type'], static['ip_address'], static['routes']) == ('ipv6', 'fd00::5', [
+        {'network': '::', 'netmask': '::', 'gateway': 'fd00::1'}])
+
+
+def test_network_data_has_the_mtu_of_static_networks_alone():
+    """A guest kept the value of its config drive after that of its network had changed."""
+    served, static = (metadata.network_data([interface(subnet(4, dhcp=dhcp))])['links'][0]['mtu']
+                      for dhcp in (True, False))
+    assert (served, static) == (None, 1400)
+
+
+def test_network_data_has_the_search_domain_of_each_network():
+    document = metadata.network_data([interface(subnet(4), domain='blue.example'),
+                                      interface(subnet(4, dhcp=True), number=1)], 'cloud.test')
+    assert [each['dns_search'] for each in document['networks']] == [['blue.example'], ['cloud.test']]
+    assert document['networks'][0]['dns_nameservers'] == ['10.0.0.2']
+    assert 'dns_search' not in metadata.network_data([interface(subnet(4))])['networks'][0]
+
+
+def test_default_routes_of_several_interfaces_differ_in_metric():
+    """They were equal: the kernel took whichever came first."""
+    document = metadata.network_data([interface(subnet(4), subnet(6)), interface(subnet(4), subnet(6), number=1),
+                                      interface(subnet(4, dhcp=True), number=2)])
+    defaults = [(each['link'], route.get('metric')) for each in document['networks'] for route in each.get('routes', ())
+                if route['network'] in ('0.0.0.0', '::')]
+    assert defaults == [('tapport-0', None)] * 2 + [('tapport-1', 1025)] * 2
+    assert document['networks'][-1]['metric'] == 1026
+    assert 'metric' not in next(route for route in document['networks'][2]['routes'] if route['network'] == '10.9.0.0')
+
+
 def test_automatic_disk_configuration_lets_the_guest_grow_its_root():
     drive = metadata.files(make_instance(disk_config='AUTO'), [])
     asked = json.loads(drive['openstack/latest/vendor_data.json'])['cloud-init']

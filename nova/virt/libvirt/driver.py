@@ -4,6 +4,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import pathlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TYPE_CHECKING
@@ -90,6 +91,9 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
     :param helper: privileges.Helper with the operations of nova.virt.libvirt.privileged.remote; None: this process does
         all itself
     """
+
+    guest_agent = True
+    device_names = False
 
     def __init__(self, conf: cfg.ConfigOpts, host: str, images: driver.ImageSource,
                  inspect_image: Callable[[str, str], None] | None = None,
@@ -232,7 +236,9 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
     def _topology(self, facts: dict[str, Any]) -> numa.HostTopology | None:
         """The HostTopology as the configuration leaves it to guests; None when libvirt knows of none."""
         found = hardware_host.configured(capabilities.topology(facts['capabilities']), self.conf)
-        return hardware_host.of_small_pages(found) if found and self.memory_source == memory.FILE else found
+        if found is None:
+            return None
+        return hardware_host.with_pages(found, () if self.memory_source == memory.FILE else _mounted_pages())
 
     def has_disks(self, instance: Instance, source: str) -> bool:
         self.storage.check_reach(instance.uuid)          # else the guest would be created again despite its disks
@@ -502,3 +508,8 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
 def _files_of(machine: bool) -> tuple[str, ...]:
     """Names of the files of a guest that belong to its machine, if it is to stay."""
     return (spec.NVRAM,) if machine else ()
+
+
+def _mounted_pages() -> frozenset[int]:
+    mounts, meminfo = (pathlib.Path(f'/proc/{name}').read_text() for name in ('mounts', 'meminfo'))
+    return hardware_host.mounted_pages(mounts, meminfo)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nova.api import shapes
 from nova.api.ec2 import errors
 from nova.api.ec2 import operations
 from nova.api.ec2.volumes import volumes
@@ -20,7 +21,8 @@ def attach_volume(req: operations.Request, given: operations.Given) -> dict[str,
     body = {'volumeId': volume['id']}
     if given.get('Device'):
         body['device'] = given['Device']
-    made = req.call('compute', 'POST', f'/servers/{server}/os-volume_attachments', {'volumeAttachment': body})
+    made = req.call('compute', 'POST', f'/servers/{server}/os-volume_attachments', {'volumeAttachment': body},
+                    headers={shapes.DEVICE_NAME: 'label'})
     return {'VolumeId': req.ids.one('vol', volume['id']), 'InstanceId': req.ids.one('i', server),
             'Device': made['volumeAttachment'].get('device'), 'State': 'attaching'}
 

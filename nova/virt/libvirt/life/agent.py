@@ -31,6 +31,7 @@ AGENT_SECONDS = 10
 FACTS_SECONDS = 3            # of a request that shows other facts, too
 MARK = 'frozen'              # of a guest that has to be thawed
 ADMINISTRATORS = {'windows': 'Administrator'}        # by os_type; else root
+_PAUSED = 'the guest is paused or off, and its agent with it'
 _BY_AGENT = libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT
 # libvirt's words for a guest whose agent is not there, sleeps, or has gone
 _SILENT = (libvirt.VIR_ERR_AGENT_UNRESPONSIVE, libvirt.VIR_ERR_AGENT_UNSYNCED)
@@ -106,7 +107,7 @@ class Agent(hands.Feature, driver.Password, driver.Quiesce):
         operation = 'bring the file systems to rest'
         check(operation, guest)
         if self.hands.hypervisor.power_state(guest.uuid) == states.POWER_PAUSED:
-            raise exception.VirtError(operation=operation, reason='the guest is paused or off, and its agent with it')
+            raise exception.GuestAgentUnavailable(operation=operation, reason=_PAUSED)
         path = self.hands.storage.path(guest.uuid, MARK)
         with open(path, 'w') as file:
             os.fsync(file.fileno())
@@ -133,25 +134,26 @@ class Agent(hands.Feature, driver.Password, driver.Quiesce):
 
 def check(operation: str, guest: Any) -> None:
     """
-    :raises VirtError: the guest has no channel to an agent
+    :raises GuestAgentUnavailable: the guest has no channel to an agent
     """
     if not guest.agent:
-        raise exception.VirtError(operation=operation, reason='the guest has no agent: its image does not say '
-                                  'hw_qemu_guest_agent=yes')
+        raise exception.GuestAgentUnavailable(
+            operation=operation, reason='the guest has no agent: its image does not say hw_qemu_guest_agent=yes')
 
 
 def _bounded(domain: Any, operation: str, request: Any, seconds: int = AGENT_SECONDS) -> None:
     """Runs in ``Host.guest``. Turn the agent's errors into sentences that say what to do."""
     try:
         if domain.state()[0] not in (libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_BLOCKED):
-            raise exception.VirtError(operation=operation, reason='the guest is paused or off, and its agent with it')
+            raise exception.GuestAgentUnavailable(operation=operation, reason=_PAUSED)
         domain.agentSetResponseTimeout(min(seconds, AGENT_SECONDS), 0)
         request(domain)
     except libvirt.libvirtError as error:
         if error.get_error_code() not in _SILENT:
             raise
-        raise exception.VirtError(operation=operation, reason='the agent in the guest does not answer; it may still '
-                                  'boot, or not run an agent') from error
+        raise exception.GuestAgentUnavailable(
+            operation=operation, reason='the agent in the guest does not answer: it may still boot, or run no agent',
+        ) from error
 
 
 def _set_time(domain: Any) -> None:

@@ -1,0 +1,42 @@
+"""Actions that need QEMU's guest agent: refused where the image of the server says that there is none."""
+from __future__ import annotations
+
+from oslo_utils import strutils
+
+from nova import actions
+from nova import exception
+from nova import states
+from nova.db.engine import Connection
+from nova.db.placement import compute_nodes
+from nova.db.tables.rows import InstancesRow
+from nova.virt import driver
+
+AGENT, QUIESCE = 'hw_qemu_guest_agent', 'os_require_quiesce'
+_COPIES = ('createImage', 'createBackup')
+_RUNS = (states.ACTIVE, states.PAUSED)           # what is off is at rest
+
+
+def check(conn: Connection, row: InstancesRow, action: actions.Action) -> None:
+    """
+    :raises Conflict: the action cannot succeed without an agent, and the server has none
+    """
+    required = action.name == 'changePassword' or (
+        action.name in _COPIES and _says(row, QUIESCE) and row['vm_state'] in _RUNS)
+    if not required:
+        return
+    if not (compute_nodes.capabilities_of(conn, row['host'], row['node']) or {}).get(driver.GUEST_AGENT):
+        return
+    why = f', and its image has the property {QUIESCE}' if action.name in _COPIES else ''
+    if not _says(row, AGENT):
+        raise exception.Conflict(
+            f'The action {action.record} needs the agent in the guest of server {row["uuid"]}{why}. The image does not '
+            f'say {AGENT}=yes: install qemu-guest-agent in the guest, set the property on the image and rebuild the '
+            'server, or make another one.')
+    if row['vm_state'] == states.PAUSED:
+        raise exception.Conflict(
+            f'The action {action.record} needs the agent in the guest of server {row["uuid"]}{why}. The guest is '
+            'paused and its agent with it: unpause or stop the server first.')
+
+
+def _says(row: InstancesRow, name: str) -> bool:
+    return bool(strutils.bool_from_string((row['image_properties'] or {}).get(name)))
