@@ -35,8 +35,8 @@ DEADLOCK_RETRIES = 10            # a transaction that lost a deadlock or a lock 
 RECONNECT_PAUSES_S = (0.2, 0.5, 1)      # before a transaction that lost its connection is begun again
 TRUSTED_S = 1                    # a connection that was used within so many seconds is not probed
 SQLITE_BUSY_S = 10               # another process may hold SQLite's one write lock this long
-# Pages of one connection, SQLite's own default. Each of some dozens of connections to a database keeps so many, and drops
-# them when another one has written: more would make a process grow with its databases and save no reading under load.
+# Pages of one connection: SQLite's own default. Dozens of connections to a database keep so many each, and drop them
+# when another one has written: with more a process would grow with its databases, and save no reading under load.
 SQLITE_CACHE_KIB = 2000
 SQLITE_MODE = 0o600              # of a database's file, under every umask
 
