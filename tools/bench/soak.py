@@ -35,7 +35,7 @@ VOLUME_EACH = 10             # servers, one of which has a volume
 POLL = 0.02
 WAIT_S = 300                 # for one change of a server or volume
 TRACED = 'NOVA_SOAK_TRACED'  # directory of the snapshots of a traced nova-all
-FRAMES = 8                  # of the stacks that tracemalloc keeps
+FRAMES = 3                  # of the stacks that tracemalloc keeps
 OWNERS = 25                  # that are printed
 
 
@@ -97,6 +97,7 @@ class Soak:
 
     def left_over(self):
         """[text] of servers and volumes that are still there."""
+        self.cloud.local.connection = None           # of this thread, which has rested: the server has closed it
         servers = self.cloud.json('GET', '/servers/detail?all_tenants=1')['servers']
         volumes = self.cloud.json('GET', '/volumes/detail?all_tenants=1', service='block-storage')['volumes']
         return [*(f'server {each["id"]} {each["status"]}' for each in servers),
@@ -228,8 +229,7 @@ def _figures():
     found = libc.mallinfo2()
     return {'SQLite MiB': round(sqlite.sqlite3_memory_used() / MIB, 1),
             'malloc MiB': round((found.uordblks + found.hblkhd) / MIB, 1),
-            'its free MiB': round(found.fordblks / MIB, 1), 'blocks': sys.getallocatedblocks(),
-            'objects': len(gc.get_objects())}
+            'its free MiB': round(found.fordblks / MIB, 1), 'blocks': sys.getallocatedblocks()}
 
 
 def main():
