@@ -35,6 +35,9 @@ DEADLOCK_RETRIES = 10            # a transaction that lost a deadlock or a lock 
 RECONNECT_PAUSES_S = (0.2, 0.5, 1)      # before a transaction that lost its connection is begun again
 TRUSTED_S = 1                    # a connection that was used within so many seconds is not probed
 SQLITE_BUSY_S = 10               # another process may hold SQLite's one write lock this long
+# Pages of one connection: SQLite's own default. Dozens of connections to a database keep so many each, and drop them
+# when another one has written: with more a process would grow with its databases, and save no reading under load.
+SQLITE_CACHE_KIB = 2000
 SQLITE_MODE = 0o600              # of a database's file, under every umask
 
 
@@ -387,7 +390,7 @@ def _sqlite_engine(url: sa.URL, pool_size: int, max_overflow: int) -> sa.Engine:
         cursor.execute('PRAGMA journal_mode=WAL')
         cursor.execute('PRAGMA synchronous=NORMAL')        # WAL: a killed process loses nothing
         cursor.execute(f'PRAGMA busy_timeout={SQLITE_BUSY_S * 1000}')
-        cursor.execute('PRAGMA cache_size=-16000')
+        cursor.execute(f'PRAGMA cache_size=-{SQLITE_CACHE_KIB}')
         cursor.close()
 
     @sa.event.listens_for(engine, 'checkin')

@@ -93,11 +93,12 @@ class Images:
             os.unlink(path)
 
     def upload(self, ctx: RequestContext, image_id: str, path: Any, disk_format: str,
-               container_format: Any = None, moved: progress.Moved = progress.ignore) -> Any:
+               container_format: Any = None, moved: progress.Moved = progress.ignore, give: bool = False) -> Any:
         """Make a file the data of a queued image.
 
         :param container_format: None is bare, or the disk format for aki, ari and ami
         :param moved: called now and then with the bytes that have gone
+        :param give: the caller does not use the file any more: the store may keep the file itself
         :raises ImageUnacceptable: the file is not what ``disk_format`` says, or refers to other files
         :raises QuotaExceeded: the image's project may not have so many bytes
         :raises InsufficientStorage: the store has no room for it
@@ -176,12 +177,13 @@ class EmbeddedImages(Images):
                 yield place
 
     def upload(self, ctx: RequestContext, image_id: str, path: str, disk_format: str,
-               container_format: Any = None, moved: progress.Moved = progress.ignore) -> None:
+               container_format: Any = None, moved: progress.Moved = progress.ignore, give: bool = False) -> None:
         set_formats(self, ctx, image_id, disk_format, container_format)
+        if give and self.store.adopt(ctx, image_id, path, moved):
+            return
         with open(path, 'rb') as file:
             self.store.upload(ctx, image_id, progress.Reader(file, moved), os.fstat(file.fileno()).st_size,
                               disk_space.used_bytes(path))
-
 
     def grant(self, grant: grants.Grant) -> str:
         return self.store.sign(grant)

@@ -80,7 +80,7 @@ class GlanceImages(api.Images):
             files.verify_download(temporary, image, self.max_virtual_size)
 
     def upload(self, ctx: RequestContext, image_id: str, path: str, disk_format: str,
-               container_format: Any = None, moved: progress.Moved = progress.ignore) -> None:
+               container_format: Any = None, moved: progress.Moved = progress.ignore, give: bool = False) -> None:
         api.verify_file(path, disk_format, image_id, self.max_virtual_size)
         api.set_formats(self, ctx, image_id, disk_format, container_format)
         with open(path, 'rb') as file:

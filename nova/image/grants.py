@@ -138,9 +138,9 @@ class GrantedImages:
         self._ask(ctx, image_id, False, lambda who: self._images.download(who, image_id, path, moved))
 
     def upload(self, ctx: context.RequestContext, image_id: str, path: str, disk_format: str,
-               moved: progress.Moved = progress.ignore) -> None:
+               moved: progress.Moved = progress.ignore, give: bool = False) -> None:
         self._ask(ctx, image_id, True,
-                  lambda who: self._images.upload(who, image_id, path, disk_format, moved=moved))
+                  lambda who: self._images.upload(who, image_id, path, disk_format, moved=moved, give=give))
 
     def update(self, ctx: context.RequestContext, image_id: str, values: dict[str, dict[str, str]]) -> dict[str, str]:
         return self._ask(ctx, image_id, True, lambda who: self._images.update(who, image_id, values))

@@ -202,7 +202,7 @@ class Images(image_api.Images):
         return {**IMAGE, 'id': image_id, 'owner': 'p', 'status': 'queued' if image_id in self.unfinished else 'active',
                 'properties': {**IMAGE['properties'], **properties}}
 
-    def upload(self, ctx, image_id, path, disk_format, container_format=None, moved=None):
+    def upload(self, ctx, image_id, path, disk_format, container_format=None, moved=None, give=False):
         if self.failure:
             raise self.failure
         with open(path, 'rb') as file:

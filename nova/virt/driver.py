@@ -78,8 +78,11 @@ class ImageSource(typing.Protocol):
         """
 
     def upload(self, context: RequestContext, image_id: str, path: Any, disk_format: str,
-               moved: progress.Moved = progress.ignore) -> None:
-        """Upload the file as the data of an image that exists and is queued; ``moved`` as for ``download``."""
+               moved: progress.Moved = progress.ignore, give: bool = False) -> None:
+        """Upload the file as the data of an image that exists and is queued; ``moved`` as for ``download``.
+
+        :param give: the caller does not use the file any more: the store may keep the file itself
+        """
 
 
 @dataclasses.dataclass

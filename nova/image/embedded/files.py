@@ -2,14 +2,19 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 import errno
+import fcntl
 import hashlib
+import io
 import logging
 import os
+import stat
 from typing import Any
 
 from nova import exception
 from nova.image import inspector
+from nova.image.embedded import hashing
 from nova.runtime import concurrency
 from nova.runtime import directories
 from nova.runtime import disk_space
@@ -49,18 +54,80 @@ class Files:
         :raises InsufficientStorage: it would use up the reserve, or the disk is full
         :raises ImageUnacceptable: the inspector refuses the data
         """
-        part = self.path(data_id) + PART
-        try:
+        with self._placed(data_id) as part, hashing.Hashes() as hashes:
             descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, 'wb', buffering=0) as file, self.reserve.claimed(
                     self.directory, 0, part) as claim:
                 upload = _Upload(file, self.max_size, claim)
                 for chunk in chunks:
+                    upload.check(chunk)
+                    hashes.add(chunk)
                     concurrency.blocking(upload.add, chunk)
                     if upload.inspector.report.findings:
                         break
-                inspector.verify(upload.inspector.finish(), disk_format, max_virtual_size, image_id)
+                report = upload.inspector.finish()
+                inspector.verify(report, disk_format, max_virtual_size, image_id)
                 concurrency.blocking(upload.finish)
+            return _columns(report, hashes)
+
+    def adopt(self, data_id: str, path: str, disk_format: str, max_virtual_size: int, image_id: str,
+              moved: progress.Moved = progress.ignore) -> dict[str, Any] | None:
+        """Move a file that was written on the store's file system into the store, without a copy of its bytes.
+
+        It must belong to this process or to a user whose files this process may take. No process may have it open for
+        writing: QEMU, which wrote it, could change it after it has been inspected.
+
+        :returns: as ``write``; None: the file cannot be adopted and must be copied
+        :raises TooLarge, ImageUnacceptable: as ``write``
+        """
+        try:
+            file = self._take(path, self.path(data_id) + PART)
+        except OSError as error:
+            LOG.debug('%s is copied into the image store: %s', path, error)
+            return None
+        with file, self._placed(data_id) as part, hashing.Hashes() as hashes:
+            report = inspector.inspect_file(part)
+            if report.size > self.max_size:
+                raise exception.TooLarge(limit=self.max_size)
+            inspector.verify(report, disk_format, max_virtual_size, image_id)
+            done = 0
+            while chunk := concurrency.blocking(file.read, CHUNK):
+                hashes.add(chunk)
+                done += len(chunk)
+                moved(done)
+            concurrency.blocking(os.fsync, file.fileno())
+            return _columns(report, hashes)
+
+    def _take(self, path: str, part: str) -> io.FileIO:
+        """Move a file into the store and return it, open for reading.
+
+        :raises OSError: it lies on another file system, belongs to another user, or is open for writing
+        """
+        file = io.FileIO(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC))
+        try:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+                raise OSError(errno.EINVAL, 'it is not a plain file with one name')
+            if found.st_dev != os.stat(self.directory).st_dev:
+                raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+            os.fchown(file.fileno(), os.geteuid(), -1)
+            os.fchmod(file.fileno(), 0o600)      # an access list allows nothing more, either: this sets its mask
+            _check_no_writer(file.fileno())
+            os.rename(path, part)
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    @contextlib.contextmanager
+    def _placed(self, data_id: str) -> Iterator[str]:
+        """Yield the path of a part that becomes the file at the end of the block; nothing is left when that raises.
+
+        :raises InsufficientStorage: the disk is full
+        """
+        part = self.path(data_id) + PART
+        try:
+            yield part
             os.rename(part, self.path(data_id))
             directories.sync(self.directory)
         except BaseException as error:
@@ -69,7 +136,6 @@ class Files:
                 LOG.error('The image store has no room for an upload.')
                 raise exception.InsufficientStorage() from None
             raise
-        return upload.columns()
 
     def check_room(self, adding: int = 0) -> None:
         """:raises InsufficientStorage: so many bytes more would use up the reserve"""
@@ -104,19 +170,18 @@ class Files:
 
 
 class _Upload:
-    """Writes, hashes and inspects chunk by chunk; runs of zeros become holes."""
+    """Writes and inspects chunk by chunk; runs of zeros become holes."""
 
     def __init__(self, file: Any, max_size: int, claim: disk_space.Claim) -> None:
         self.file, self.max_size, self._claim, self._written = file, max_size, claim, 0
-        self.md5 = hashlib.md5(usedforsecurity=False)
-        self.sha512 = hashlib.sha512()
         self.inspector = inspector.Inspector()
 
-    def add(self, chunk: bytes) -> None:
+    def check(self, chunk: bytes) -> None:
+        """:raises TooLarge: the chunk would exceed the limit"""
         if self.inspector.report.size + len(chunk) > self.max_size:
             raise exception.TooLarge(limit=self.max_size)
-        self.md5.update(chunk)
-        self.sha512.update(chunk)
+
+    def add(self, chunk: bytes) -> None:
         self.inspector.feed(chunk)
         if chunk == ZEROS[:len(chunk)]:
             self.file.seek(len(chunk), os.SEEK_CUR)
@@ -131,10 +196,18 @@ class _Upload:
         self.file.truncate(self.inspector.report.size)
         os.fsync(self.file.fileno())
 
-    def columns(self) -> dict[str, Any]:
-        report = self.inspector.report
-        return {'size': report.size, 'virtual_size': report.virtual_size, 'checksum': self.md5.hexdigest(),
-                'os_hash_algo': 'sha512', 'os_hash_value': self.sha512.hexdigest()}
+
+def _columns(report: inspector.Report, hashes: hashing.Hashes) -> dict[str, Any]:
+    return {'size': report.size, 'virtual_size': report.virtual_size, **hashes.columns()}
+
+
+def _check_no_writer(descriptor: int) -> None:
+    """Take and return a read lease, which the kernel gives for a file that nothing has open for writing: fcntl(2).
+
+    :raises OSError: something has, or the file system has no leases
+    """
+    fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
 
 
 def copy(source: Any, target: Any, moved: progress.Moved = progress.ignore) -> None:

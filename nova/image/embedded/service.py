@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 import contextlib
+import os
 from typing import Any, TYPE_CHECKING
 import uuid
 
@@ -26,6 +27,7 @@ from nova.image import inspector
 from nova.image.embedded import digests
 from nova.image.embedded.files import Files
 from nova.runtime import disk_space
+from nova.runtime import progress
 from nova.web import sizes
 
 if TYPE_CHECKING:
@@ -232,25 +234,50 @@ class Store:
         :raises Gone: the image was deleted meanwhile
         """
         self.files.check_room(length if on_disk is None else on_disk)
+        with self._saving(ctx, image_id, length) as (image, data_id, columns):
+            columns.update(self.files.write(data_id, self._counted(image, data_id, chunks, length),
+                                            inspector.expected(image), self.max_virtual_size, image['id']))
+
+    def adopt(self, ctx: RequestContext, image_id: str, path: str, moved: progress.Moved = progress.ignore) -> bool:
+        """Make a file of this host the data of a queued image, without a copy of its bytes (Files.adopt).
+
+        :param path: of a file that the caller does not use any more
+        :returns: False: the file must be uploaded; the image is queued
+        :raises: as ``upload``
+        """
+        with self._saving(ctx, image_id, os.path.getsize(path)) as (image, data_id, columns):
+            columns.update(self.files.adopt(data_id, path, inspector.expected(image), self.max_virtual_size,
+                                            image['id'], moved) or {})
+        return bool(columns)
+
+    @contextlib.contextmanager
+    def _saving(self, ctx: RequestContext, image_id: str,
+                length: int) -> Iterator[tuple[dict[str, Any], str, dict[str, Any]]]:
+        """An upload: yields the image, the name of its data and a dict for the columns of the data.
+
+        The image becomes active at the end of the block. It is queued again where the block raises or leaves the dict
+        empty.
+        """
         data_id = str(uuid.uuid4())
         image = self.db.run(self._claim, ctx, image_id, data_id, length)
+        columns: dict[str, Any] = {}
         try:
-            columns = self.files.write(data_id, self._counted(image, data_id, chunks, length),
-                                       inspector.expected(image), self.max_virtual_size, image['id'])
-        except BaseException:
-            self._settle(image['id'], data_id, {'status': 'queued', 'data_id': None})
-            raise
+            yield image, data_id, columns
+        finally:
+            if not columns:
+                self._settle(image['id'], data_id, {'status': 'queued', 'data_id': None})
+        if not columns:
+            return
         settled = False
         try:
             settled = self._settle(image['id'], data_id, {**columns, 'status': 'active'})
         finally:
             if not settled:
                 self.files.remove(data_id)
-        if settled:
-            with contextlib.suppress(FileNotFoundError), self.files.open(data_id) as file:
-                self.digests.remember(data_id, digests.state_of(file))
-        else:
+        if not settled:
             raise exception.Gone(f'Image {image["id"]} was deleted while it was uploaded.')
+        with contextlib.suppress(FileNotFoundError), self.files.open(data_id) as file:
+            self.digests.remember(data_id, digests.state_of(file))
 
     def _counted(self, image: dict[str, Any], data_id: str, chunks: Any,
                  reserved: int) -> Iterator[bytes | None]:

@@ -268,11 +268,14 @@ def _zone_bodies(state: HostState, owners: Owners, wide: dict[str, int]) -> list
         f'iifname {bridges} notrack'], ('filter', 'prerouting', -300))
 
 
+_MARKED = ('meta l4proto { tcp, udp }', 'icmp type echo-request', 'icmpv6 type echo-request')
+
+
 def _check_bodies(overlays: list[Overlay], generation: int, wide: dict[str, int], shortcuts: bool) -> list[str]:
     """An accept ends one base chain: each packet passes a chain for its sender and one for its receiver.
 
-    TCP and UDP alone are marked: what the rules see of others may not be all by which their connections differ. The
-    first of two marks says that the sender's rules are passed. A packet that meets those before a change and its
+    TCP, UDP and ping alone are marked: what the rules see of others may not be all by which their connections differ.
+    The first of two marks says that the sender's rules are passed. A packet that meets those before a change and its
     receiver's behind it would otherwise give its connection a mark that the new rules refuse.
 
     :param wide: numbers of ports with ranges, whose packets no connection of another sender stands for
@@ -286,8 +289,8 @@ def _check_bodies(overlays: list[Overlay], generation: int, wide: dict[str, int]
     tracked.insert(0, f'{own}ct mark {seen:#x} {f"meta mark set {seen:#x} " if shortcuts else ""}accept')
     return [
         *_chain('basics', _basic_bodies(overlays)),
-        *_chain('sent', [f'{own}meta l4proto {{ tcp, udp }} iifname {names} ct direction original '
-                         f'ct mark set {sent:#x}', 'accept']),
+        *_chain('sent', [*(f'{own}{those} iifname {names} ct direction original ct mark set {sent:#x}'
+                           for those in _MARKED), 'accept']),
         *_chain('seen', [f'{own}ct mark {sent:#x} ct mark set {seen:#x}', 'accept']),
         *(line for direction, verdict in _PASSED.items()
           for line in _chain(direction + '_check', [

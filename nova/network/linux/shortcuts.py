@@ -1,9 +1,11 @@
-"""Shortcuts past the bridge for TCP connections that the rules have let pass, as a table of nft by itself (ADR 0130).
+"""Shortcuts past the bridge for connections that the rules have let pass, as a table of nft by itself (ADR 0130).
 
 What a connection's packets meet otherwise are the bridge, br_netfilter, the tracking of connections and two chains of
 rules. A packet that has passed all of these and leaves by a device of a guest, or to another host, has the generation
 of the rules as its mark: the connection gets into a set of that device for SHORT_S. A packet of it that arrives
-meanwhile goes from its sender's device to the receiver's at once. What begins or ends a connection never does.
+meanwhile goes from its sender's device to the receiver's at once. What begins or ends a connection of TCP never does.
+Connections are those of TCP and UDP, and the requests and replies of ping: of these alone the tracking of connections
+knows all that rules look at.
 
 Each change of the filters removes this table in the same transaction; it is made again after it. So no packet passes
 here by rules that are not there any more: one still on its way has the mark of other rules, and teaches nothing.
@@ -20,9 +22,15 @@ if TYPE_CHECKING:
 
 SHORT_S = 10            # then one packet goes the long way, by which the connection and the bridge's table stay known
 MOST = 16384            # connections of a device; others go the long way
-_DATA = 'meta l4proto tcp tcp flags & (fin | syn | rst) == 0'
-# whole, and without options: what follows is the header of TCP
-_FAMILIES = {4: ('ip', '', '@nh,0,8 0x45 @nh,48,16 & 0xbfff == 0 ip protocol tcp'), 6: ('ip6', '6', 'ip6 nexthdr tcp')}
+# (protocols of IPv4 and of IPv6, end of the names of sets, packets that may be short, what its connections differ in)
+_PROTOCOLS = (
+    (('tcp', 'tcp'), '', 'meta l4proto tcp tcp flags & (fin | syn | rst) == 0', 'tcp sport . tcp dport'),
+    (('udp', 'udp'), 'u', 'meta l4proto udp', 'udp sport . udp dport'),
+    (('icmp', None), 'p', 'meta l4proto icmp icmp type { echo-request, echo-reply }', 'icmp type . icmp id'),
+    ((None, 'ipv6-icmp'), 'p', 'meta l4proto ipv6-icmp icmpv6 type { echo-request, echo-reply }',
+     'icmpv6 type . icmpv6 id'))
+# whole, and without options: what follows is the header of the protocol
+_FAMILIES = {4: ('ip', '', '@nh,0,8 0x45 @nh,48,16 & 0xbfff == 0 ip protocol'), 6: ('ip6', '6', 'ip6 nexthdr')}
 # Packets that went past the tracking of connections are missing there: a later one is in no window that it knows of.
 SETTINGS = ('nf_conntrack_tcp_be_liberal', 'nf_conntrack_tcp_ignore_invalid_rst')
 
@@ -33,8 +41,8 @@ def possible(state: HostState) -> bool:
 
 
 def eligible(port: Port) -> bool:
-    """What a port sends and gets is not limited or marked, and by its one MAC and its addresses known as its own."""
-    return port.secured and not port.pairs and not port.limits and port.mark is None and bool(port.addresses)
+    """What a port sends and gets is not limited, and by its one MAC and its addresses known as its own."""
+    return port.secured and not port.pairs and not port.limits and bool(port.addresses)
 
 
 def script(table: str, state: HostState, devices: Collection[str], generation: int) -> str:
@@ -76,9 +84,11 @@ def _network(overlay: Overlay, ports: list[Port], generation: int) -> list[str]:
     elements = ', '.join(f'{mac} : goto to_{device}' for mac, device in places.items())
     body += [f'map places_{name} {{', 'type ether_addr : verdict',
              *([f'elements = {{ {elements} }}'] if elements else []), '}']
-    body += [f'chain short_{name} {{', f'{_DATA} ether daddr vmap @places_{name}', '}']
+    body += [f'chain short_{name} {{',
+             *(f'{data} ether daddr vmap @places_{name}' for _names, _end, data, _key in _PROTOCOLS), '}']
     for port in ports:               # ether type: what has a tag is of another one
-        own = [f'ether saddr {port.mac} ether type {family} {family} saddr {frames.joined(addresses)} goto short_{name}'
+        own = [f'ether saddr {port.mac} ether type {family} {family} saddr {frames.joined(addresses)} '
+               f'{"" if port.mark is None else f"{family} dscp set {port.mark} "}goto short_{name}'
                for version, (family, _end, _whole) in _FAMILIES.items()
                if (addresses := frames.of_version(port.addresses, version))]
         body += _base('ingress', port.device, own)
@@ -91,14 +101,15 @@ def _network(overlay: Overlay, ports: list[Port], generation: int) -> list[str]:
 def _receiver(device: str) -> list[str]:
     """What leads to a device, and what it learns."""
     sets, short, learn = [], [], []
-    for version, (family, end, whole) in _FAMILIES.items():
-        key = f'{family} saddr . {family} daddr . tcp sport . tcp dport'
-        sets += [f'set flows{end}_{device} {{',
-                 f'type ipv{version}_addr . ipv{version}_addr . inet_service . inet_service', f'size {MOST}',
-                 'flags dynamic,timeout', f'timeout {SHORT_S}s', '}']
-        match = f'meta protocol {family} {whole}'
-        short.append(f'{match} {key} @flows{end}_{device} fwd to "{device}"')
-        learn.append(f'{match} {_DATA} add @flows{end}_{device} {{ {key} }}')
+    for protocols, kind, data, differs in _PROTOCOLS:
+        for (family, end, whole), protocol in zip(_FAMILIES.values(), protocols, strict=True):
+            if protocol is not None:
+                flows, key = f'flows{kind}{end}_{device}', f'{family} saddr . {family} daddr . {differs}'
+                sets += [f'set {flows} {{', f'typeof {key}', f'size {MOST}', 'flags dynamic,timeout',
+                         f'timeout {SHORT_S}s', '}']
+                match = f'meta protocol {family} {whole} {protocol}'
+                short.append(f'{match} {key} @{flows} fwd to "{device}"')
+                learn.append(f'{match} {data} add @{flows} {{ {key} }}')
     return [*sets, f'chain to_{device} {{', *short, '}',
             f'chain learn_{device} {{', *learn, '}']
 

@@ -1,10 +1,14 @@
 """The Images interface over both homes, recovery after a crash, and real clients over a real HTTP server."""
+import contextlib
+import hashlib
 import json
 import logging
 import os
+import pathlib
 import stat
 import subprocess
 import sys
+import tempfile
 import uuid
 
 import pytest
@@ -151,6 +155,60 @@ def test_sparse_data_stays_sparse(tmp_path):
     home.images.download(home.alice, image['id'], str(tmp_path / 'target'))
     assert (tmp_path / 'target').read_bytes() == path.read_bytes()
     assert (tmp_path / 'target').stat().st_blocks * 512 < 2 * corpus.MIB
+
+
+def given(home, path, disk_format='qcow2'):
+    image = home.images.create(home.alice, {})
+    home.images.upload(home.alice, image['id'], str(path), disk_format, give=True)
+    return home.images.show(home.alice, image['id'])
+
+
+def test_a_given_file_is_moved_into_the_store(tmp_path):
+    """Its bytes are written once: by the program that made it."""
+    store = service.store(tmp_path)
+    home = Home(api.EmbeddedImages(store), store)
+    path = tmp_path / 'disk'
+    path.write_bytes(corpus.qcow2() + os.urandom(3 * corpus.MIB))
+    data, inode = path.read_bytes(), path.stat().st_ino
+    image = given(home, path)
+    stored = home.data_file()
+    assert not path.exists() and os.stat(stored).st_ino == inode and os.stat(stored).st_mode & 0o777 == 0o600
+    assert image['status'] == 'active' and image['size'] == len(data) and image['os_hash_algo'] == 'sha512'
+    assert image['checksum'] == hashlib.md5(data).hexdigest()
+    assert image['os_hash_value'] == hashlib.sha512(data).hexdigest()
+    home.images.download(home.alice, image['id'], str(tmp_path / 'target'))
+    assert (tmp_path / 'target').read_bytes() == data
+
+
+@pytest.mark.parametrize('obstacle', ['a writer', 'a second name', 'another file system'])
+def test_a_given_file_that_cannot_be_moved_is_copied(tmp_path, obstacle):
+    store = service.store(tmp_path)
+    home = Home(api.EmbeddedImages(store), store)
+    with contextlib.ExitStack() as stack:
+        path = tmp_path / 'disk'
+        if obstacle == 'another file system':
+            path = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(dir='/dev/shm'))) / 'disk'
+            assert os.stat('/dev/shm').st_dev != os.stat(tmp_path).st_dev
+        path.write_bytes(corpus.qcow2())
+        if obstacle == 'a writer':               # QEMU that goes on writing could change what was inspected
+            stack.enter_context(open(path, 'r+b'))
+        elif obstacle == 'a second name':
+            os.link(path, tmp_path / 'second')
+        image = given(home, path)
+        assert image['status'] == 'active' and image['checksum'] == hashlib.md5(corpus.qcow2()).hexdigest()
+        assert path.exists() and os.stat(home.data_file()).st_ino != path.stat().st_ino
+
+
+def test_a_given_file_is_inspected(tmp_path):
+    store = service.store(tmp_path)
+    home = Home(api.EmbeddedImages(store), store)
+    path = tmp_path / 'disk'
+    path.write_bytes(corpus.qcow2(features=4))
+    image = home.images.create(home.alice, {})
+    with pytest.raises(exception.ImageUnacceptable, match='external data'):
+        home.images.upload(home.alice, image['id'], str(path), 'qcow2', give=True)
+    assert home.images.show(home.alice, image['id'])['status'] == 'queued'
+    assert not os.listdir(store.files.directory)
 
 
 def test_service_that_does_not_answer(tmp_path):

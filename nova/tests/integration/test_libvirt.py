@@ -5,6 +5,7 @@ directory that NOVA_TEST_GUEST_DIR names.
 """
 import _socket
 import contextlib
+import hashlib
 import json
 import os
 import socket
@@ -27,6 +28,7 @@ from nova import conf as configuration
 from nova import exception
 from nova import states
 from nova.image import inspector
+from nova.image.embedded import files
 from nova.tests import long_runs
 from nova.tests.contract import driver_contract
 from nova.virt import driver
@@ -68,6 +70,7 @@ class Images:
 
     def __init__(self, delay=0):
         self.downloads, self.uploads, self.delay = [], {}, delay
+        self.store, self.adopted = None, {}      # nova.image.embedded.files.Files, and what it has taken
 
     def show(self, _context, image_id):
         return {'id': image_id, 'disk_format': self.rows[image_id][0], 'properties': {}}
@@ -77,8 +80,10 @@ class Images:
         time.sleep(self.delay)
         shutil.copyfile(GUEST / self.rows[image_id][1], path)
 
-    def upload(self, _context, image_id, path, disk_format, moved=None):
+    def upload(self, _context, image_id, path, disk_format, moved=None, give=False):
         self.uploads[image_id] = (pathlib.Path(path).read_bytes(), disk_format)
+        if give and self.store is not None:
+            self.adopted[image_id] = self.store.adopt(image_id, path, disk_format, 2 ** 40, image_id)
 
 
 def inspect(path, declared):
@@ -453,6 +458,18 @@ def test_snapshot_is_one_whole_qcow2(rig, system, prepare, tmp_path, monkeypatch
     assert list(rig.instances.glob('*/snapshot-*')) == []
 
 
+def test_a_snapshot_is_moved_into_the_image_store(rig, system, state_path, monkeypatch):
+    """QEMU has closed the copy by then, and libvirt has given the file back: nothing but the store can write it."""
+    store = files.Files(str(state_path / 'images'), 2 ** 40)
+    monkeypatch.setattr(rig.images, 'store', store)
+    rig.driver.snapshot(None, system, 'moved', lambda step: None)
+    data, _format = rig.uploads['moved']
+    columns, path = rig.images.adopted['moved'], pathlib.Path(store.path('moved'))
+    assert columns is not None and columns['checksum'] == hashlib.md5(data).hexdigest()
+    assert path.read_bytes() == data and (path.stat().st_uid, path.stat().st_mode & 0o777) == (0, 0o600)
+    assert list(rig.instances.glob('*/snapshot-*')) == []
+
+
 # ---- what the host tells -----------------------------------------------------------------
 
 def test_connection_that_breaks_is_made_again(rig, system):
@@ -489,7 +506,7 @@ def _break_connections():
 def test_failed_upload_leaves_the_guest_and_no_file(rig, instance, monkeypatch):
     spawn(rig, instance)
 
-    def upload(_context, image_id, path, disk_format, moved=None):
+    def upload(_context, image_id, path, disk_format, moved=None, give=False):
         raise exception.ImageNotFound(image_id=image_id)
 
     monkeypatch.setattr(rig.images, 'upload', upload)

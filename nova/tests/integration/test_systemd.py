@@ -67,7 +67,7 @@ class Images:
     def download(self, context, image_id, path, moved=None):
         shutil.copyfile('/srv/empty.qcow2', path)
 
-    def upload(self, context, image_id, path, disk_format, moved=None):
+    def upload(self, context, image_id, path, disk_format, moved=None, give=False):
         with open(path, 'rb') as file:
             assert file.read(4) == b'QFI\\xfb'
 

@@ -1,5 +1,7 @@
 """The transactions of SQLite: each sees what was committed before it began. And who may read its files."""
 import contextlib
+import ctypes
+from ctypes.util import find_library
 import os
 import sqlite3
 import subprocess
@@ -53,6 +55,24 @@ def test_nor_does_one_in_a_block_that_raised(tmp_path):
             with db.reader() as second:
                 assert second.execute(sa.text('SELECT count(*) FROM numbers')).scalar() == 101 + number
             db._idle.rotate()
+    db.dispose()
+
+
+def test_connections_that_have_read_a_large_table_keep_few_of_its_pages(tmp_path):
+    """Each kept 16 MB, and there may be fifty to a database: a process grew with its history for days."""
+    connections, size = 8, 12 << 20
+    used = ctypes.CDLL(find_library('sqlite3')).sqlite3_memory_used
+    used.restype = ctypes.c_int64
+    db = engine.Database(f'sqlite:///{tmp_path}/t.sqlite')
+    with db.writer() as conn:
+        conn.execute(sa.text('CREATE TABLE texts (text TEXT)'))
+        conn.execute(sa.text('INSERT INTO texts VALUES (:text)'), [{'text': 'x' * 1024}] * (size // 1024))
+    before = used()
+    with contextlib.ExitStack() as stack:
+        for _each in range(connections):
+            conn = stack.enter_context(db.reader())
+            assert conn.execute(sa.text("SELECT count(*) FROM texts WHERE text LIKE '%y%'")).scalar() == 0
+    assert used() - before < connections * 3 << 20
     db.dispose()
 
 

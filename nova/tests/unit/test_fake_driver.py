@@ -22,7 +22,7 @@ class Uploads:
     def __init__(self):
         self.found = {}
 
-    def upload(self, _context, image_id, path, disk_format, moved=None):
+    def upload(self, _context, image_id, path, disk_format, moved=None, give=False):
         with open(path, 'rb') as file:
             self.found[image_id] = (file.read(), disk_format)
 

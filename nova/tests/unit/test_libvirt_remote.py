@@ -77,7 +77,10 @@ def test_its_steps_are_those_of_the_driver(place, helper):
     os.chown(copy, QEMU, QEMU)
     assert not reads(NOBODY, copy)
     steps.let_read(str(copy))
-    assert reads(NOBODY, copy) and copy.stat().st_uid == QEMU
+    assert reads(NOBODY, copy) and copy.stat().st_uid == NOBODY          # a snapshot that QEMU has ended
+    os.chown(disk, QEMU, QEMU)
+    steps.let_read(str(disk))
+    assert reads(NOBODY, disk) and disk.stat().st_uid == QEMU
 
 
 def test_an_image_of_another_program_is_converted_in_the_cache_alone(place, helper):

@@ -165,10 +165,10 @@ def test_what_the_rules_have_let_pass_is_known_until_they_change():
     for text, mark in zip((first, more), (marks[0], marks[2]), strict=True):
         assert chain(text, 'ingress_check')[0] == mark and mark.endswith(' accept')
         seen, sent = mark.split()[2], f'{int(mark.split()[2], 16) ^ 1:#x}'
-        # not what has no ports of its own: ICMP, and protocols whose ports the tracking of connections may not know
+        # not what rules may tell apart and the tracking of connections may not: other ICMP, other protocols
         assert chain(text, 'sent') == [
-            'meta l4proto { tcp, udp } iifname { "br000000000000" } ct direction original '
-            f'ct mark set {sent}', 'accept']
+            *(f'{those} iifname {{ "br000000000000" }} ct direction original ct mark set {sent}' for those in (
+                'meta l4proto { tcp, udp }', 'icmp type echo-request', 'icmpv6 type echo-request')), 'accept']
         # a packet that met the sender's rules before a change, and the receiver's behind it, marks nothing
         assert chain(text, 'seen') == [f'ct mark {sent} ct mark set {seen}', 'accept']
     assert chain(more, 'ingress_g1') == ['meta nfproto ipv4 goto seen']

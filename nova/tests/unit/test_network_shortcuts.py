@@ -35,11 +35,35 @@ def test_a_guest_sends_with_its_own_addresses_to_whom_the_frame_is_for():
 
 
 @pytest.mark.parametrize('values', [
-    {'secured': False}, {'limits': [['egress', 100, 0]]}, {'mark': 8}, {'addresses': []},
+    {'secured': False}, {'limits': [['egress', 100, 0]]}, {'addresses': []},
     {'pairs': [{'ip_address': '10.0.0.9', 'mac_address': None}]}])
 def test_what_other_rules_look_at_takes_the_long_way(values):
     text = script(state(port(1, **values), port(2)))
     assert 'tap1' not in text and 'tap2' in text
+
+
+def test_a_marked_port_marks_what_it_sends_by_the_shortcut():
+    text = script(state(port(1, mark=8), port(2)))
+    assert f'ip saddr {{ 10.0.0.1 }} ip dscp set 8 goto short_{BRIDGE}' in text
+    assert f'ip saddr {{ 10.0.0.2 }} goto short_{BRIDGE}' in text
+
+
+@pytest.mark.parametrize(('name', 'key'), [
+    ('flows_tap1', 'ip saddr . ip daddr . tcp sport . tcp dport'),
+    ('flowsu_tap1', 'ip saddr . ip daddr . udp sport . udp dport'),
+    ('flowsu6_tap1', 'ip6 saddr . ip6 daddr . udp sport . udp dport'),
+    ('flowsp_tap1', 'ip saddr . ip daddr . icmp type . icmp id'),
+    ('flowsp6_tap1', 'ip6 saddr . ip6 daddr . icmpv6 type . icmpv6 id')])
+def test_each_protocol_has_what_its_connections_differ_in(name, key):
+    """UDP and ping took the long way alone."""
+    text = script(state(port(1)))
+    assert f'set {name} {{\ntypeof {key}\n' in text
+    assert f' {key} @{name} fwd to "tap1"' in text and f' add @{name} {{ {key} }}' in text
+
+
+def test_the_requests_of_ping_are_marked():
+    text = rules.script('t', state(port(1)), {}, shortcuts=True)
+    assert f'icmp type echo-request iifname {{ "{BRIDGE}" }} ct direction original ct mark set' in text
 
 
 def test_only_devices_that_are_there_have_chains():

@@ -47,7 +47,7 @@ class Snapshots(agent.Agent, driver.Snapshot):
                 self._copy_root(instance, guest, path, progress.part(report, 0, COPIED))
                 step(states.IMAGE_UPLOADING)
                 sent = progress.of_bytes(progress.part(report, COPIED, 100), os.path.getsize(path))
-                self.hands.images.upload(context, image_id, path, 'qcow2', moved=sent)
+                self.hands.images.upload(context, image_id, path, 'qcow2', moved=sent, give=True)
         except OSError as error:
             raise exception.VirtError(operation=OPERATION, reason=error.strerror) from error
 

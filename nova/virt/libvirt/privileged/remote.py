@@ -11,7 +11,8 @@ Operation                 Arguments                                             
 ``qemu_img.rebase``       path, format, backing file and format; key
 ``qemu_img.convert``      path, format, target, target format; backing file;     that user's meanwhile
                           key
-``guest.let_read``        path                                                   FOWNER: what QEMU writes is its user's
+``guest.let_read``        path                                                   FOWNER: what QEMU writes is its user's;
+                                                                                 CHOWN: a snapshot is given to this user
 ``guest.console``         uuid                                                   DAC_OVERRIDE: virtlogd writes as root
 ``vif.plug``              uuid; the values of a vifs.Port                        NET_ADMIN: taps; DAC_OVERRIDE: the
 ``vif.unplug``            the same                                               socket of Open vSwitch is root's
@@ -58,6 +59,7 @@ UUID = re.compile(_UUID + r'\Z')
 KEY = re.compile(r'[0-9a-f]{64}\Z')      # of a disk
 CACHED = re.compile(r'_base/[0-9A-Za-z][0-9A-Za-z_-]{0,63}\.(?:raw|qcow2|vmdk|vdi|vhdx|vhd)(?:\.part)?\Z')
 CONVERTED = re.compile(r'_base/[0-9A-Za-z][0-9A-Za-z_-]{0,63}\.qcow2\.part\Z')
+SNAPSHOT = re.compile('snapshot-')
 DISK = re.compile(_UUID + r'/(?:disk(?:\.[a-z0-9]{1,20})?|snapshot-[0-9A-Za-z_]{1,20}/disk\.qcow2)\Z')
 
 
@@ -210,6 +212,8 @@ class _Operations:
 
     def let_read(self, path: str) -> None:
         with sandbox.opened(self._allowed.disk(path), os.O_RDONLY) as file:
+            if SNAPSHOT.match(os.path.basename(os.path.dirname(path))):      # QEMU has ended it: the image store's
+                os.fchown(file, self._uid, -1)
             files.let_read(file, self._uid)
 
     def settings(self) -> dict[str, str]:

@@ -1,0 +1,55 @@
+"""Checksums of image data: MD5 and SHA-512, each computed by a thread of its own.
+
+hashlib releases the GIL while it works, so both run beside the thread that receives and writes the data.
+"""
+from __future__ import annotations
+
+import hashlib
+import queue
+from types import TracebackType
+from typing import Any
+
+from nova.runtime import concurrency
+
+ALGORITHM = 'sha512'             # of os_hash_value
+WAITING = 16                     # chunks that may wait for one thread: 4 MiB of chunks of 256 KiB
+
+
+class Hashes:
+    """Both checksums of one stream; a context manager, which ends the threads."""
+
+    def __init__(self) -> None:
+        self._hashes = hashlib.md5(usedforsecurity=False), hashlib.new(ALGORITHM)
+        self._queues: list[queue.Queue[bytes | None]] = [queue.Queue(WAITING) for _each in self._hashes]
+        self._threads = [concurrency.spawn('image-hash', _update, each, chunks)
+                         for each, chunks in zip(self._hashes, self._queues, strict=True)]
+
+    def __enter__(self) -> Hashes:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self._end()
+
+    def add(self, chunk: bytes) -> None:
+        """Hash the next bytes. The call waits while a thread has WAITING chunks to do."""
+        for chunks in self._queues:
+            chunks.put(chunk)
+
+    def columns(self) -> dict[str, str]:
+        """Wait for the threads and return the columns of the image; no bytes may be added afterwards."""
+        self._end()
+        md5, other = self._hashes
+        return {'checksum': md5.hexdigest(), 'os_hash_algo': ALGORITHM, 'os_hash_value': other.hexdigest()}
+
+    def _end(self) -> None:
+        for chunks in self._queues:
+            chunks.put(None)
+        self._queues = []
+        for thread in self._threads:
+            thread.join()
+
+
+def _update(made: Any, chunks: queue.Queue[bytes | None]) -> None:
+    while (chunk := chunks.get()) is not None:
+        concurrency.blocking(made.update, chunk)
