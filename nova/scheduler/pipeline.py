@@ -152,7 +152,7 @@ def ranked(hosts: host_view.Hosts, positions: np.ndarray, score: np.ndarray, ins
     if most == 1 and order.subset == 1:
         best = np.flatnonzero(score == score.max())
         best = positions if len(best) == len(positions) else positions[best]
-        return best[_dice(hosts, best, seed, order).argmax():][:1]
+        return best[np.argmax(_dice(hosts, best, seed, order)):][:1]
     highest = None if most is None else _highest(score, most)
     if most is None or highest is None:
         dice = _dice(hosts, positions, seed, order)

@@ -88,13 +88,11 @@ def evaluate(hosts: host_view.Hosts, query: list[typing.Any]) -> np.ndarray:
             raise Malformed(f'{name!r} has {len(masks)} operands')
         if name == 'not':
             return ~masks[0]
-        return (np.logical_and if name == 'and' else np.logical_or).reduce(masks)
+        return np.all(masks, axis=0) if name == 'and' else np.any(masks, axis=0)
     if name == 'in' and len(arguments) > 1:
-        return np.logical_or.reduce([_compared(hosts, operator.eq, arguments[0], each)
-                                     for each in _flat(arguments[1:])])
+        return np.any([_compared(hosts, operator.eq, arguments[0], each) for each in _flat(arguments[1:])], axis=0)
     if isinstance(name, str) and name in _COMPARISONS and len(arguments) > 1:
-        return np.logical_and.reduce([_compared(hosts, _COMPARISONS[name], arguments[0], each)
-                                      for each in arguments[1:]])
+        return np.all([_compared(hosts, _COMPARISONS[name], arguments[0], each) for each in arguments[1:]], axis=0)
     raise Malformed(f'{str(name)[:32]!r} with {len(arguments)} operands is no operation; there are not, or, and, in, '
                     f'{", ".join(_COMPARISONS)}')
 

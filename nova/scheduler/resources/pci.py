@@ -50,8 +50,9 @@ class Free:
 
     def mask(self, requests: Requests) -> np.ndarray:
         """True for the hosts whose pools have all that is requested."""
-        kinds = np.zeros(int(self._codes.max(initial=-1)) + 1, dtype=bool)
-        for number in np.flatnonzero(np.bincount(self._codes)):
+        hosts_of_kinds = np.bincount(self._codes)
+        kinds = np.zeros(len(hosts_of_kinds), dtype=np.bool_)
+        for number in np.flatnonzero(hosts_of_kinds):
             kinds[number] = self._known.pools[number].have(requests)
         found = kinds[self._codes]
         for position, each in self._own.items():
