@@ -117,7 +117,7 @@ def make_volume_queries(directory):
     def run(data: bytes) -> None:
         request = types.SimpleNamespace(
             query=dict(params.parse_query(data.decode('latin-1'))), trusted=False, url='/v3/volumes',
-            context=nova_context.RequestContext(user_id='u', project_id='p', overwrite=False),
+            microversion=70, context=nova_context.RequestContext(user_id='u', project_id='p', overwrite=False),
             store=types.SimpleNamespace(db=types.SimpleNamespace(reader=engine.connect)))
         body = volume_listing.page(request, table, 'volumes', lambda _conn, rows: list(rows), filters)
         assert body['volumes'] == []

@@ -95,7 +95,7 @@ def test_those_that_wait_with_a_thread_are_bounded(monkeypatch):
     monkeypatch.setattr(priorities, 'MAX_WAITING', 3)
     rig = Rig(4)
     jobs = [rig.ask('a') for _ in range(3)]
-    rig.settle(3, 0)
+    waiting.wait_for(lambda: len(rig.began) == 3, 20, 'the first three to join')
     jobs += [rig.ask('a'), rig.ask('a')]
     rig.settle(3, 2)
     refused = rig.ask('a')

@@ -79,8 +79,8 @@ def test_a_host_that_lacks_it_does_not_start(monkeypatch):
 
 
 def test_the_api_takes_files_that_arrive():
-    spec.check_files(FILES, True)
-    spec.check_files([], False)
+    assert spec.has_config_drive(None, FILES, False) is True
+    assert spec.has_config_drive(None, [], False) is False
     with pytest.raises(exception.BadRequest, match='config drive'):
-        spec.check_files(FILES, False)
+        spec.has_config_drive(False, FILES, False)
     assert spec.NOT_WRITTEN == injection.OFF
