@@ -1,9 +1,15 @@
 """The servers' answers hold the fields that the public contract has, at every version where one changes."""
+import uuid
+
 import pytest
 
 from nova import states
 from nova.api.servers import category as server_category
+from nova.db.networks import networks
+from nova.db.networks import security_groups
 from nova.db.servers import instances
+from nova.db.tables import network as t
+from nova.network import ipam
 from nova.tests import server_rows
 from nova.tests.contract import facts
 from nova.tests.functional import base
@@ -23,8 +29,8 @@ def cloud(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def server_id(cloud):
-    """A server with a value in every field."""
-    return cloud.add_server(
+    """A server with a value in every field, and with a port in a security group."""
+    made = cloud.add_server(
         1, vm_state=states.ERROR, fault={'code': 500, 'message': 'No valid host.', 'details': 'Traceback',
                                          'created': '2026-01-01T12:00:00Z'},
         description='text', tags=',a,b,', key_name='key', user_data='QQ==', access_ip_v4='192.0.2.1',
@@ -34,6 +40,19 @@ def server_id(cloud):
         ramdisk_id=server_rows.IMAGE_ID, scheduler_hints={'same_host': [server_rows.IMAGE_ID]},
         pinned_availability_zone='nova', config_drive=True, terminated_at=server_rows.START,
         volumes=[{'id': server_rows.IMAGE_ID, 'delete_on_termination': True}])
+    add_port(cloud, made)
+    return made
+
+
+def add_port(cloud, server):
+    """A port of a server, in the default group of its project."""
+    ident = str(uuid.uuid4())
+    with cloud.api_db.writer() as conn:
+        networks.insert(conn, t.ports, [{
+            'id': ident, 'project_id': base.PROJECT, 'network_id': server_rows.NETWORK_ID, 'name': '',
+            'mac_address': ipam.new_mac(), 'admin_state_up': True, 'device_id': server, 'made_for_server': True,
+            'description': ''}])
+        security_groups.bind(conn, [(ident, security_groups.ensure_default(conn, base.PROJECT))])
 
 
 def cases(*operations):
@@ -93,6 +112,7 @@ def test_rebuild(cloud, operation, version):
     admin = cloud.admin(project=base.PROJECT)
     made = admin.post('/servers', cloud.body(networks='none') if version >= 37 else cloud.body(),
                       version=f'2.{version}').json['server']['id']
+    add_port(cloud, made)
     with cloud.cell_db.writer() as conn:
         instances.update(conn,
     made,

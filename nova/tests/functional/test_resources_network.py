@@ -97,7 +97,7 @@ def subnet_of_pool(world):
 
 
 def port(world):
-    number = world.number() % 100 + 100
+    number = world.inner_number()
     return {'name': 'all', 'description': 'd', 'network_id': world.network, 'admin_state_up': True,
             'mac_address': f'fa:16:3e:00:00:{number:02x}', 'fixed_ips': [
                 {'subnet_id': world.subnet, 'ip_address': f'10.250.0.{number}'}],
@@ -235,10 +235,11 @@ class World:
     """A face with what the bodies of the table name."""
 
     def __init__(self, face):
-        self.face, self._count, self._outer = face, 0, 29
+        self.face, self._count, self._outer, self._inner = face, 0, 29, 99      # above the allocation pools
         self.policy = self.new('qos/policies', name='p', shared=True)
         self.network = self.new('networks', name='n', project_id='p1', **{'provider:network_type': 'vxlan'})
-        self.subnet = self.new('subnets', network_id=self.network, cidr='10.250.0.0/24', ip_version=4)
+        self.subnet = self.new('subnets', network_id=self.network, cidr='10.250.0.0/24', ip_version=4,
+                               allocation_pools=[{'start': '10.250.0.2', 'end': '10.250.0.99'}])
         self.group = self.new('security-groups', name='g', project_id='p1')
         self.pool6 = self.new('subnetpools', name='six', prefixes=['2001:db8::/60'], default_prefixlen=64,
                               project_id='p1')
@@ -257,6 +258,10 @@ class World:
     def outer_address(self):
         self._outer += 1
         return f'172.24.4.{self._outer}'
+
+    def inner_number(self):
+        self._inner += 1
+        return self._inner
 
     def make(self, path, values):
         made = self.face('admin', 'POST', path, {app.RESOURCES[path].singular: values})
@@ -320,6 +325,8 @@ class _Nothing:
 
     def number(self):
         return 1
+
+    inner_number = number
 
     def outer_address(self):
         return ''
