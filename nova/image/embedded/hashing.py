@@ -1,6 +1,6 @@
-"""Checksums of image data: MD5 and SHA-512, each computed by a thread of its own.
+"""Checksums of image data: one thread computes MD5, another one SHA-512.
 
-hashlib releases the GIL while it works, so both run beside the thread that receives and writes the data.
+hashlib releases the GIL, so both threads run beside the thread that receives and writes the data.
 """
 from __future__ import annotations
 

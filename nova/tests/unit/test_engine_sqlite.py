@@ -59,7 +59,7 @@ def test_nor_does_one_in_a_block_that_raised(tmp_path):
 
 
 def test_connections_that_have_read_a_large_table_keep_few_of_its_pages(tmp_path):
-    """Each kept 16 MB, and there may be fifty to a database: a process grew with its history for days."""
+    """Each could keep 16 MB, and there may be fifty to a database: a process could grow by as much as its history."""
     connections, size = 8, 12 << 20
     used = ctypes.CDLL(find_library('sqlite3')).sqlite3_memory_used
     used.restype = ctypes.c_int64
