@@ -40,7 +40,7 @@ SHOWN = (
     ('video_ram_max_mb', 'unit/test_libvirt_settings.py::test_the_domain_has_it', 'hw_video:ram_max_mb'),
     ('rescue_(bus|device)', 'functional/test_other_actions.py::test_servers_that_boot_from_volumes',
      'hw_rescue_device'),
-    ('img_config_drive', 'functional/test_servers_create.py::test_files_without_a_config_drive_are_refused',
+    ('img_config_drive', 'functional/test_servers_create.py::test_a_server_with_files_gets_a_config_drive',
      'img_config_drive'),
     ('auto_disk_config',
      'functional/test_servers_create.py::test_an_image_that_forbids_automatic_disk_configuration', 'auto_disk_config'),
