@@ -6,6 +6,7 @@
 # Leaves in DIRECTORY (and does nothing when all of it is there already):
 #   guest.qcow2                              boots by itself (extlinux), for a BIOS machine
 #   guest-kernel, guest-ramdisk, guest-root.img   the same system for direct kernel boot (aki, ari, ami)
+#   guest-ramdisk-signed                          its modules are signed: for a kernel that secure boot locks down
 # Needs no root: file systems are filled with mke2fs -d and mtools. Needs the packages named in PACKAGES.
 #
 # The guest asks DHCP for its address, fetches its key and name from the metadata service (or the config drive),
@@ -68,11 +69,15 @@ with_needed "$release" $MODULES | while read -r file; do
     # Without what an emulated processor reads for a third of a second, where binutils is there: the types for BPF, and
     # signatures.
     objcopy --remove-section=.BTF --strip-unneeded "$file" "$modules/${file##*/}" 2>/dev/null || cp "$file" "$modules/"
+    install -m 644 -D -t "signed/${modules#*/}" "$file"
 done
 depmod -b ramdisk "$release" 2>/dev/null     # it misses lists of what is built in
 rm "$modules"/modules.*.bin "$modules"/modules.{alias,devname,softdep,symbols}
 echo "$MODULES" >ramdisk/modules
-(cd ramdisk && find . | cpio --quiet -o -H newc -R 0:0 | gzip -9) >ramdisk.gz
+packed() { (cd "$1" && find . | cpio --quiet -o -H newc -R 0:0 | gzip -9); }
+packed ramdisk >ramdisk.gz
+# The kernel unpacks one archive behind the other: the second one replaces the modules by those that secure boot needs.
+{ cat ramdisk.gz; packed signed; } >ramdisk-signed.gz
 
 echo "guest image: the system"
 mkdir -p root/{bin,sbin,etc/acpi,proc,sys,dev,run,tmp,var/lib,root}
@@ -141,6 +146,7 @@ qemu-img convert -q -f raw -O qcow2 disk.img guest.qcow2
 install -m 644 guest.qcow2 "$out/guest.qcow2"
 install -m 644 kernel "$out/guest-kernel"
 install -m 644 ramdisk.gz "$out/guest-ramdisk"
+install -m 644 ramdisk-signed.gz "$out/guest-ramdisk-signed"
 install -m 644 root.img "$out/guest-root.img"
 echo "$stamp" >"$out/guest.stamp"
 echo "guest image: made $out/guest.qcow2 ($(du -h "$out/guest.qcow2" | cut -f1))"

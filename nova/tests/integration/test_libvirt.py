@@ -39,7 +39,7 @@ from nova.virt.libvirt.life import snapshots
 
 URI = 'qemu:///system'
 GUEST = pathlib.Path(os.environ.get('NOVA_TEST_GUEST_DIR') or '/nonexistent')
-DISK_ID, ROOT_ID, KERNEL_ID, RAMDISK_ID = (str(uuid.UUID(int=number)) for number in range(1, 5))
+DISK_ID, ROOT_ID, KERNEL_ID, RAMDISK_ID, SIGNED_ID = (str(uuid.UUID(int=number)) for number in range(1, 6))
 BOOT_SECONDS = 300                       # emulated, on a busy machine
 PROMPT = b'/ # '
 
@@ -66,7 +66,8 @@ class Images:
     """An ImageSource over the files of the guest image."""
 
     rows = {DISK_ID: ('qcow2', 'guest.qcow2'), ROOT_ID: ('ami', 'guest-root.img'),
-            KERNEL_ID: ('aki', 'guest-kernel'), RAMDISK_ID: ('ari', 'guest-ramdisk')}
+            KERNEL_ID: ('aki', 'guest-kernel'), RAMDISK_ID: ('ari', 'guest-ramdisk'),
+            SIGNED_ID: ('ari', 'guest-ramdisk-signed')}
 
     def __init__(self, delay=0):
         self.downloads, self.uploads, self.delay = [], {}, delay

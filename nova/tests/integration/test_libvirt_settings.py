@@ -21,7 +21,7 @@ UEFI = {'hw_firmware_type': 'uefi'}
 TPM_STATE = pathlib.Path('/var/lib/libvirt/swtpm')
 
 
-def made(specs=None, properties=None, kernel=False, **values):
+def made(specs=None, properties=None, kernel=False, ramdisk_id=base.RAMDISK_ID, **values):
     """(instance, image) of a flavor and an image; the image of a kernel boots under every firmware."""
     guest_options.check(specs, properties)
     instance = base.make_instance(**values)
@@ -30,7 +30,7 @@ def made(specs=None, properties=None, kernel=False, **values):
     instance.image_properties = properties or {}
     image_id = base.DISK_ID
     if kernel:
-        image_id, instance.kernel_id, instance.ramdisk_id = base.ROOT_ID, base.KERNEL_ID, base.RAMDISK_ID
+        image_id, instance.kernel_id, instance.ramdisk_id = base.ROOT_ID, base.KERNEL_ID, ramdisk_id
         instance.image_properties['os_command_line'] = 'root=/dev/vda console=ttyS0 panic=5 tsc=unstable'
     instance.image_id = image_id
     return instance, {'id': image_id, 'disk_format': base.Images.rows[image_id][0],
@@ -109,7 +109,7 @@ def test_uefi_variables_of_its_own(rig, spawn):
 
 def test_the_guest_knows_that_it_was_booted_securely(rig, spawn):
     """Its kernel restricts itself when the firmware says so. QEMU's own -kernel is trusted by the firmware as such."""
-    instance = spawn({'os:secure_boot': 'required'}, dict(UEFI), kernel=True, memory_mb=256)
+    instance = spawn({'os:secure_boot': 'required'}, dict(UEFI), kernel=True, memory_mb=256, ramdisk_id=base.SIGNED_ID)
     root = dumped(instance)
     assert 'q35' in root.find('os/type').get('machine') and root.find("os/loader[@secure='yes']") is not None
     assert b'Secure boot enabled' in rig.console(instance)
