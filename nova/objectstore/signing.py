@@ -68,6 +68,8 @@ def signed_of(environ: dict[str, Any], params: dict[str, str], now: datetime.dat
     """
     headers = aws_signatures.headers_of(environ)
     authorization = headers.get('authorization', '')
+    if not authorization.isascii():
+        raise errors.S3Error('InvalidRequest', 'Only signatures of version 4 and 2 are taken.')
     if authorization.startswith(digests.ALGORITHM):
         fields = [each.strip().partition('=') for each in authorization.removeprefix(digests.ALGORITHM).split(',')]
         given = {name: value for name, _, value in fields}
@@ -151,7 +153,9 @@ def _second(environ: dict[str, Any], headers: dict[str, str], params: dict[str, 
     resource = (path if path.count('/') > 1 or path == '/' else path + '/') + (f'?{subs}' if subs else '')
     text = '\n'.join((environ['REQUEST_METHOD'], headers.get('content-md5', ''), headers.get('content-type', ''), date,
                       amz + resource))
-    return Signed(found[1], text.encode('utf-8', 'replace').decode(), found[2])
+    if any('\ud800' <= each <= '\udfff' for each in text):
+        raise errors.S3Error('InvalidArgument', 'A signed header is not UTF-8.')
+    return Signed(found[1], text, found[2])
 
 
 def _check_time(made: datetime.datetime | None, lasts: datetime.timedelta, now: datetime.datetime) -> None:

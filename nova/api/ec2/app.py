@@ -88,6 +88,8 @@ class Application:
             raw = bodies.read(environ, MAX_BODY) if environ['REQUEST_METHOD'] == 'POST' else b''
         except exception.TooLarge:
             raise errors.Ec2Error('InvalidParameterValue', f'The request is larger than {MAX_BODY} bytes.') from None
+        except (exception.UnsupportedContentEncoding, exception.BadRequest) as error:
+            raise errors.Ec2Error('InvalidParameterValue', error.message, error.code) from None
         pairs = signing.pairs_of(environ, raw)
         signed = signing.signed_of(environ, raw, pairs)
         address = environ.get('REMOTE_ADDR') or ''

@@ -44,6 +44,8 @@ def signed_of(environ: dict[str, Any], body: bytes, pairs: Pairs) -> dict[str, A
     """
     params, headers = dict(pairs), aws_signatures.headers_of(environ)
     authorization = headers.get('authorization', '')
+    if not authorization.isascii():
+        raise errors.Ec2Error('MissingAuthenticationToken', 'The request has no signature of version 2 or 4.', 403)
     given = {name: params.get(f'X-Amz-{name}', '') for name in ('Credential', 'SignedHeaders', 'Signature')}
     if authorization:
         given = _fields(authorization)

@@ -147,7 +147,8 @@ def _boolean(name: str, value: str) -> bool:
 def _moment(name: str, value: str) -> datetime.datetime:
     try:
         found = datetime.datetime.fromisoformat(value)
-        return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
+        found = found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
+        return min(found, datetime.datetime.max - SECOND)
     except (ValueError, OverflowError):
         raise exception.BadRequest(f"'{value[:40]}' is not a time for '{name}', such as 2026-01-31T12:00:00Z") from None
 

@@ -831,6 +831,21 @@ def test_any_header_may_be_signed(cloud, pair, service):
     assert old.status_code == 403, old.text
 
 
+@pytest.mark.parametrize('service', ['ec2', 's3'])
+def test_a_signature_with_bytes_that_are_no_text_is_refused(cloud, service):
+    proof = ('AWS4-HMAC-SHA256 Credential=AK\xff/20261129/RegionOne/' + service + '/aws4_request, '
+             'SignedHeaders=host;x-amz-date, Signature=' + 'a' * 64).encode('latin-1')
+    answer = requests.get(url_of(cloud, service), headers={'Authorization': proof, 'X-Amz-Date': '20261129T000000Z'},
+                          timeout=30)
+    assert answer.status_code in (400, 401, 403), answer.text
+
+
+def test_a_compressed_request_of_ec2_is_refused(cloud):
+    answer = requests.post(url_of(cloud, 'ec2'), data=b'Action=DescribeImages', timeout=30,
+                           headers={'Content-Encoding': 'gzip', 'Content-Type': 'application/x-www-form-urlencoded'})
+    assert answer.status_code == 415 and '<Code>InvalidParameterValue<' in answer.text
+
+
 @pytest.mark.parametrize('service, code', [
     ('ec2', 'SignatureDoesNotMatch'), ('sts', 'SignatureDoesNotMatch'), ('s3', 'AccessDenied')])
 def test_host_and_each_x_amz_header_must_be_signed(cloud, pair, service, code):

@@ -105,7 +105,7 @@ def _items(text: str | None) -> list[tuple[str, str, Any]]:
         return []
     try:
         items = ast.literal_eval(text) if len(text) <= MAX_ITEMS else None
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         items = None
     if not isinstance(items, dict) or not all(isinstance(each, str) for pair in items.items() for each in pair):
         raise exception.BadRequest(f'metadata must be {{"key": "value", ...}} of {MAX_ITEMS} characters at most.')
