@@ -261,15 +261,25 @@ def parse(rows: Mapping[str, Attribute], context: nova_context.RequestContext, v
     return {**{name: row.default for name, row in rows.items() if row.post}, **found}
 
 
+# Attributes whose meaning, or check, needs the others of their set.
+_TOGETHER = ({'port_id', 'fixed_ip_address'}, {'internal_port_id', 'internal_ip_address'},
+             {'gateway_ip', 'allocation_pools'}, {'port_security_enabled', 'security_groups'})
+
+
 def different(rows: Mapping[str, Attribute], view: Mapping[str, typing.Any],
               values: Mapping[str, typing.Any]) -> dict[str, typing.Any]:
-    """The part of an update that is not what the caller reads: sending back what was read changes nothing.
+    """The part of an update that is not what the caller reads, with the attributes that belong to it: sending back what
+    was read changes nothing.
 
     :param rows: {name: Attribute}
     :param view: what the caller reads
     """
-    return {name: value for name, value in values.items() if not (
+    found = {name: value for name, value in values.items() if not (
         name in view and view[name] == value and name in rows and rows[name].put)}
+    for names in _TOGETHER:
+        if names & found.keys():
+            found |= {name: values[name] for name in names & values.keys()}
+    return found
 
 
 def owner(context: nova_context.RequestContext, values: dict[str, typing.Any]) -> str:

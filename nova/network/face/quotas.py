@@ -47,14 +47,13 @@ def of_project(conn: engine.Connection, conf: cfg.ConfigOpts, project_id: str) -
 
 
 def options(body: dict[str, Any]) -> bool:
-    """Take check_limit and force out of a request; whether its limits are compared with the usage.
+    """Take check_limit and force out of a request; whether its limits are compared with the usage. ``force`` alone, or
+    neither, compares nothing (neutron-lib's extension quota-check-limit).
 
-    :raises BadRequest, InvalidInput: both are true, or one is no boolean
+    :raises InvalidInput: one is no boolean
     """
-    check, force = (attributes.boolean(body.pop(name, False)) for name in ('check_limit', 'force'))
-    if check and force:
-        raise exception.BadRequest('check_limit and force exclude each other: give one of them.')
-    return check
+    check, _force = (attributes.maybe(attributes.boolean)(body.pop(name, None)) for name in ('check_limit', 'force'))
+    return bool(check)
 
 
 def replace(conn: engine.Connection, project_id: str, wanted: dict[str, int], check_usage: bool) -> None:

@@ -47,12 +47,18 @@ def test_limit_below_the_usage_is_set_by_force(face, used):
     assert face('demo', 'POST', 'ports', {'port': {'network_id': face.network_id}}).status_code == 409
 
 
-@pytest.mark.parametrize('values', [{'force': True, 'check_limit': True}, {'force': 'x'}, {'check_limit': 5},
+@pytest.mark.parametrize('values', [{'force': 'x'}, {'check_limit': 5},
                                     {'check_limit': True, 'nothing': 1}, {'port': -2}])
 def test_bad_options_change_nothing(face, values):
     before = quota(face)
     assert put(face, **{'network': 7, **values}).status_code == 400
     assert quota(face) == before
+
+
+def test_options_without_a_value_and_both_of_them(face, used):
+    assert put(face, network=9, port=50, check_limit=None, force=None).status_code == 200
+    assert put(face, port=used - 1, check_limit=True, force=True).status_code == 400
+    assert put(face, port=50, check_limit=True, force=True).status_code == 200
 
 
 @pytest.mark.parametrize('option', ['check_limit', 'force'])

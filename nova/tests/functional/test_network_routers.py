@@ -568,3 +568,35 @@ def test_an_address_is_given_once(face):
         assert sorted(codes) == [200] + [400] * 5
     with face.db.reader() as conn:
         assert len(db_networks.many(conn, t.router_interfaces, [subnet], 'subnet_id')) == 1
+
+
+def test_an_attribute_keeps_those_that_belong_to_it(face):
+    """They were left out where they stood already: a port beside its second address, pools beside a new gateway, the
+    missing port security beside a group."""
+    network, subnet = inside(face)
+    ext = outside(face)
+    put(face, f'routers/{router(face, ext)}/add_router_interface', {'subnet_id': subnet})
+    port = ok(face('demo', 'POST', 'ports', {'port': {'network_id': network, 'fixed_ips': [
+        {'ip_address': '10.0.0.20'}, {'ip_address': '10.0.0.21'}]}}))
+    floating = ok(face('demo', 'POST', 'floatingips', {'floatingip': {
+        'floating_network_id': ext, 'port_id': port['id'], 'fixed_ip_address': '10.0.0.20'}}))
+    moved = ok(face('demo', 'PUT', f'floatingips/{floating["id"]}', {'floatingip': {
+        'port_id': port['id'], 'fixed_ip_address': '10.0.0.21'}}), 200)
+    assert moved['fixed_ip_address'] == '10.0.0.21'
+    other = ok(face('demo', 'POST', 'networks', {'network': {'name': 'other'}}))['id']
+    made = ok(face('demo', 'POST', 'subnets', {'subnet': {
+        'network_id': other, 'cidr': '10.10.0.0/24', 'ip_version': 4}}))
+    refused = face('demo', 'PUT', f'subnets/{made["id"]}', {'subnet': {
+        'gateway_ip': '10.10.0.254', 'allocation_pools': made['allocation_pools']}})
+    assert refused.status_code in (400, 409), refused.text
+    assert ok(face('demo', 'GET', f'subnets/{made["id"]}'), 200)['allocation_pools'] == made['allocation_pools']
+    group = ok(face('demo', 'POST', 'security-groups', {'security_group': {'name': 'g'}}))['id']
+    open_port = ok(face('demo', 'POST', 'ports', {'port': {
+        'network_id': network, 'port_security_enabled': False, 'security_groups': []}}))
+    refused = face('demo', 'PUT', f'ports/{open_port["id"]}', {'port': {
+        'port_security_enabled': False, 'security_groups': [group]}})
+    assert refused.status_code == 409, refused.text
+
+
+def test_a_time_at_the_end_of_the_calendar_selects_nothing(face):
+    assert face('demo', 'GET', 'networks?created_at=9999-12-31T23:59:59').json() == {'networks': []}
