@@ -35,6 +35,9 @@ def source_of(req: operations.Request, given: operations.Given) -> dict[str, Any
     root: Device = {'boot_index': 0, 'source_type': 'image', 'destination_type': 'local', 'uuid': image['id'],
                     'delete_on_termination': True}
     others = []
+    names = [_path(mapping['DeviceName']) for mapping in mappings if mapping.get('DeviceName')]
+    if len(set(names)) < len(names):
+        raise errors.Ec2Error('InvalidBlockDeviceMapping', 'Two block device mappings have the same DeviceName.')
     for mapping in mappings:
         if _path(mapping.get('DeviceName')) == root_name:
             root = _root(req, mapping['Ebs'], image, root_name) or root

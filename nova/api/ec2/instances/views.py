@@ -17,6 +17,7 @@ from nova.api.ec2.networks import interfaces
 from nova.api.servers import devices
 from nova.api.servers.schemas import CATEGORY
 from nova.db.placement.categories import REGULAR
+from nova.image import fields as image_fields
 
 REMEMBERED = datetime.timedelta(hours=1)            # for which a terminated instance is shown to who names it
 
@@ -95,7 +96,7 @@ def instance(server: dict[str, Any], facts: list[Any], index: int | None = None)
 
 def _attached(req: operations.Request) -> dict[str, tuple[str, str | None]]:
     """{uuid of a volume: (where its server has it, image that it was made of)}, as the block storage says."""
-    return {volume['id']: (attachment['device'], (volume.get('volume_image_metadata') or {}).get('image_id'))
+    return {volume['id']: (attachment['device'], _image_named(volume.get('volume_image_metadata') or {}))
             for volume in req.pages('volume', '/volumes/detail', 'volumes')
             for attachment in volume['attachments'] if attachment.get('device')}
 
@@ -164,3 +165,9 @@ def one_of(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     """
     server, = servers_of(req, [given['InstanceId']])
     return server
+
+
+def _image_named(metadata: dict[str, Any]) -> str | None:
+    """The image of a volume's metadata, which its owner may have written: None where that is no id."""
+    found = metadata.get('image_id')
+    return found if found and image_fields.is_uuid(found) else None

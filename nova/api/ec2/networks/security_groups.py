@@ -29,6 +29,14 @@ def protocol(given: str | None, ethertype: str | None) -> str:
         raise errors.Ec2Error('InvalidParameterValue', error.message) from None
 
 
+def shown_protocol(stored: str | None, ethertype: str | None) -> str:
+    """The same of a stored rule. A name that only the Networking service knows stays as it is."""
+    try:
+        return group_rules.canonical_protocol(stored, ethertype) or ALL
+    except exception.InvalidInput:
+        return ALL if stored in ('ip', 'hopopt') else str(stored)
+
+
 def group_of(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     """The group that a request names by id, or by name within the project.
 
@@ -46,7 +54,7 @@ def group_of(req: operations.Request, given: operations.Given) -> dict[str, Any]
 
 
 def _permission(req: operations.Request, rule: dict[str, Any], names: dict[Any, Any]) -> dict[str, Any]:
-    shown: dict[str, Any] = {'IpProtocol': protocol(rule['protocol'], rule['ethertype']),
+    shown: dict[str, Any] = {'IpProtocol': shown_protocol(rule['protocol'], rule['ethertype']),
                              'FromPort': rule['port_range_min'], 'ToPort': rule['port_range_max']}
     if shown['IpProtocol'] in ICMP and rule['port_range_max'] is None and rule['port_range_min'] is not None:
         shown['ToPort'] = -1

@@ -130,7 +130,7 @@ _ANYWHERE = (None, '0.0.0.0/0', '::/0')
 
 
 def _same(row: dict[str, Any], rule: dict[str, Any]) -> bool:
-    protocols = [security_groups.protocol(each.get('protocol'), each['ethertype']) for each in (row, rule)]
+    protocols = [security_groups.shown_protocol(each.get('protocol'), each['ethertype']) for each in (row, rule)]
     if protocols[0] != protocols[1] or any(row[name] != rule.get(name) for name in (
             'direction', 'ethertype', 'port_range_min', 'port_range_max', 'remote_group_id')):
         return False
@@ -142,7 +142,7 @@ def _rule(req: operations.Request, rule: dict[str, Any], names: dict[Any, Any]) 
     shown: dict[str, Any] = {
         'SecurityGroupRuleId': names[rule['id']], 'GroupId': req.ids.one('sg', rule['security_group_id']),
         'GroupOwnerId': req.project_id, 'IsEgress': rule['direction'] == 'egress',
-        'IpProtocol': security_groups.protocol(rule['protocol'], rule['ethertype']),
+        'IpProtocol': security_groups.shown_protocol(rule['protocol'], rule['ethertype']),
         'FromPort': -1 if rule['port_range_min'] is None else rule['port_range_min'],
         'ToPort': -1 if rule['port_range_max'] is None else rule['port_range_max'],
         'Description': rule.get('description') or None}
