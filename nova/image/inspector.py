@@ -19,6 +19,7 @@ from typing import Any
 from pathlib import Path
 
 from nova import exception
+from nova.hardware import disks
 from nova.image import formats
 
 HEAD = 64 * 1024                 # ISO 9660 volume descriptors begin at 32 KiB
@@ -32,11 +33,14 @@ BOOT_PARTS = frozenset({'raw', 'gpt', 'mbr', 'kernel', 'ramdisk'})
 CONTENTS = BOOT_PARTS | COMPRESSED       # plain bytes: nothing in them refers to a file
 PLAIN = BOOT_PARTS | {'luks'}
 
-ARCHIVE = 'archive'              # in the place of raw: the system of a container, which may be compressed
+# In the place of raw: the system of a container, which may be compressed; an image that is made of volumes, which may
+# have no data of its own.
+ARCHIVE, MAPPED = 'archive', 'mapped'
 
 # Formats that the data of an image may have, by its disk_format.
 ACCEPTS = {
-    'raw': PLAIN, ARCHIVE: PLAIN | COMPRESSED, 'ami': PLAIN, 'aki': PLAIN | COMPRESSED, 'ari': PLAIN | COMPRESSED,
+    'raw': PLAIN, MAPPED: PLAIN, ARCHIVE: PLAIN | COMPRESSED,
+    'ami': PLAIN, 'aki': PLAIN | COMPRESSED, 'ari': PLAIN | COMPRESSED,
     'qcow2': {'qcow2'}, 'vmdk': {'vmdk'}, 'vhd': {'vhd'}, 'vhdx': {'vhdx'}, 'vdi': {'vdi'}, 'iso': {'iso'},
 }
 
@@ -242,10 +246,13 @@ def inspect_file(path: Path | str) -> Report:
 
 
 def expected(image: Mapping[str, Any]) -> str:
-    """What the data of an image must be: a key of ACCEPTS, which is its disk_format unless it is for containers."""
+    """What the data of an image must be: a key of ACCEPTS, which is its disk_format but of some raw ones."""
     properties = image.get('properties') or {}
-    is_archive = any(str(properties.get(name, '')).lower() == 'lxc' for name in HYPERVISOR)
-    return ARCHIVE if is_archive and image['disk_format'] == 'raw' else str(image['disk_format'])
+    if image['disk_format'] != 'raw':
+        return str(image['disk_format'])
+    if any(str(properties.get(name, '')).lower() == 'lxc' for name in HYPERVISOR):
+        return ARCHIVE
+    return MAPPED if properties.get(disks.MAPPING) else 'raw'
 
 
 def refusal(report: Report, disk_format: str, max_virtual_size: int | None = None) -> str | None:
@@ -274,7 +281,7 @@ def verify(report: Report, disk_format: str, max_virtual_size: int | None = None
     :param max_virtual_size: bytes; None sets no bound
     """
     reason = refusal(report, disk_format, max_virtual_size)
-    if reason is None and not report.size:
+    if reason is None and not report.size and disk_format != MAPPED:
         reason = 'it has no data: a guest finds nothing to boot'
     if reason is None and report.virtual_size is None:
         reason = 'its header has no virtual size'

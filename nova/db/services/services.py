@@ -88,7 +88,9 @@ def set_availability(conn: sa.Connection, host: str, reason: str) -> Sequence[di
     """
     wanted = (AUTOMATIC + reason)[:services.c.disabled_reason.type.length] if reason else None
     changed = []
-    for row in list(conn, host=host, topic='compute'):
+    # an operator may change the same rows
+    for row in statements.dicts(conn.execute(sa.select(services).where(
+            services.c.host == host, services.c.topic == 'compute').order_by(services.c.id).with_for_update())):
         ours = row['disabled'] and (row['disabled_reason'] or '').startswith(AUTOMATIC)
         if (ours or not row['disabled']) and bool(row['disabled']) != bool(reason):
             changed.append(update(conn, row['id'], {'disabled': bool(reason), 'disabled_reason': wanted}))

@@ -1,11 +1,13 @@
 """Checksums of image data: one thread computes MD5, another one SHA-512.
 
-hashlib releases the GIL, so both threads run beside the thread that receives and writes the data.
+hashlib releases the GIL, so both threads run beside the thread that receives and writes the data. Data of which little
+has come is hashed without threads.
 """
 from __future__ import annotations
 
 import hashlib
 import queue
+import threading
 from types import TracebackType
 from typing import Any
 
@@ -13,16 +15,17 @@ from nova.runtime import concurrency
 
 ALGORITHM = 'sha512'             # of os_hash_value
 WAITING = 16                     # chunks that may wait for one thread: 4 MiB of chunks of 256 KiB
+LITTLE = 1024 * 1024             # bytes up to which there are no threads
 
 
 class Hashes:
     """Both checksums of one stream; a context manager, which ends the threads."""
 
     def __init__(self) -> None:
-        self._hashes = hashlib.md5(usedforsecurity=False), hashlib.new(ALGORITHM)
-        self._queues: list[queue.Queue[bytes | None]] = [queue.Queue(WAITING) for _each in self._hashes]
-        self._threads = [concurrency.spawn('image-hash', _update, each, chunks)
-                         for each, chunks in zip(self._hashes, self._queues, strict=True)]
+        self._hashes = hashlib.md5(usedforsecurity=False), hashlib.sha512()
+        self._bytes = 0
+        self._queues: list[queue.Queue[bytes | None]] = []
+        self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Hashes:
         return self
@@ -33,6 +36,15 @@ class Hashes:
 
     def add(self, chunk: bytes) -> None:
         """Hash the next bytes. The call waits while a thread has WAITING chunks to do."""
+        self._bytes += len(chunk)
+        if self._bytes <= LITTLE:
+            for each in self._hashes:
+                each.update(chunk)
+            return
+        if not self._threads:
+            self._queues = [queue.Queue(WAITING) for _each in self._hashes]
+            self._threads = [concurrency.spawn('image-hash', _update, each, chunks)
+                             for each, chunks in zip(self._hashes, self._queues, strict=True)]
         for chunks in self._queues:
             chunks.put(chunk)
 

@@ -14,7 +14,7 @@ CHUNKS = 256                     # of files.CHUNK: 64 MiB
 
 
 def test_checksums_are_those_of_hashlib():
-    data = [os.urandom(size) for size in (0, 1, files.CHUNK, 4097)]
+    data = [os.urandom(size) for size in (0, 1, files.CHUNK, 4097, hashing.LITTLE, 5)]
     with hashing.Hashes() as hashes:
         for chunk in data:
             hashes.add(chunk)
@@ -49,6 +49,7 @@ def test_chunks_that_wait_are_bounded():
 
 def test_threads_end_with_an_upload_that_fails():
     with pytest.raises(RuntimeError), hashing.Hashes() as hashes:
-        hashes.add(b'data')
+        hashes.add(bytes(hashing.LITTLE + 1))
+        assert [thread for thread in threading.enumerate() if thread.name == 'image-hash']
         raise RuntimeError
     assert not [thread for thread in threading.enumerate() if thread.name == 'image-hash']

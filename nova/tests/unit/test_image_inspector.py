@@ -164,3 +164,11 @@ def test_a_descriptor_of_only_comments_takes_no_time():
     _survives(b'# \t \r\n' * 50000, 65536)
     _survives(b' ' * 300000, 65536)
     assert time.thread_time() - started < 2
+
+
+def test_an_image_that_is_made_of_volumes_may_have_no_data():
+    report = inspector.Inspector().finish()
+    mapped = {'disk_format': 'raw', 'properties': {'block_device_mapping': '[]'}}
+    inspector.verify(report, inspector.expected(mapped))
+    with pytest.raises(exception.ImageUnacceptable, match='no data'):
+        inspector.verify(report, inspector.expected({'disk_format': 'raw', 'properties': {}}))
