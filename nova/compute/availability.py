@@ -37,8 +37,13 @@ class Availability:
         concurrency.spawn(f'availability-{self._host.name}', self.settle)
 
     def settle(self) -> None:
-        """Report what the conductor does not know yet. Periodic."""
+        """Report what the conductor does not know yet, and each time why the host can take no server: an operator may
+        have enabled it meanwhile. Periodic.
+        """
         with self._lock:
+            told = self._reported
+            if self._reason:
+                self._reported = None
             while self._reported != self._reason:
                 reason = self._reason
                 try:
@@ -47,8 +52,8 @@ class Availability:
                 except exception.NovaException as error:
                     LOG.warning('Whether this host can take servers is reported later: %s', error.message)
                     return
-                if reason:
+                if reason and reason != told:
                     LOG.error('This host takes no new servers: %s.', reason)
-                elif self._reported:
+                elif told and not reason:
                     LOG.info('This host takes new servers again.')
                 self._reported = reason

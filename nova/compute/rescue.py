@@ -14,6 +14,29 @@ from nova.virt import driver as virt
 from nova.virt import metadata
 
 
+class _WayBack:
+    """Leaves a server whose rescue failed as it was: with its own disks, running if it ran.
+
+    runs   whether it ran
+    begun  whether its guest may have the rescue disk
+    """
+
+    def __init__(self, host: Host, ctx: context.RequestContext, task: tasks.Task,
+                 networks: list[dict[str, typing.Any]]) -> None:
+        self._host, self._ctx, self._task, self._networks = host, ctx, task, networks
+        self.runs = self.begun = False
+
+    def take(self) -> None:
+        server, driver = self._task.instance, self._host.driver
+        if self.begun:
+            self._host.driver_with(virt.Rescue).unrescue(self._ctx, server, self._networks)
+            if not self.runs:
+                driver.power_off(server)
+        elif self.runs:
+            driver.power_on(self._ctx, server, self._networks)
+        self._task.on_failure = None
+
+
 class Rescue:
     """Rescues servers, and ends it."""
 
@@ -34,22 +57,19 @@ class Rescue:
             image = host.images.show(task.ctx, image_id)
             devices = host.volumes.get_block_devices(ctx, instance_uuid=server.uuid)
             networks = host.set_up_networks(ctx, server)
+            way_back = _WayBack(host, ctx, task, networks)
             with contextlib.suppress(exception.GuestNotFound):       # a server in ERROR may have lost its guest
-                if host.driver.power_state(server) == states.RUNNING:
-                    task.undo(self._start_again, ctx, task, networks)
+                way_back.runs = host.driver.power_state(server) == states.RUNNING
+                task.undo(way_back.take)
                 host.driver.power_off(server, host.conf.shutdown_timeout if clean_shutdown else 0)
             drive = None
             if server.config_drive:              # where the rescued system finds its password
                 drive = metadata.files(server, networks, [], admin_password, host.conf.metadata.dhcp_domain, devices)
+            way_back.begun = True
             host.driver_with(virt.Rescue).rescue(task.ctx, server, networks, image, admin_password or '', devices,
                                                  drive)
+            task.keep()
             task.ends(power_state=host.driver.power_state(server), launched_at=utils.utcnow())
-
-    def _start_again(self, ctx: context.RequestContext, task: tasks.Task,
-                     networks: list[dict[str, typing.Any]]) -> None:
-        """Leave a server as it was: it runs from its own disks."""
-        self._host.driver.power_on(ctx, task.instance, networks)
-        task.on_failure = None
 
     def unrescue_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         self._host.submit(instance, self._unrescue, ctx, instance)

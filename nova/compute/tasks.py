@@ -241,7 +241,8 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, ac
             LOG.warning('%s of server %s failed: %s', event, instance.uuid, error,
                         exc_info=not isinstance(error, exception.NovaException))
             run.result = 'error'
-            current.unwind()
+            if not current.unwind():
+                current.keep()
             if give_up is not None:
                 give_up(current, error)
             else:

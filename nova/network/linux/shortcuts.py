@@ -26,8 +26,9 @@ MOST = 16384            # connections of a device; others go the long way
 _PROTOCOLS = (
     (('tcp', 'tcp'), '', 'meta l4proto tcp tcp flags & (fin | syn | rst) == 0', 'tcp sport . tcp dport'),
     (('udp', 'udp'), 'u', 'meta l4proto udp', 'udp sport . udp dport'),
-    (('icmp', None), 'p', 'meta l4proto icmp icmp type { echo-request, echo-reply }', 'icmp type . icmp id'),
-    ((None, 'ipv6-icmp'), 'p', 'meta l4proto ipv6-icmp icmpv6 type { echo-request, echo-reply }',
+    (('icmp', None), 'p', 'meta l4proto icmp icmp type { echo-request, echo-reply } icmp code 0',
+     'icmp type . icmp id'),
+    ((None, 'ipv6-icmp'), 'p', 'meta l4proto ipv6-icmp icmpv6 type { echo-request, echo-reply } icmpv6 code 0',
      'icmpv6 type . icmpv6 id'))
 # whole, and without options: what follows is the header of the protocol
 _FAMILIES = {4: ('ip', '', '@nh,0,8 0x45 @nh,48,16 & 0xbfff == 0 ip protocol'), 6: ('ip6', '6', 'ip6 nexthdr')}

@@ -402,7 +402,7 @@ def test_a_failed_rescue_says_why(cloud):
     assert cloud.row(uuid)['vm_state'] == states.ACTIVE and cloud.actions(uuid)[-1][1] == 'Error'
     assert cloud.computes['host1'].driver.guests()[uuid] == states.RUNNING           # it is started again
     assert 'canary' not in str(cloud.row(uuid)['fault'])
-    cloud.computes['host1'].driver.failures['power_on'] = exception.VirtError(operation='start', reason='x')
+    cloud.computes['host1'].driver.failures['unrescue'] = exception.VirtError(operation='start', reason='x')
     cloud.act(uuid, 'rescue', **RESCUE)
     cloud.settle()
     assert cloud.row(uuid)['vm_state'] == states.ERROR           # it could not be started again

@@ -30,6 +30,7 @@ from nova.virt.libvirt import base
 from nova.virt.libvirt import capabilities
 from nova.virt.libvirt import cells
 from nova.virt.libvirt import disk_clients
+from nova.virt.libvirt import files
 from nova.virt.libvirt import graphics
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import guest_operations
@@ -312,10 +313,19 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
             guest = None if keep_disks else self.storage.load(instance.uuid)
             if not keep_disks:
                 self.storage.kept.forget(instance.uuid)
-            self._remove(instance.uuid, keep_disks, keep_machine and (
-                guest is None or spec.has_same_machine(guest, instance, self._guest_traits)))
+            self._remove(instance.uuid, keep_disks, keep_machine and self._keeps_machine(instance, guest))
             self.disconnect(guest.volumes if guest else ())
         self.remove_unused_images()
+
+    def _keeps_machine(self, instance: Instance, guest: xml.Guest | None) -> bool:
+        """Whether the firmware's variables and the TPM of a guest are those of the machine that it gets. A rebuild that
+        failed has left no record of the guest: the file says what they belong to.
+        """
+        path = self.storage.path(instance.uuid, spec.MACHINE)
+        if guest is not None and any(guest.settings.get(name) for name in ('firmware_type', 'tpm_version')):
+            files.write_json(path, spec.machine_of(guest))
+        machine = files.read_json(path)
+        return machine is not None and spec.has_same_machine(machine, instance, self._guest_traits)
 
     def _remove(self, uuid: str, keep_disks: bool = False, keep_machine: bool = False) -> None:
         guest = self.storage.load(uuid)
@@ -507,7 +517,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
 
 def _files_of(machine: bool) -> tuple[str, ...]:
     """Names of the files of a guest that belong to its machine, if it is to stay."""
-    return (spec.NVRAM,) if machine else ()
+    return (spec.NVRAM, spec.MACHINE) if machine else ()
 
 
 def _mounted_pages() -> frozenset[int]:

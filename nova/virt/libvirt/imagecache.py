@@ -106,7 +106,9 @@ class ImageCache:
     def _download(self, context: RequestContext, image: dict[str, Any], path: str, report: progress.Report,
                   most_bytes: int | None) -> None:
         image_id, disk_format = image['id'], image['disk_format']
-        part, converted = os.path.join(self._directory, f'{image_id}.{disk_format}.part'), path + '.part'
+        part = converted = path + '.part'
+        if disk_format in qemu_img.FOREIGN:
+            part = os.path.join(self._directory, f'{image_id}.{disk_format}.part')
         for left in (part, converted):   # of a download that a crash ended
             files.remove(left)
         try:
@@ -184,8 +186,10 @@ class ImageCache:
         found = sorted(entry.name for entry in os.scandir(self._directory))
         for name in found:
             if name.endswith('.part'):
-                # a download has parts of its own; the image's lock covers them all
-                with files.lock(self._path(name.partition('.part')[0] + '.lock'), wait=False) as held:
+                # a download has parts of its own; the lock of the image, as it is kept, covers them all
+                image_id, _dot, disk_format = name.partition('.part')[0].rpartition('.')
+                kept = FORMATS.get(disk_format, disk_format)
+                with files.lock(self._path(f'{image_id}.{kept}.lock'), wait=False) as held:
                     if held:
                         files.remove(self._path(name))
         for name in found:

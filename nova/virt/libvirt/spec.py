@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 DEFAULT_CMDLINE = 'root=/dev/{root} console={console}'
 NVRAM = 'disk.nvram'                     # UEFI variables, next to the disks
+MACHINE = 'machine.json'                 # whose they are, while a rebuild has no record of the guest
 MEMORY_MINIMUM = 16                      # MiB: QEMU starts no machine with less
 TRUE = ('1', 'true', 'yes', 'on')
 
@@ -85,14 +86,22 @@ def cmdline(root: str, arch: str | None) -> str:
     return DEFAULT_CMDLINE.format(root=root, console='ttyAMA0' if arch else 'ttyS0')
 
 
-def has_same_machine(guest: xml.Guest, instance: Instance, traits: Collection[str]) -> bool:
-    """Whether an instance, which may have another image by now, has the firmware and the TPM that its guest has."""
+def machine_of(guest: xml.Guest) -> dict[str, Any]:
+    """What the firmware's variables and the state of a TPM belong to, of JSON: {'arch', 'settings'}."""
+    return {'arch': guest.arch, 'settings': dict(guest.settings)}
+
+
+def has_same_machine(machine: dict[str, Any], instance: Instance, traits: Collection[str]) -> bool:
+    """Whether an instance, which may have another image by now, has the firmware and the TPM that its guest had.
+
+    :param machine: ``machine_of`` the guest
+    """
     settings = guest_options.settings((instance.flavor or {}).get('extra_specs'), instance.image_properties)
     _decide_secure_boot(settings, traits)
     if _foreign(instance.image_properties):
         settings.setdefault('firmware_type', 'uefi')
-    return all(settings.get(name) == guest.settings.get(name)
-               for name in ('firmware_type', 'secure_boot', 'tpm_version'))
+    return machine['arch'] == _foreign(instance.image_properties) and all(
+        settings.get(name) == machine['settings'].get(name) for name in ('firmware_type', 'secure_boot', 'tpm_version'))
 
 
 def _foreign(properties: dict[str, Any] | None) -> str | None:

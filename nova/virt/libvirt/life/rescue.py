@@ -40,7 +40,7 @@ COLD_BUSES = ('ide', 'sata', 'fdc')      # a running guest gets no disks there
 POLL_S = 1                               # seconds between two looks at a rescue system that boots
 # type of guest: seconds without a read after which it has booted, and that are waited at most; emulated ones are slow
 BOOTED_S = {'kvm': 10, 'qemu': 30}
-BOOT_MOST_S = {'kvm': 300, 'qemu': 1200}
+BOOT_MOST_S = {'kvm': 60, 'qemu': 300}
 PROPERTIES = ('hw_rescue_device', 'hw_rescue_bus')
 # kind of device: the buses that can have one, and the one that it gets when the image does not say
 BUSES = {'disk': ('virtio', 'scsi', 'ide', 'usb', 'sata'), 'cdrom': ('ide', 'sata', 'scsi', 'usb'),

@@ -153,7 +153,8 @@ class Volumes(hands.Feature, driver.Volumes, driver.ExtendVolume, driver.VolumeC
         """Nothing on this host uses these Volumes any more."""
         for volume in volumes:
             if volume.source.get('luks'):
-                self.hypervisor.run('forget a key', operations.forget_passphrase, '', volume.volume_id)
+                with contextlib.suppress(exception.HypervisorUnreachable):      # libvirt forgets it when it ends
+                    self.hypervisor.run('forget a key', operations.forget_passphrase, '', volume.volume_id)
             if volume.source.get('connection'):      # else there is nothing of it but what QEMU has opened
                 self.connectors.disconnect(volume.source['connection'])
 
