@@ -73,7 +73,9 @@ def test_a_life_of_a_server_s_network(fleet):
     _until(lambda: len(fleet.load.json('GET', f'/servers/{server}/os-interface')['interfaceAttachments']) == 2)
     fleet.load.json('DELETE', f'/servers/{server}')
     _until(lambda: not fleet.load.rows('api', f"SELECT id FROM ports WHERE device_id = '{server}'"))
-    assert 'denied' not in fleet.daemons['network1'].last_words()
+    # before there is a cell it may be refused the making of one, once
+    assert not [line for line in fleet.daemons['network1'].last_words().splitlines()
+                if 'denied' in line and 'Waiting for another daemon' not in line]
 
 
 def _until(ready):
