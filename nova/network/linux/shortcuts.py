@@ -57,7 +57,9 @@ def script(table: str, state: HostState, devices: Collection[str], generation: i
         ports = [port for port in state.ports
                  if port.bridge == overlay.bridge and port.device in devices and eligible(port)]
         if frames.tunnel_name(overlay) in devices:
-            body += _network(overlay, ports, generation)
+            moving = {mac for mac, _host in overlay.moving} | {
+                port.mac for port in state.ports if port.bridge == overlay.bridge and (port.move or port.arriving)}
+            body += _network(overlay, ports, moving, generation)
     return remove(table) + '\n'.join([f'table netdev {table} {{', *body, '}']) + '\n'
 
 
@@ -72,15 +74,15 @@ def probe(table: str) -> str:
                       *_base('egress', 'lo', ['goto learn_lo']), '}']) + '\n'
 
 
-def _network(overlay: Overlay, ports: list[Port], generation: int) -> list[str]:
+def _network(overlay: Overlay, ports: list[Port], moving: set[str], generation: int) -> list[str]:
     tunnel, name = frames.tunnel_name(overlay), overlay.bridge
     if overlay.vlan is not None:
         return _base('egress', tunnel, ['meta mark set 0'])
     here = {port.mac: port.device for port in ports}
-    # a guest that moves is at two places for a while: the bridge says at which one
-    elsewhere = {mac for mac, _host in [*overlay.remotes, *overlay.moving]}
-    places = {**dict.fromkeys(sorted(elsewhere - here.keys()), tunnel),
-              **{mac: device for mac, device in here.items() if mac not in elsewhere}}
+    # a guest that moves is at two places for a while: the bridge says at which one, also where it is about to arrive
+    remote = {mac for mac, _host in overlay.remotes}
+    places = {**dict.fromkeys(sorted(remote - here.keys() - moving), tunnel),
+              **{mac: device for mac, device in here.items() if mac not in remote | moving}}
     body = [line for device in [*here.values(), tunnel] for line in _receiver(device)]
     elements = ', '.join(f'{mac} : goto to_{device}' for mac, device in places.items())
     body += [f'map places_{name} {{', 'type ether_addr : verdict',
