@@ -30,7 +30,6 @@ from nova.virt.libvirt import base
 from nova.virt.libvirt import capabilities
 from nova.virt.libvirt import cells
 from nova.virt.libvirt import disk_clients
-from nova.virt.libvirt import files
 from nova.virt.libvirt import graphics
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import guest_operations
@@ -323,8 +322,11 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         """
         path = self.storage.path(instance.uuid, spec.MACHINE)
         if guest is not None and any(guest.settings.get(name) for name in ('firmware_type', 'tpm_version')):
-            files.write_json(path, spec.machine_of(guest))
-        machine = files.read_json(path)
+            spec.MACHINE_FORMAT.write(path, spec.machine_of(guest))
+        try:
+            machine = spec.MACHINE_FORMAT.read(path)
+        except exception.RecordUnreadable as error:
+            raise exception.VirtError(operation='keep the machine of the guest', reason=error.message) from None
         return machine is not None and spec.has_same_machine(machine, instance, self._guest_traits)
 
     def _remove(self, uuid: str, keep_disks: bool = False, keep_machine: bool = False) -> None:

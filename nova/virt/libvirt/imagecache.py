@@ -19,7 +19,9 @@ from collections.abc import Callable, Collection
 from typing import Any, TYPE_CHECKING
 
 from nova import exception
+from nova.runtime import concurrency
 from nova.runtime import disk_space
+from nova.runtime import durable_files
 from nova.runtime import progress
 from nova.virt import image_signatures
 from nova.virt.libvirt import files
@@ -124,7 +126,7 @@ class ImageCache:
                 files.remove(part)
                 part = converted
             protect(part)
-            os.replace(part, path)
+            concurrency.blocking(durable_files.commit, part, path)
         finally:
             files.remove(part)
             files.remove(converted)

@@ -23,6 +23,7 @@ import uuid
 
 from nova import exception
 from nova.runtime import disk_space
+from nova.runtime import durable_files
 from nova.runtime import reflink
 from nova.virt.libvirt import files
 from nova.virt.libvirt import qemu_img
@@ -273,9 +274,7 @@ class VolumeFiles:
             files.give_to_guest(part)
             if os.geteuid():     # for an exporter, while libvirt still has given the file to a guest that moves away
                 files.let_read(part, os.geteuid(), files.READ | files.WRITE)
-            with open(part, 'rb') as file:
-                os.fsync(file.fileno())
-            os.replace(part, path)
+            durable_files.commit(part, path)
         except BaseException as error:
             files.remove(part)
             if isinstance(error, OSError) and error.errno in disk_space.FULL:

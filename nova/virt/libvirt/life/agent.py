@@ -19,6 +19,7 @@ import libvirt
 from oslo_utils import strutils
 
 from nova import exception
+from nova.runtime import durable_files
 from nova import states
 from nova.virt import driver
 from nova.virt.libvirt import files
@@ -108,9 +109,7 @@ class Agent(hands.Feature, driver.Password, driver.Quiesce):
         check(operation, guest)
         if self.hands.hypervisor.power_state(guest.uuid) == states.POWER_PAUSED:
             raise exception.GuestAgentUnavailable(operation=operation, reason=_PAUSED)
-        path = self.hands.storage.path(guest.uuid, MARK)
-        with open(path, 'w') as file:
-            os.fsync(file.fileno())
+        durable_files.replace(self.hands.storage.path(guest.uuid, MARK), b'')
         self._ask(operation, guest.uuid, lambda domain: domain.fsFreeze())
 
     def _thaw_if_marked(self, uuid: str) -> None:

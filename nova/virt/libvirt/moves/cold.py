@@ -98,7 +98,7 @@ class ColdMoves(hands.Feature):
                 self.bring_tpm(made, sent)
                 (self.hands.start if power_on else self.hands.define)(made)
                 if pooled:
-                    pool_record.lend(self.storage, uuid, False)
+                    pool_record.mark_in_migration(self.storage, uuid, False)
                     self.storage.save(made)
             except Exception as error:
                 self.hands.undo(uuid)
@@ -161,7 +161,7 @@ class ColdMoves(hands.Feature):
         boot_files = {part: getattr(moved, part) for part in arrival.BOOT_FILES if getattr(moved, part)}
         variables = [spec.NVRAM] if moved.settings.get('firmware_type') == 'uefi' else []
         if any(disk.source for disk in disks):
-            pool_record.lend(self.storage, uuid, True)
+            pool_record.mark_in_migration(self.storage, uuid, True)
         names = [os.path.basename(disk.file) for disk in disks if not disk.source]
         disk_transfer.fetch(self.uri_of(address), there, [*names, *boot_files, *variables], directory, timeout, copies,
                             self.storage.reserve)
