@@ -17,7 +17,6 @@ from nova.hardware import fit
 from nova.virt.libvirt import calls
 from nova.virt.libvirt import cells
 from nova.virt.libvirt import disk_clients
-from nova.virt.libvirt import files
 from nova.virt.libvirt import graphics
 from nova.virt.libvirt import guest_power
 from nova.virt.libvirt import spec
@@ -235,6 +234,9 @@ class Guests(guest_power.GuestPower):
         """
         path = self.storage.path(instance.uuid, spec.MACHINE)
         if guest is not None and any(guest.settings.get(name) for name in ('firmware_type', 'tpm_version')):
-            files.write_json(path, spec.machine_of(guest))
-        machine = files.read_json(path)
+            spec.MACHINE_FORMAT.write(path, spec.machine_of(guest))
+        try:
+            machine = spec.MACHINE_FORMAT.read(path)
+        except exception.RecordUnreadable as error:
+            raise exception.VirtError(operation='keep the machine of the guest', reason=error.message) from None
         return machine is not None and spec.has_same_machine(machine, instance, self._platform.traits)

@@ -23,11 +23,14 @@ import typing
 from cryptography import x509
 
 from nova import exception
+from nova.runtime import versioned_records
 from nova.virt.libvirt import files
 from nova.volume.exports import qmp
 
 PROGRAM = 'qemu-storage-daemon'
 MONITOR, RECORD, LOG, PID = 'monitor', 'host.json', 'log', 'pid'
+FORMAT = versioned_records.RecordFormat(
+    name='record of an exporter', fields=frozenset({'host', 'port', 'ends_at'}), required=frozenset({'host', 'port'}))
 COPY = 'c'                   # first letter of the node of a copy
 START_S, CLOSE_S, POLL_S = 20, 5, 0.02
 CONNECTIONS = 1024           # of a host at once: a guest has one for each of its disks
@@ -47,16 +50,21 @@ class Daemon:
         self._process: subprocess.Popen[bytes] | None = None
 
     def record(self) -> dict[str, typing.Any] | None:
-        """What host.json has; None: there is no such daemon."""
+        """The record of host.json, or None if there is no such daemon.
+
+        :raises InvalidVolume: the record cannot be read
+        """
         if not os.path.isdir(self.directory):
             return None
-        found = files.read_json(os.path.join(self.directory, RECORD))
-        return found if isinstance(found, dict) else None
+        try:
+            return FORMAT.read(os.path.join(self.directory, RECORD))
+        except exception.RecordUnreadable as error:
+            raise exception.InvalidVolume(reason=error.message) from None
 
     def make(self, host: str, port: int) -> None:
         """Record what the daemon is for."""
         os.makedirs(self.directory, mode=0o700, exist_ok=True)
-        files.write_json(os.path.join(self.directory, RECORD), {'host': host, 'port': port})
+        FORMAT.write(os.path.join(self.directory, RECORD), {'host': host, 'port': port})
 
     def is_alive(self) -> bool:
         """Whether it runs."""
@@ -71,7 +79,7 @@ class Daemon:
         :raises InvalidVolume: it does not start; PortTaken is one
         """
         record = {**(self.record() or {}), 'ends_at': _ends_at(credentials)}
-        files.write_json(os.path.join(self.directory, RECORD), record)
+        FORMAT.write(os.path.join(self.directory, RECORD), record)
         files.remove(os.path.join(self.directory, PID))
         with _listening(address, record['port']) as listener, open(os.path.join(self.directory, LOG), 'wb') as log:
             process = subprocess.Popen(

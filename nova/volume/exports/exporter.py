@@ -21,6 +21,7 @@ from nova import exception
 from nova.runtime import concurrency
 from nova.runtime import disk_space
 from nova.runtime import metrics
+from nova.runtime import versioned_records
 from nova.virt.libvirt import files
 from nova.volume.exports import daemon as daemons
 
@@ -59,6 +60,7 @@ class Exporter:
         self._credentials, self._wanted, self._ending = credentials, wanted, ending
         self._unknown: dict[str, set[str]] = {}          # {host: exports that no row wants}
         self._daemons: dict[str, daemons.Daemon] = {}
+        self._unreadable = versioned_records.UnreadableRecords()         # by directory of a daemon
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -136,8 +138,18 @@ class Exporter:
 
     def _records(self) -> list[dict[str, typing.Any]]:
         names = os.listdir(self._directory) if os.path.isdir(self._directory) else ()
-        found = (daemons.Daemon(os.path.join(self._directory, name)).record() for name in names)
-        return [record for record in found if record]
+        found = []
+        for name in names:
+            path = os.path.join(self._directory, name)
+            try:
+                record = daemons.Daemon(path).record()
+            except exception.InvalidVolume as error:
+                self._unreadable.add(path, error)
+                continue
+            self._unreadable.discard(path)
+            if record:
+                found.append(record)
+        return found
 
     def _hosts(self) -> set[str]:
         """Those that have a daemon."""
@@ -198,7 +210,11 @@ class Exporter:
 
     def _look(self) -> None:
         for host, daemon in list(self._daemons.items()):
-            if daemon.record() is None or daemon.is_alive():
+            try:
+                if daemon.record() is None or daemon.is_alive():
+                    continue
+            except exception.InvalidVolume as error:
+                self._unreadable.add(daemon.directory, error)
                 continue
             with self._locked(host, wait=False) as held:         # else it is being started, or ended
                 dead = held and daemon.record() is not None and not daemon.is_alive()

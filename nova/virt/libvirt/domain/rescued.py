@@ -25,6 +25,7 @@ class Rescued:
     target: str | None = None
     device: str = 'disk'
     late: list[Any] = dataclasses.field(default_factory=list)
+    unknown_fields: dict[str, Any] = dataclasses.field(default_factory=dict, kw_only=True, repr=False, compare=False)
 
     @property
     def first(self) -> str:
@@ -33,7 +34,7 @@ class Rescued:
 
 
 def load(values: dict[str, Any] | None, disk: type[Any]) -> Rescued | None:
-    """From a record, without its unknown fields; ``disk`` is xml.Disk."""
+    """The Rescued of a record, or None without one; ``disk`` is xml.Disk."""
     if not values:
         return None
     return utils.from_known(Rescued, {**values, **{

@@ -95,7 +95,7 @@ class ColdMoves:
                 self.bring_tpm(made, sent)
                 (self._guests.start if power_on else self._guests.define)(made)
                 if pooled:
-                    pool_record.lend(self._storage, uuid, False)
+                    pool_record.mark_in_migration(self._storage, uuid, False)
                     self._storage.save(made)
             except Exception as error:
                 self._guests.undo(uuid)
@@ -158,7 +158,7 @@ class ColdMoves:
         boot_files = {part: getattr(moved, part) for part in arrival.BOOT_FILES if getattr(moved, part)}
         variables = [spec.NVRAM] if moved.settings.get('firmware_type') == 'uefi' else []
         if any(disk.source for disk in disks):
-            pool_record.lend(self._storage, uuid, True)
+            pool_record.mark_in_migration(self._storage, uuid, True)
         names = [os.path.basename(disk.file) for disk in disks if not disk.source]
         disk_transfer.fetch(self._addresses.uri_of(address), there, [*names, *boot_files, *variables], directory,
                             timeout, copies, self._storage.reserve)

@@ -175,7 +175,7 @@ class LiveMigration:
         os.chmod(directory, storage.DIRECTORY_MODE)
         sizes = arrival.sizes(facts['guest'])
         if any(disk.source for disk in guest.disks):
-            pool_record.lend(self._storage, guest.uuid, True)
+            pool_record.mark_in_migration(self._storage, guest.uuid, True)
         files_of = [disk for disk in guest.disks if not disk.source]
         incremental = all(self._storage.cache.has(context, disk.backing_file)
                           for disk in files_of if disk.backing_file)
@@ -213,7 +213,7 @@ class LiveMigration:
         if expected is not None:
             guest.volumes = expected.volumes
         guest.host = guest.successor = None
-        pool_record.lend(self._storage, instance.uuid, False)
+        pool_record.mark_in_migration(self._storage, instance.uuid, False)
         if guest.numa:
             guest.numa = instance.numa_topology
         guest.interfaces = spec.interfaces(network_info, guest)

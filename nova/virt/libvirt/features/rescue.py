@@ -139,7 +139,9 @@ class Rescue:
                     each.bus, each.target = 'usb', free_target('usb', taken)
         if sum(each.bus == 'ide' for each in disks) > xml.IDE_DISKS:
             raise exception.ImageUnacceptable(image_id=image['id'], reason=f'IDE takes {xml.IDE_DISKS} disks at most')
-        made = rescued.Rescued(disks, **boot_files, target=disk.target if stable else None, device=device, late=late)
+        made = rescued.Rescued(
+            disks, boot_files.get('kernel'), boot_files.get('ramdisk'), target=disk.target if stable else None,
+            device=device, late=late)
         if made.kernel:
             made.cmdline = properties.get('os_command_line') or spec.cmdline(disk.target, guest.arch)
         return made

@@ -13,7 +13,9 @@ from typing import Any, TYPE_CHECKING
 
 from nova import exception
 from nova import states
+from nova.runtime import durable_files
 from nova.runtime import programs
+from nova.runtime import versioned_records
 from nova.virt import share_exports as exports
 from nova.virt import virtiofsd
 from nova.virt.libvirt import files
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
 PROGRAM = 'nova-virtiofsd'
 DIRECTORY_MODE = 0o711
+FORMAT = versioned_records.RecordFormat(
+    name='record of a share', version=virtiofsd.VERSION, fields=frozenset({'protocol', 'export_location', 'user'}),
+    required=frozenset({'protocol', 'export_location'}))
 
 
 class Shares:
@@ -59,9 +64,8 @@ class Shares:
                 os.mkdir(directory)
                 os.chmod(directory, DIRECTORY_MODE)
             if access:
-                with open(directory + virtiofsd.KEY, 'w', opener=files.private) as file:
-                    file.write(access['key'])
-            files.write_json(directory + '.json', {
+                durable_files.replace(directory + virtiofsd.KEY, access['key'].encode())
+            FORMAT.write(directory + '.json', {
                 **{name: share[name] for name in ('protocol', 'export_location')}, 'user': access.get('user')})
             guest.shares = [*_others(guest.shares, share), {
                 'share_id': share['share_id'], 'tag': share['tag'], 'directory': directory, 'program': program}]
