@@ -17,7 +17,7 @@ from nova.virt import driver
 from nova.virt.libvirt import qemu_img
 from nova.virt.libvirt.local_disks import ceph_rights
 from nova.virt.libvirt.local_disks import records
-from nova.virt.libvirt import resize
+from nova.virt.libvirt.features import resize
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import pool

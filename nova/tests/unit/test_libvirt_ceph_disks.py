@@ -19,7 +19,7 @@ from nova.virt.libvirt.local_disks import rbd
 from nova.virt.libvirt.moves import arrival
 
 from nova.virt.libvirt.local_disks import configured
-from nova.virt.libvirt.moves import live_migration
+from nova.virt.libvirt.features import live_migration
 
 UUID = '6b1d4dc4-6a3f-4a43-9a66-3c1ad1f0a001'
 SECRET = '0d3e0a5e-52b0-4a41-9b5b-3a1c4a8c2f01'

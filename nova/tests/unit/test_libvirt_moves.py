@@ -1,5 +1,4 @@
 """What a host makes of another host's word, and whose a guest's files are: without a hypervisor."""
-import contextlib
 import dataclasses
 import functools
 import json
@@ -18,14 +17,15 @@ from nova.objects import pci
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import vifs
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.life import rescued
+from nova.virt.libvirt.domain import rescued
 from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import migration_xml
 from nova.virt.libvirt.moves import shared_storage
 from nova.virt.libvirt.volumes import disk as volumes
 
 pytest.importorskip('libvirt', reason='libvirt-python is not installed')
-from nova.virt.libvirt.moves import live_migration
+from nova.virt.libvirt import guest_power
+from nova.virt.libvirt.features import live_migration
 from nova.virt.libvirt.moves import outgoing
 from nova.virt.libvirt.moves import post_copy
 from nova.virt.libvirt.moves import tpm_state
@@ -301,17 +301,18 @@ class Guests:
 
 def test_a_guest_that_libvirt_cannot_tell_of_does_not_hold_up_the_start_of_its_host(tmp_path):
     """It is asked again when its migration is taken up; until then nothing of it is changed."""
-    driver, hypervisor = object.__new__(live_migration.LiveMigration), Guests(OTHER)
-    driver.hypervisor, driver.storage, driver.host, driver.unsettled = hypervisor, store(tmp_path, 'one'), 'one', set()
-    driver.hands = types.SimpleNamespace(operation=lambda uuid: contextlib.nullcontext())
+    hypervisor, stored = Guests(OTHER), store(tmp_path, 'one')
+    feature = live_migration.LiveMigration(
+        configuration.new(files=[]), 'one', guest_power.GuestPower(stored, hypervisor), stored, hypervisor, steps=None,
+        platform=None, connections=None, clients=None, addresses=None)
     for uuid in (UUID, OTHER):
-        pathlib.Path(driver.storage.path(uuid)).mkdir()
-        driver.storage.save(dataclasses.replace(record(driver.storage), uuid=uuid, host='one', successor='two'))
-    driver.settle_migrations()                   # ends
-    assert [driver.storage.load(uuid).successor for uuid in (UUID, OTHER)] == [None, 'two']
+        pathlib.Path(stored.path(uuid)).mkdir()
+        stored.save(dataclasses.replace(record(stored), uuid=uuid, host='one', successor='two'))
+    feature.settle_migrations()                  # ends
+    assert [stored.load(uuid).successor for uuid in (UUID, OTHER)] == [None, 'two']
     hypervisor.mute.clear()
-    driver.await_live_migration(types.SimpleNamespace(uuid=OTHER), None)
-    assert driver.storage.load(OTHER).successor is None and driver.unsettled == set()
+    feature.await_live_migration(types.SimpleNamespace(uuid=OTHER), None)
+    assert stored.load(OTHER).successor is None
 
 
 def test_what_a_migration_was_asked_is_for_root_alone_and_only_where_it_may_go_ahead(tmp_path):

@@ -89,6 +89,11 @@ def cmdline(root: str, arch: str | None) -> str:
     return DEFAULT_CMDLINE.format(root=root, console='ttyAMA0' if arch else 'ttyS0')
 
 
+def machine_files(kept: bool) -> tuple[str, ...]:
+    """Names of the files in a guest's directory that belong to its machine; none if they are not to be kept."""
+    return (NVRAM, MACHINE) if kept else ()
+
+
 def machine_of(guest: xml.Guest) -> dict[str, Any]:
     """What the firmware's variables and the state of a TPM belong to, of JSON: {'arch', 'settings'}."""
     return {'arch': guest.arch, 'settings': dict(guest.settings)}

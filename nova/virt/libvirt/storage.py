@@ -7,8 +7,8 @@
                        disk.plain       what becomes an encrypted disk, for a moment: local_disks/encrypted.py
                        root             file system of a container, which belongs to its users
                        kernel, ramdisk  of images that come in three parts
-                       *.rescue, disk.configrescue     what a rescued guest runs with: life/rescue.py
-                       frozen           there while its file systems are brought to rest: life/agent.py
+                       *.rescue, disk.configrescue     what a rescued guest runs with: features/rescue.py
+                       frozen           there while its file systems are brought to rest: features/agent.py
                        console.log
     <instances>/_base/                  the image cache
 
@@ -42,7 +42,7 @@ from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.containers import unpack
-from nova.virt.libvirt.life import rescued
+from nova.virt.libvirt.domain import rescued
 from nova.virt.libvirt.local_disks import encrypted as encrypted_disks
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import owners

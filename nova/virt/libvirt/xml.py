@@ -32,7 +32,7 @@ from nova.virt.libvirt.domain import shares
 from nova.virt.libvirt.domain import targets
 from nova.virt.libvirt.domain import virtio
 from nova.virt.libvirt.domain.tree import add as _add
-from nova.virt.libvirt.life import rescued as rescues
+from nova.virt.libvirt.domain import rescued as rescues
 from nova.virt.libvirt.volumes import disk as volume_disks
 
 NAMESPACE, OWNER_NAMESPACE, owner_of = identity.NAMESPACE, identity.OWNER_NAMESPACE, identity.owner_of
@@ -114,8 +114,8 @@ class Guest:
     rescued     what it runs with while it is rescued; None: with its own disks
     host, successor, taken_from   whose it is, to whom it goes, from whom it came: moves/shared_storage.py
     moved_from     where a cold move has fetched it
-    adopted        files of its disks that lie where another program has made them: life/adoption.py
-    shares         its shared file systems: life/shares.py
+    adopted        files of its disks that lie where another program has made them: features/adoption.py
+    shares         its shared file systems: features/shares.py
     memory_source  where its memory comes from since it was started (domain/memory.py)
     unknown_fields     fields that another release has in the record
     """

@@ -10,7 +10,7 @@ from nova.objects import pci
 from nova.runtime import versioned_records
 from nova.virt.libvirt import vifs
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.life import rescued
+from nova.virt.libvirt.domain import rescued
 from nova.virt.libvirt.volumes import disk as volume_disks
 
 RECORD = 'guest.json'

@@ -25,6 +25,9 @@ from nova.virt.libvirt import xml
 
 RECORD_NEEDED = ('its disks lie in a pool of Ceph, and the other host neither finds its record there nor shares the '
                  'directory of the guests')
+# why a guest that was adopted (features/adoption.py) stays on its host
+ELSEWHERE = ('its disks lie where the program put them that made it; a resize on its host brings them to where the '
+             'others are')
 MIXED = ('some of its disks lie in a pool of Ceph and others are files of its host, which does not share the '
          'directory of the guests')
 

@@ -18,20 +18,23 @@ import contextlib
 import copy
 import os
 import time
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 from nova import exception
 from nova import states
-from nova.virt import driver
-from nova.virt.libvirt import disk_clients
 from nova.virt.libvirt import files
-from nova.virt.libvirt import guest as guests
+from nova.virt.libvirt import calls
 from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import targets
-from nova.virt.libvirt.life import hands
-from nova.virt.libvirt.life import rescued
+from nova.virt.libvirt.domain import rescued
+
+if TYPE_CHECKING:
+    from nova.virt.libvirt.disk_clients import DiskClients
+    from nova.virt.libvirt.guests import Guests
+    from nova.virt.libvirt.host import Host
+    from nova.virt.libvirt.storage import Storage
 
 DISK, CONFIG_DRIVE = 'disk.rescue', 'disk.configrescue'
 BOOT_FILES = {'kernel': 'kernel.rescue', 'ramdisk': 'ramdisk.rescue'}
@@ -47,23 +50,21 @@ BUSES = {'disk': ('virtio', 'scsi', 'ide', 'usb', 'sata'), 'cdrom': ('ide', 'sat
          'floppy': ('fdc',)}
 
 
-class Rescue(hands.Feature, driver.Rescue, driver.StableRescue):
-    """Rescues guests, and ends it. The record says which of both a guest is: a restart finds it as it was.
+class Rescue:
+    """Features Rescue and StableRescue. The record of a guest has the state, which survives a restart."""
 
-    :ivar clients: of the driver
-    """
-
-    clients: disk_clients.DiskClients
+    def __init__(self, guests: Guests, storage: Storage, hypervisor: Host, clients: DiskClients) -> None:
+        self._guests, self._storage, self._hypervisor, self._clients = guests, storage, hypervisor, clients
 
     def rescue(self, context: Any, instance: Any, network_info: Any, image: Any, admin_password: str,
                block_devices: Any, config_drive: Any = None) -> None:
         uuid = instance.uuid
-        with self.hands.operation(uuid):
+        with self._guests.operation(uuid):
             guest = self._back(uuid, network_info)
             try:
                 guest.rescued = self._make(context, instance, guest, image, config_drive)
-                self.hands.storage.save(guest)
-                self.hands.start(guest)
+                self._storage.save(guest)
+                self._guests.start(guest)
                 self._attach_late(guest)
             except Exception as error:
                 with contextlib.suppress(exception.VirtError, OSError):     # the first error is the one to report
@@ -78,46 +79,46 @@ class Rescue(hands.Feature, driver.Rescue, driver.StableRescue):
         It has booted when it has written to its disk, and has not read from it for BOOTED_S. A system that writes
         nothing gets the disks after BOOT_MOST_S.
         """
-        made, hypervisor = guest.rescued, self.hands.hypervisor
+        made, hypervisor = guest.rescued, self._hypervisor
         if made is None or not made.late:
             return
         end, last, since = time.monotonic() + BOOT_MOST_S[guest.virt_type], None, 0.0
         while time.monotonic() < end:
             if hypervisor.power_state(guest.uuid) != states.RUNNING:
                 return                   # it has ended by itself
-            reads, writes = hypervisor.guest('look at the rescue disk', guest.uuid, guests.requests, made.first)
+            reads, writes = hypervisor.guest('look at the rescue disk', guest.uuid, calls.requests, made.first)
             if reads != last:
                 last, since = reads, time.monotonic()
             elif writes and time.monotonic() - since >= BOOTED_S[guest.virt_type]:
                 break
             time.sleep(POLL_S)
         for disk in made.late:
-            with self.clients.plugging_disk(guest.uuid, disk):
-                hypervisor.guest('attach the root disk', guest.uuid, guests.attach_live, xml.local_disk(disk, guest))
+            with self._clients.plugging_disk(guest.uuid, disk):
+                hypervisor.guest('attach the root disk', guest.uuid, calls.attach_live, xml.local_disk(disk, guest))
 
     def unrescue(self, context: Any, instance: Any, network_info: Any) -> None:
-        with self.hands.operation(instance.uuid):
-            self.hands.start(self._back(instance.uuid, network_info))
+        with self._guests.operation(instance.uuid):
+            self._guests.start(self._back(instance.uuid, network_info))
 
     def _back(self, uuid: str, network_info: Any) -> Any:
         """The guest with its own disks, off; what a rescue made is gone.
 
         :raises GuestNotFound:
         """
-        guest = self.hands.recorded(uuid, network_info)
+        guest = self._guests.refresh(uuid, network_info)
         with contextlib.suppress(exception.GuestNotFound):
-            self.hands.hypervisor.guest('stop the guest', uuid, guests.stop_and_forget)
+            self._hypervisor.guest('stop the guest', uuid, calls.stop_and_forget)
         guest.rescued = None
-        self.hands.storage.save(guest)
+        self._storage.save(guest)
         for name in BOOT_FILES.values():
-            files.remove(self.hands.storage.path(uuid, name))
+            files.remove(self._storage.path(uuid, name))
         for name in (DISK, CONFIG_DRIVE):
-            self.hands.storage.remove_disk(uuid, name)
+            self._storage.remove_disk(uuid, name)
         return guest
 
     def _make(self, context: Any, instance: Any, guest: Any, image: Any, config_drive: Any) -> rescued.Rescued:
         """The files of a rescue, and how the guest gets them."""
-        stored, uuid, properties = self.hands.storage, instance.uuid, image.get('properties') or {}
+        stored, uuid, properties = self._storage, instance.uuid, image.get('properties') or {}
         device, bus = kind(guest, image)
         boot_files = stored.new_disks.boot_files(context, uuid, image, {
             part: (properties.get(f'{part}_id'), name) for part, name in BOOT_FILES.items()})
@@ -149,7 +150,7 @@ class Rescue(hands.Feature, driver.Rescue, driver.StableRescue):
         """A disk of the guest; its config drive is replaced by the one of the rescue."""
         if config_drive is None or os.path.basename(disk.file) != 'disk.config':
             return copy.copy(disk)
-        return self.hands.storage.new_disks.config_drive(uuid, config_drive, disk.target, disk.bus, CONFIG_DRIVE,
+        return self._storage.new_disks.config_drive(uuid, config_drive, disk.target, disk.bus, CONFIG_DRIVE,
                                                          encrypted=disk.secret is not None)
 
 

@@ -13,7 +13,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import libvirt
 from oslo_utils import strutils
@@ -21,10 +21,13 @@ from oslo_utils import strutils
 from nova import exception
 from nova.runtime import durable_files
 from nova import states
-from nova.virt import driver
 from nova.virt.libvirt import files
-from nova.virt.libvirt.life import guest_network
-from nova.virt.libvirt.life import hands
+from nova.virt.libvirt.features import guest_network
+
+if TYPE_CHECKING:
+    from nova.virt.libvirt.guests import Guests
+    from nova.virt.libvirt.host import Host
+    from nova.virt.libvirt.storage import Storage
 
 LOG = logging.getLogger(__name__)
 
@@ -38,20 +41,25 @@ _BY_AGENT = libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT
 _SILENT = (libvirt.VIR_ERR_AGENT_UNRESPONSIVE, libvirt.VIR_ERR_AGENT_UNSYNCED)
 
 
-class Agent(hands.Feature, driver.Password, driver.Quiesce):
+class Agent:
+    """Features Password and Quiesce, and the other requests to the agent in a guest."""
+
+    def __init__(self, guests: Guests, storage: Storage, hypervisor: Host) -> None:
+        self._guests, self._storage, self._hypervisor = guests, storage, hypervisor
+
     def set_admin_password(self, instance: Any, password: str) -> None:
         properties = instance.image_properties or {}
         user = properties.get('os_admin_user') or ADMINISTRATORS.get(str(properties.get('os_type')), 'root')
         operation = 'set the password'
-        check(operation, self.hands.known(instance.uuid))
+        check(operation, self._guests.record(instance.uuid))
         self._ask(operation, instance.uuid, lambda domain: domain.setUserPassword(user, password, 0))
 
     def quiesce(self, instance: Any) -> None:
-        with self.hands.operation(instance.uuid):
-            self._freeze(self.hands.known(instance.uuid))
+        with self._guests.operation(instance.uuid):
+            self._freeze(self._guests.record(instance.uuid))
 
     def unquiesce(self, instance: Any) -> None:
-        with self.hands.operation(instance.uuid):
+        with self._guests.operation(instance.uuid):
             self._thaw(instance.uuid)
 
     @contextlib.contextmanager
@@ -86,13 +94,13 @@ class Agent(hands.Feature, driver.Password, driver.Quiesce):
             found.extend(guest_network.described(domain.interfaceAddresses(_BY_AGENT)))
         if guest.agent:
             with contextlib.suppress(exception.VirtError):
-                self.hands.hypervisor.guest(operation, guest.uuid, _bounded, operation, read, FACTS_SECONDS)
+                self._hypervisor.guest(operation, guest.uuid, _bounded, operation, read, FACTS_SECONDS)
         return found
 
-    def after_standstill(self, uuid: str) -> None:
-        """Let a guest that stood still know what time it is; one without an agent finds out by itself, or not."""
+    def set_clock(self, uuid: str) -> None:
+        """Set the guest's clock through its agent after a pause. A guest without an agent is skipped."""
         self._thaw_if_marked(uuid)
-        guest = self.hands.storage.load(uuid)
+        guest = self._storage.load(uuid)
         if guest is None or not guest.agent:
             return
         try:
@@ -100,35 +108,36 @@ class Agent(hands.Feature, driver.Password, driver.Quiesce):
         except exception.VirtError as error:
             LOG.warning('The time of guest %s is not set: %s', uuid, error.message)
 
-    def thaw_what_a_crash_left(self) -> None:
-        for guest in self.hands.storage.guests():
+    def thaw_all(self) -> None:
+        """Thaw the guests that a crash of this service left frozen."""
+        for guest in self._storage.guests():
             self._thaw_if_marked(guest.uuid)
 
     def _freeze(self, guest: Any) -> None:
         operation = 'bring the file systems to rest'
         check(operation, guest)
-        if self.hands.hypervisor.power_state(guest.uuid) == states.POWER_PAUSED:
+        if self._hypervisor.power_state(guest.uuid) == states.POWER_PAUSED:
             raise exception.GuestAgentUnavailable(operation=operation, reason=_PAUSED)
-        durable_files.replace(self.hands.storage.path(guest.uuid, MARK), b'')
+        durable_files.replace(self._storage.path(guest.uuid, MARK), b'')
         self._ask(operation, guest.uuid, lambda domain: domain.fsFreeze())
 
     def _thaw_if_marked(self, uuid: str) -> None:
         """Errors are logged: the guest may be off by now, and the next restart tries again."""
-        if os.path.exists(self.hands.storage.path(uuid, MARK)):
+        if os.path.exists(self._storage.path(uuid, MARK)):
             try:
                 self._thaw(uuid)
             except (exception.VirtError, exception.GuestNotFound) as error:
                 LOG.warning('Guest %s is not thawed: %s', uuid, error.message)
 
     def _thaw(self, uuid: str) -> None:
-        operation, guest = 'let the file systems go on', self.hands.known(uuid)
+        operation, guest = 'let the file systems go on', self._guests.record(uuid)
         check(operation, guest)
-        if self.hands.hypervisor.power_state(uuid) in (states.RUNNING, states.POWER_PAUSED):
+        if self._hypervisor.power_state(uuid) in (states.RUNNING, states.POWER_PAUSED):
             self._ask(operation, uuid, lambda domain: domain.fsThaw())
-        files.remove(self.hands.storage.path(uuid, MARK))        # one that is off starts without rest
+        files.remove(self._storage.path(uuid, MARK))        # one that is off starts without rest
 
     def _ask(self, operation: str, uuid: str, request: Any) -> None:
-        self.hands.hypervisor.guest(operation, uuid, _bounded, operation, request)
+        self._hypervisor.guest(operation, uuid, _bounded, operation, request)
 
 
 def check(operation: str, guest: Any) -> None:

@@ -16,15 +16,16 @@ from nova import states
 from nova.runtime import durable_files
 from nova.runtime import programs
 from nova.runtime import versioned_records
-from nova.virt import driver
 from nova.virt import share_exports as exports
 from nova.virt import virtiofsd
 from nova.virt.libvirt import files
-from nova.virt.libvirt.life import hands
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects.instance import Instance
+    from nova.virt.libvirt.guests import Guests
+    from nova.virt.libvirt.host import Host
+    from nova.virt.libvirt.storage import Storage
 
 PROGRAM = 'nova-virtiofsd'
 DIRECTORY_MODE = 0o711
@@ -33,7 +34,15 @@ FORMAT = versioned_records.RecordFormat(
     required=frozenset({'protocol', 'export_location'}))
 
 
-class Shares(hands.Feature, driver.Shares):
+class Shares:
+    """
+    :param program: path of nova-virtiofsd; None: it is searched for
+    """
+
+    def __init__(self, guests: Guests, storage: Storage, hypervisor: Host, program: str | None) -> None:
+        self._guests, self._storage, self._hypervisor = guests, storage, hypervisor
+        self._configured_program = program
+
     def attach_share(self, context: RequestContext, instance: Instance, share: dict[str, Any]) -> None:
         uuid, program = instance.uuid, self._program()
         access = share.get('access') or {}
@@ -45,10 +54,10 @@ class Shares(hands.Feature, driver.Shares):
                 raise ValueError(f'{exports.CEPH_FUSE} is not a program of this host.')
         except ValueError as error:
             raise _refusal(str(error)) from None
-        with self.hands.operation(uuid):
+        with self._guests.operation(uuid):
             self._check_off(uuid)
-            guest = self.hands.known(uuid)
-            directory = self.hands.storage.path(uuid, exports.PREFIX + share['share_id'])
+            guest = self._guests.record(uuid)
+            directory = self._storage.path(uuid, exports.PREFIX + share['share_id'])
             if not exports.is_name(os.path.basename(directory)):
                 raise _refusal('the id of the share is no UUID.')
             with contextlib.suppress(FileExistsError):
@@ -60,20 +69,20 @@ class Shares(hands.Feature, driver.Shares):
                 **{name: share[name] for name in ('protocol', 'export_location')}, 'user': access.get('user')})
             guest.shares = [*_others(guest.shares, share), {
                 'share_id': share['share_id'], 'tag': share['tag'], 'directory': directory, 'program': program}]
-            self.hands.storage.save(guest)
+            self._storage.save(guest)
 
     def detach_share(self, context: RequestContext, instance: Instance, share: dict[str, Any]) -> None:
         uuid = instance.uuid
-        with self.hands.operation(uuid):
+        with self._guests.operation(uuid):
             try:
-                guest = self.hands.known(uuid)
+                guest = self._guests.record(uuid)
             except exception.GuestNotFound:
                 return
             if any(each['share_id'] == share['share_id'] for each in guest.shares):
                 self._check_off(uuid)
                 guest.shares = _others(guest.shares, share)
-                self.hands.storage.save(guest)
-            directory = self.hands.storage.path(uuid, exports.PREFIX + share['share_id'])
+                self._storage.save(guest)
+            directory = self._storage.path(uuid, exports.PREFIX + share['share_id'])
             files.remove(directory + '.json')
             files.remove(directory + virtiofsd.KEY)
             with contextlib.suppress(FileNotFoundError):
@@ -84,7 +93,7 @@ class Shares(hands.Feature, driver.Shares):
 
         :raises VirtError: there is none
         """
-        found = self.hands.share_program or programs.installed(PROGRAM)
+        found = self._configured_program or programs.installed(PROGRAM)
         if not found or not os.access(found, os.X_OK):
             raise _refusal(f'{found or PROGRAM} is not a program of this host; see [libvirt] share_program.')
         return found
@@ -92,7 +101,7 @@ class Shares(hands.Feature, driver.Shares):
     def _check_off(self, uuid: str) -> None:
         """:raises VirtError: the guest runs: it would have the share, or keep it, until it is started again"""
         with contextlib.suppress(exception.GuestNotFound):
-            if self.hands.hypervisor.power_state(uuid) != states.SHUTDOWN:
+            if self._hypervisor.power_state(uuid) != states.SHUTDOWN:
                 raise _refusal('the guest is not off.')
 
 

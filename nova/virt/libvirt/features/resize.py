@@ -8,130 +8,129 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
 
 from nova import exception
 from nova.hardware import guest_options
-from nova.virt import driver
 from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.life import hands
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import new_disks
+from nova.virt.libvirt.moves import shared_storage
 
 if TYPE_CHECKING:
     from nova.objects.instance import Instance
+    from nova.virt.libvirt.features.cold_moves import ColdMoves
+    from nova.virt.libvirt.guests import Guests
+    from nova.virt.libvirt.privileged.remote import RemoteSteps
+    from nova.virt.libvirt.privileged.steps import LocalSteps
+    from nova.virt.libvirt.volumes.connections import VolumeConnections
 
 
-# why a guest that was taken over (life/adoption.py) stays on its host
-ELSEWHERE = ('its disks lie where the program put them that made it; a resize on its host brings them to where the '
-             'others are')
+class Resize:
+    """Resize on this host, and with ColdMoves between hosts.
 
+    :param host: name of this host
+    """
 
-class Resize(hands.Feature, driver.Resize):
-    """On this host, and with moves.cold.ColdMoves, which the driver has, between hosts."""
-
-    # What ColdMoves has.
-    host: str
-    sent: Callable[[str], dict[str, Any]]
-    has_come: Callable[[str], bool]
-    is_arriving: Callable[[str], bool]
-    finish_arrival: Callable[..., None]
-    bring_tpm: Callable[[xml.Guest, dict[str, Any]], None]
+    def __init__(self, host: str, guests: Guests, stored: storage.Storage, steps: LocalSteps | RemoteSteps,
+                 connections: VolumeConnections, cold_moves: ColdMoves) -> None:
+        self._host, self._guests, self._storage, self._steps = host, guests, stored, steps
+        self._connections, self._cold_moves = connections, cold_moves
 
     def accept_guest(self, context: Any, instance: Any, flavor: Any) -> None:
         """The claim has counted the room, as far as flavors say it.
 
         :raises VirtError: its disks are in the pool, and its record is on another host; or hardly anything is free here
         """
-        stored = self.hands.storage
+        stored = self._storage
         stored.check_reach(instance.uuid)
         if stored.load(instance.uuid) is None:               # it is on another host, or put aside
             stored.check_free()
 
     def send_guest(self, context: Any, instance: Any, dest_host: Any, network_info: Any,
                    timeout: Any) -> dict[str, Any]:
-        uuid, stored = instance.uuid, self.hands.storage
+        uuid, stored = instance.uuid, self._storage
         kept = stored.kept.path(uuid)
-        if dest_host != self.host and records.elsewhere(stored.load(uuid)):
-            raise exception.VirtError(operation='move the guest', reason=ELSEWHERE)
-        with self.hands.operation(uuid):
+        if dest_host != self._host and records.elsewhere(stored.load(uuid)):
+            raise exception.VirtError(operation='move the guest', reason=shared_storage.ELSEWHERE)
+        with self._guests.operation(uuid):
             guest = stored.load(uuid)
             if guest is not None:        # it is the guest; what was put aside before is of no use
-                self.hands.power_off(instance, timeout)
-                self.hands.remove(uuid, keep_disks=True)
-                self.hands.disconnect(guest.volumes)     # the host that starts it connects them again
+                self._guests.power_off(uuid, timeout)
+                self._guests.remove(uuid, keep_disks=True)
+                self._connections.disconnect(guest.volumes)     # the host that starts it connects them again
                 shutil.rmtree(kept, ignore_errors=True)
                 stored.release(guest)                    # a snapshot that stayed would be taken for this attempt's
                 variables = stored.path(uuid, spec.NVRAM)
                 if os.path.exists(variables):
-                    self.hands.steps.let_read(variables)
+                    self._steps.let_read(variables)
                 os.rename(stored.path(uuid), kept)
             if not os.path.isdir(kept):
                 raise exception.GuestNotFound(instance_id=uuid)
         # this host alone takes up disks that lie elsewhere, and finds them by what was put aside
-        return {} if records.elsewhere(stored.kept.load(uuid)) else self.sent(uuid)
+        return {} if records.elsewhere(stored.kept.load(uuid)) else self._cold_moves.sent(uuid)
 
     def finish_migration(self, context: Any, instance: Any, guest: Any, request: Any, power_on: bool) -> None:
-        uuid, stored = instance.uuid, self.hands.storage
+        uuid, stored = instance.uuid, self._storage
         old = stored.kept.load(uuid)
         if old is None:
-            return self.finish_arrival(context, instance, guest, request, power_on)
-        with self.hands.operation(uuid):
-            self.hands.remove(uuid)
+            return self._cold_moves.finish_arrival(context, instance, guest, request, power_on)
+        with self._guests.operation(uuid):
+            self._guests.remove(uuid)
             try:
                 disks, boot_files = _copies(stored, instance, old)
-                made = self.hands.guest_of(instance, request, disks, boot_files, old.volumes)
+                made = self._guests.describe(instance, request, disks, boot_files, old.volumes)
                 stored.save(made)
-                self.bring_tpm(made, guest)
+                self._cold_moves.bring_tpm(made, guest)
                 self._bring_up(made, power_on)
             except Exception as error:
-                self.hands.undo(uuid)
+                self._guests.undo(uuid)
                 if isinstance(error, OSError):
                     raise exception.VirtError(operation='resize the guest', reason=error.strerror) from error
                 raise
 
     def drop_migrated(self, context: Any, instance: Any, network_info: Any) -> None:
-        with self.hands.operation(instance.uuid):
-            guest = self.hands.storage.load(instance.uuid)
-            if self.has_come(instance.uuid):
-                self.hands.storage.owners.give_back(instance.uuid)
+        with self._guests.operation(instance.uuid):
+            guest = self._storage.load(instance.uuid)
+            if self._cold_moves.has_come(instance.uuid):
+                self._storage.owners.give_back(instance.uuid)
             # else it is the one that was taken back
-            if (self.hands.storage.kept.load(instance.uuid) is not None or self.has_come(instance.uuid)
-                    or self.is_arriving(instance.uuid)):
-                self.hands.remove(instance.uuid)
-                self.hands.disconnect(guest.volumes if guest is not None else ())
+            if (self._storage.kept.load(instance.uuid) is not None or self._cold_moves.has_come(instance.uuid)
+                    or self._cold_moves.is_arriving(instance.uuid)):
+                self._guests.remove(instance.uuid)
+                self._connections.disconnect(guest.volumes if guest is not None else ())
 
     def finish_revert_migration(self, context: Any, instance: Any, network_info: Any, block_devices: Any,
                                 power_on: bool) -> None:
-        uuid, stored = instance.uuid, self.hands.storage
+        uuid, stored = instance.uuid, self._storage
         kept = stored.kept.path(uuid)
-        with self.hands.operation(uuid):
+        with self._guests.operation(uuid):
             if os.path.isdir(kept):
-                self.hands.remove(uuid)
+                self._guests.remove(uuid)
                 stored.kept.restore(uuid)
                 os.rename(kept, stored.path(uuid))
-            guest = self.hands.recorded(uuid, network_info)
+            guest = self._guests.refresh(uuid, network_info)
             # connected again, their exports may be at other places
-            guest.volumes = self.hands.volumes_of(instance, block_devices, guest.machine, guest.disks, guest.volumes)
+            guest.volumes = self._connections.connect_all(instance, block_devices, guest.machine, guest.disks,
+                                                          guest.volumes)
             stored.release(guest)        # after the rename: a revert that begins again finds what was put aside
             stored.save(guest)
             self._bring_up(guest, power_on)
 
     def confirm_migration(self, context: Any, instance: Any, network_info: Any) -> None:
-        self.hands.storage.kept.forget(instance.uuid)
-        guest = self.hands.storage.load(instance.uuid)
-        if guest is None or guest.host not in (None, self.host):
-            self.hands.remove(instance.uuid)             # it lives on another host: the state of its TPM
+        self._storage.kept.forget(instance.uuid)
+        guest = self._storage.load(instance.uuid)
+        if guest is None or guest.host not in (None, self._host):
+            self._guests.remove(instance.uuid)             # it lives on another host: the state of its TPM
 
     def kept_guests(self) -> list[str]:
-        return self.hands.storage.kept.uuids()
+        return self._storage.kept.uuids()
 
     def _bring_up(self, guest: Any, power_on: bool) -> None:
-        (self.hands.start if power_on else self.hands.define)(guest)
+        (self._guests.start if power_on else self._guests.define)(guest)
 
 
 def _copies(stored: storage.Storage, instance: Instance, old: xml.Guest) -> tuple[list[xml.Disk], dict[str, str]]:

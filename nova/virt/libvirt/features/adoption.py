@@ -7,48 +7,54 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 from nova import exception
 from nova import states
 from nova.hardware import guest_options
-from nova.virt import driver
-from nova.virt.libvirt import guest as guests
+from nova.virt.libvirt import calls
 from nova.virt.libvirt.domain import identity
-from nova.virt.libvirt.life import adopted
-from nova.virt.libvirt.life import hands
+from nova.virt.libvirt.features import adopted
+
+if TYPE_CHECKING:
+    from nova.virt.libvirt.guests import Guests
+    from nova.virt.libvirt.host import Host
+    from nova.virt.libvirt.storage import Storage
 
 OPERATION = 'take over the guest'
 
 
-class Adoption(hands.Feature, driver.Adoption):
-    """Guests whose disks are files of this host."""
+class Adoption:
+    """Take over guests whose disks are files of this host."""
+
+    def __init__(self, guests: Guests, storage: Storage, hypervisor: Host) -> None:
+        self._guests, self._storage, self._hypervisor = guests, storage, hypervisor
 
     def adopt(self, context: Any, instance: Any, request: Any) -> None:
-        uuid, stored = instance.uuid, self.hands.storage
-        with self.hands.operation(uuid):
+        uuid, stored = instance.uuid, self._storage
+        with self._guests.operation(uuid):
             if stored.load(uuid) is None:
                 stored.save(self._made(instance, request))
-            self.hands.hypervisor.guest(OPERATION, uuid, guests.mark, identity.OWNER_NAMESPACE,
+            self._hypervisor.guest(OPERATION, uuid, calls.mark, identity.OWNER_NAMESPACE,
                                         identity.owner(stored.directory))
 
     def let_go(self, instance: Any) -> None:
-        if self.hands.storage.load(instance.uuid) is None:       # it was refused, and may have another owner
+        if self._storage.load(instance.uuid) is None:       # it was refused, and may have another owner
             return
-        with self.hands.operation(instance.uuid):
+        with self._guests.operation(instance.uuid):
             with contextlib.suppress(exception.GuestNotFound):
-                self.hands.hypervisor.guest(OPERATION, instance.uuid, guests.mark, identity.OWNER_NAMESPACE, None)
-            self.hands.storage.forget(instance.uuid)
+                self._hypervisor.guest(OPERATION, instance.uuid, calls.mark, identity.OWNER_NAMESPACE, None)
+            self._storage.forget(instance.uuid)
 
     def _made(self, instance: Any, request: Any) -> Any:
         """The record of the guest as it is now.
 
         :raises BuildFailed: it cannot be taken over
         """
-        uuid, hypervisor = instance.uuid, self.hands.hypervisor
+        uuid, hypervisor = instance.uuid, self._hypervisor
         if os.geteuid():
             raise _refusal(uuid, "its disks are not this service's: a service that runs as root takes guests over")
-        text, why = hypervisor.guest(OPERATION, uuid, guests.described)
+        text, why = hypervisor.guest(OPERATION, uuid, calls.described)
         found = adopted.read(text, adopted.size)
         if hypervisor.power_state(uuid) not in (states.RUNNING, states.SHUTDOWN):
             why = 'it neither runs nor is it off'
@@ -58,12 +64,12 @@ class Adoption(hands.Feature, driver.Adoption):
             found, instance.vcpus, instance.memory_mb, instance.root_gb)
         if why:
             raise _refusal(uuid, why)
-        made = self.hands.guest_of(instance, request, found.disks, {})
+        made = self._guests.describe(instance, request, found.disks, {})
         made.adopted = [disk.file for disk in found.disks]
         made.name, made.machine, made.vif_model = found.name, found.machine, found.vif_model
         for interface in made.interfaces:
             interface.model = found.vif_model
-        path = self.hands.storage.path(uuid)
+        path = self._storage.path(uuid)
         os.makedirs(path, exist_ok=True)
         os.chmod(path, 0o711)
         return made

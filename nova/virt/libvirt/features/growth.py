@@ -9,18 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 import contextlib
 import time
-from typing import Any
+from typing import Any, TYPE_CHECKING
 from xml.etree import ElementTree as etree
 
 import libvirt
 
 from nova import exception
 from nova.hardware import growth
-from nova.virt import driver
 from nova.virt.libvirt import spec
 from nova.virt.libvirt.domain import disks
 from nova.virt.libvirt.domain import tree
-from nova.virt.libvirt.life import hands
+
+if TYPE_CHECKING:
+    from nova.virt.libvirt.guests import Guests
+    from nova.virt.libvirt.host import Host
+    from nova.virt.libvirt.storage import Storage
 
 TAKE_BACK_S = 10                         # that a guest has to give back memory of a resize that failed
 POLL_S = 0.2
@@ -30,13 +33,16 @@ LIMITS = 'quota_disk_'
 LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE    # the definition is made again at each start
 
 
-class Growth(hands.Feature, driver.Growth):
-    """A guest that is off has it at its next start."""
+class Growth:
+    """A guest that is off gets its CPUs and memory at its next start."""
+
+    def __init__(self, guests: Guests, storage: Storage, hypervisor: Host) -> None:
+        self._guests, self._storage, self._hypervisor = guests, storage, hypervisor
 
     def grow(self, instance: Any, flavor: Any) -> None:
         uuid = instance.uuid
-        with self.hands.operation(uuid):
-            guest = self.hands.known(uuid)
+        with self._guests.operation(uuid):
+            guest = self._guests.record(uuid)
             vcpus, memory_mb = flavor['vcpus'], max(flavor['memory_mb'], spec.MEMORY_MINIMUM)
             most, targets = growth.maximum(guest.settings), [disk.target for disk in guest.disks]
             settings = {**{name: value for name, value in guest.settings.items() if not name.startswith(LIMITS)},
@@ -44,19 +50,19 @@ class Growth(hands.Feature, driver.Growth):
             if vcpus > max(guest.vcpus, most[0]) or memory_mb > max(guest.memory_mb, most[1]):
                 raise exception.VirtError(operation=OPERATION, reason=NO_ROOM)
             with contextlib.suppress(exception.GuestNotFound):
-                refusal = self.hands.hypervisor.guest(OPERATION, uuid, _refusal, vcpus, memory_mb)
+                refusal = self._hypervisor.guest(OPERATION, uuid, _refusal, vcpus, memory_mb)
                 if refusal:
                     raise exception.VirtError(operation=OPERATION, reason=refusal)
                 with self._limited(uuid, targets, disks.limits(guest.settings), disks.limits(settings)):
-                    plugged = self.hands.hypervisor.guest(OPERATION, uuid, plug, memory_mb)
+                    plugged = self._hypervisor.guest(OPERATION, uuid, plug, memory_mb)
                     try:
-                        self.hands.hypervisor.guest(OPERATION, uuid, _set_vcpus, vcpus)
+                        self._hypervisor.guest(OPERATION, uuid, _set_vcpus, vcpus)
                     except exception.VirtError:
                         self.take_back(uuid, plugged)
                         raise
             guest.vcpus, guest.memory_mb, guest.settings = vcpus, memory_mb, settings
             guest.facts['flavor'] = flavor['name']
-            self.hands.storage.save(guest)
+            self._storage.save(guest)
 
     @contextlib.contextmanager
     def _limited(self, uuid: str, targets: list[str], old: dict[str, int], new: dict[str, int]) -> Iterator[None]:
@@ -64,11 +70,11 @@ class Growth(hands.Feature, driver.Growth):
         if old == new:
             yield
             return
-        self.hands.hypervisor.guest(OPERATION, uuid, set_limits, targets, new)
+        self._hypervisor.guest(OPERATION, uuid, set_limits, targets, new)
         try:
             yield
         except exception.VirtError:
-            self.hands.hypervisor.guest(OPERATION, uuid, set_limits, targets, old)
+            self._hypervisor.guest(OPERATION, uuid, set_limits, targets, old)
             raise
 
     def take_back(self, uuid: str, module: str | None) -> None:
@@ -78,9 +84,9 @@ class Growth(hands.Feature, driver.Growth):
         """
         if module is None:
             return
-        self.hands.hypervisor.guest('take memory back', uuid, _unplug, module)
+        self._hypervisor.guest('take memory back', uuid, _unplug, module)
         until = time.monotonic() + TAKE_BACK_S
-        while self.hands.hypervisor.guest('look at the guest', uuid, _has, module):
+        while self._hypervisor.guest('look at the guest', uuid, _has, module):
             if time.monotonic() > until:
                 raise exception.VirtError(operation=OPERATION, reason=(
                     'it has got the memory and no CPUs, and does not give the memory back before its next start'))

@@ -8,9 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import time
-from collections.abc import Callable, Iterable
 from typing import Any, TYPE_CHECKING
 
 import libvirt
@@ -19,17 +17,13 @@ from oslo_config import cfg
 from nova import exception
 from nova import states
 from nova.runtime import concurrency
-from nova.virt import driver
 from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import disk_transfer
 from nova.virt.libvirt.moves import encryption
-from nova.virt.libvirt import disk_clients
 from nova.virt.libvirt import files
 from nova.virt.libvirt import graphics
-from nova.virt.libvirt import guest as guests
-from nova.virt.libvirt import resize
-from nova.virt.libvirt.life import hands
+from nova.virt.libvirt import calls
 from nova.virt.libvirt.domain import memory
 from nova.virt.libvirt import spec
 from nova.virt.libvirt.moves import migration_xml
@@ -45,53 +39,58 @@ from nova.virt.libvirt.volumes import disk as volume
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects.instance import Instance
+    from nova.virt.libvirt.disk_clients import DiskClients
+    from nova.virt.libvirt.guests import Guests
     from nova.virt.libvirt.host import Host
+    from nova.virt.libvirt.moves.addresses import LibvirtAddresses
+    from nova.virt.libvirt.platform import Platform
+    from nova.virt.libvirt.privileged.remote import RemoteSteps
+    from nova.virt.libvirt.privileged.steps import LocalSteps
+    from nova.virt.libvirt.volumes.connections import VolumeConnections
 
 LOG = logging.getLogger(__name__)
 
 POLL = 0.2                               # seconds between two looks at a migration
 SETTLES_S = 60                           # libvirt ends a migration that was aborted, or that its own end interrupted
-ADDRESS = re.compile(r'[0-9A-Za-z][0-9A-Za-z.:-]{0,254}\Z')
 
 
-class LiveMigration(hands.Feature, driver.LiveMigration):
-    """Mixed into the libvirt driver."""
+class LiveMigration:
+    """Feature LiveMigration, for the source and for the destination.
 
-    # What LibvirtDriver has.
-    conf: cfg.ConfigOpts
-    host: str
-    hypervisor: Host
-    storage: storage.Storage
-    virt_type: str
-    memory_source: str
-    clients: disk_clients.DiskClients
-    jobs: dict[str, outgoing.Job]        # {uuid: the migration that leaves}
-    unsettled: set[str]                  # uuids of guests of which the start could not find out what became of them
+    :param host: name of this host
+    """
 
-    # What Volumes has.
-    define_secrets: Callable[[Iterable[volume.Volume]], None]
+    def __init__(self, conf: cfg.ConfigOpts, host: str, guests: Guests, stored: storage.Storage, hypervisor: Host,
+                 steps: LocalSteps | RemoteSteps, platform: Platform, connections: VolumeConnections,
+                 clients: DiskClients, addresses: LibvirtAddresses) -> None:
+        self._conf, self._host, self._guests, self._storage, self._hypervisor = conf, host, guests, stored, hypervisor
+        self._steps, self._platform, self._connections = steps, platform, connections
+        self._clients, self._addresses = clients, addresses
+        self._post_copy = post_copy.PostCopy(hypervisor, stored, host)
+        self._jobs: dict[str, outgoing.Job] = {}     # {uuid: migration from this host in progress}
+        self._unsettled: set[str] = set()            # guests with an earlier migration of unknown result
 
     # ---- checks ----
 
     def check_destination(self, instance: Instance, block_migration: bool | None,
                           disk_over_commit: bool) -> dict[str, Any]:
-        options = self.conf.libvirt
+        options, virt_type = self._conf.libvirt, self._platform.virt_type
         return {'block_migration': block_migration, 'over_commit': bool(disk_over_commit),
-                'seen': shared_storage.sight(self.storage, instance.uuid),
-                'pool_seen': pool_record.digest(self.storage, instance.uuid),
-                'free_bytes': min(self.storage.room(), self.storage.unused_bytes() if disk_over_commit
-                                  else self.storage.free_bytes()),
-                'cpu_features': self.hypervisor.run('describe the processor', outgoing.cpu_features, self.virt_type),
-                'virt_type': self.virt_type, 'memory_source': self.memory_source,
+                'seen': shared_storage.sight(self._storage, instance.uuid),
+                'pool_seen': pool_record.digest(self._storage, instance.uuid),
+                'free_bytes': min(self._storage.room(), self._storage.unused_bytes() if disk_over_commit
+                                  else self._storage.free_bytes()),
+                'cpu_features': self._hypervisor.run('describe the processor', outgoing.cpu_features, virt_type),
+                'virt_type': virt_type, 'memory_source': self._platform.memory_source,
                 'tls': bool(options.live_migration_with_native_tls), 'tls_able': self._can_encrypt(),
-                'address': self.own_address()}
+                'address': self._addresses.own}
 
     def check_source(self, instance: Instance, facts: dict[str, Any]) -> dict[str, Any]:
-        guest = self.hands.known(instance.uuid)
+        guest = self._guests.record(instance.uuid)
         if guest.hostdevs:
             raise exception.MigrationPreCheckError(reason='it has PCI devices of this host')
         if records.elsewhere(guest):
-            raise exception.MigrationPreCheckError(reason=resize.ELSEWHERE)
+            raise exception.MigrationPreCheckError(reason=shared_storage.ELSEWHERE)
         if any(each.source.get('luks') for each in guest.volumes):
             raise exception.MigrationPreCheckError(reason='it has encrypted volumes; it can be moved while it is off')
         if any(disk.secret for disk in guest.disks):
@@ -100,15 +99,15 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
         if any(disk.device == 'cdrom' for disk in guest.disks):
             raise exception.MigrationPreCheckError(reason='it has a CD-ROM of this host; it can be moved while it '
                                                           'is off')
-        if facts['virt_type'] != self.virt_type:
+        if facts['virt_type'] != self._platform.virt_type:
             raise exception.MigrationPreCheckError(reason=(
-                f'guests run with {self.virt_type} here and with {facts["virt_type"]} there'))
+                f'guests run with {self._platform.virt_type} here and with {facts["virt_type"]} there'))
         _check_memory(guest, facts.get('memory_source', memory.ANONYMOUS))           # older hosts do not say it
-        tls = encryption.agreed(self.conf.libvirt.live_migration_with_native_tls, self._can_encrypt(), facts['tls'],
+        tls = encryption.agreed(self._conf.libvirt.live_migration_with_native_tls, self._can_encrypt(), facts['tls'],
                                 facts.get('tls_able', facts['tls']))         # older hosts do what their option says
-        seen = shared_storage.sight(self.storage, instance.uuid)
+        seen = shared_storage.sight(self._storage, instance.uuid)
         shared = seen is not None and seen == facts['seen']
-        pooled = not shared and pool_record.check_leaving(self.storage, guest, facts.get('pool_seen'))
+        pooled = not shared and pool_record.check_leaving(self._storage, guest, facts.get('pool_seen'))
         local = any(not disk.readonly for disk in guest.disks)       # else its volumes are all that it has
         if local and facts['block_migration'] is not None and facts['block_migration'] == (shared or pooled):
             raise exception.MigrationPreCheckError(reason=(
@@ -119,12 +118,12 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
         self._check_cpu(instance.uuid, facts)
         values = arrival.packed(guest)
         return {'block_migration': not shared, 'guest': values, 'address': facts['address'], 'tls': tls,
-                'source': {'address': self.own_address(), 'directory': self.storage.path(instance.uuid)}}
+                'source': {'address': self._addresses.own, 'directory': self._storage.path(instance.uuid)}}
 
     def _check_cpu(self, uuid: str, facts: dict[str, Any]) -> None:
         """:raises MigrationPreCheckError: the destination's processor lacks what the guest was started with"""
-        cpu = migration_xml.cpu_of(self.hypervisor.guest('read the processor', uuid, outgoing.running_xml))
-        needed = self.hypervisor.run('describe the processor', outgoing.cpu_features, self.virt_type, cpu)
+        cpu = migration_xml.cpu_of(self._hypervisor.guest('read the processor', uuid, outgoing.running_xml))
+        needed = self._hypervisor.run('describe the processor', outgoing.cpu_features, self._platform.virt_type, cpu)
         if needed is None or facts['cpu_features'] is None:
             return                       # libvirt of the destination compares once more when it starts the guest
         missing = sorted(set(needed) - set(facts['cpu_features']))
@@ -133,66 +132,53 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
                 f'the processor there lacks what the guest may use: {", ".join(missing[:10])}'))
 
     def _can_encrypt(self) -> bool:
-        return encryption.able(self.conf.libvirt.live_migration_with_native_tls, self.hands.steps.qemu_settings())
-
-    def own_address(self) -> str:
-        """Of this host's libvirt, for other hosts."""
-        return str(self.conf.libvirt.live_migration_inbound_addr or self.conf.my_ip)
-
-    def uri_of(self, address: str) -> str:
-        """Of the libvirt of another host.
-
-        :param address: what that host says of itself; libvirt would take commands to run out of a URI
-        :raises VirtError: it is no address
-        """
-        if not isinstance(address, str) or not ADDRESS.match(address):
-            raise exception.VirtError(operation='reach the other host', reason='what it says is its address is none')
-        return self.conf.libvirt.live_migration_uri.replace('%s', f'[{address}]' if ':' in address else address)
+        return encryption.able(self._conf.libvirt.live_migration_with_native_tls, self._steps.qemu_settings())
 
     # ---- at the destination ----
 
     def pre_live_migration(self, context: RequestContext, instance: Instance, network_info: list[dict[str, Any]],
                            block_devices: list[dict[str, Any]], facts: dict[str, Any]) -> dict[str, Any]:
         uuid = instance.uuid
-        guest = arrival.unpacked(facts['guest'], uuid, self.storage, self.virt_type, network_info)
-        guest.numa, guest.memory_source = facts.get('numa_topology'), self.memory_source
-        guest.volumes = self.hands.volumes_of(instance, block_devices, guest.machine, guest.disks, [])
+        guest = arrival.unpacked(facts['guest'], uuid, self._storage, self._platform.virt_type, network_info)
+        guest.numa, guest.memory_source = facts.get('numa_topology'), self._platform.memory_source
+        guest.volumes = self._connections.connect_all(instance, block_devices, guest.machine, guest.disks, [])
         try:
             return self._make_ready(context, guest, facts)
         except Exception:
-            self.hands.disconnect(guest.volumes)               # no record of them may have been written
+            self._connections.disconnect(guest.volumes)               # no record of them may have been written
             raise
 
     def _make_ready(self, context: RequestContext, guest: xml.Guest, facts: dict[str, Any]) -> dict[str, Any]:
         uuid, copied, incremental = guest.uuid, facts['block_migration'], False
         probe.check(guest.volumes)
-        self.define_secrets(guest.volumes)
-        with self.hands.operation(uuid):
+        self._connections.define_secrets(guest.volumes)
+        with self._guests.operation(uuid):
             self._unplug_expected(uuid)                       # of an attempt that did not come to its end
-            self.hands.remove(uuid, keep_disks=not copied)
+            self._guests.remove(uuid, keep_disks=not copied)
             if copied:
                 try:
                     incremental = self._make_disks(context, guest, facts)
-                    self.storage.save(guest)
+                    self._storage.save(guest)
                 except OSError as error:
                     raise exception.VirtError(operation='make the disks', reason=error.strerror) from error
             else:
-                shared_storage.expect(self.storage, guest, self.host)
+                shared_storage.expect(self._storage, guest, self._host)
             for port in guest.ports():   # the guest is recorded: a rollback knows what to unplug
-                self.hands.steps.plug(uuid, port)
-            text = self.hands.described(guest, keep=copied)
+                self._steps.plug(uuid, port)
+            text = self._guests.domain_xml(guest, keep=copied)
         return {**facts, 'domain': text, 'incremental': incremental}
 
     def _make_disks(self, context: RequestContext, guest: xml.Guest, facts: dict[str, Any]) -> bool:
         """Files as large as those of the source, for the migration to fill; whether they stand on cached images."""
-        directory = self.storage.path(guest.uuid)
+        directory = self._storage.path(guest.uuid)
         os.mkdir(directory)
         os.chmod(directory, storage.DIRECTORY_MODE)
         sizes = arrival.sizes(facts['guest'])
         if any(disk.source for disk in guest.disks):
-            pool_record.mark_in_migration(self.storage, guest.uuid, True)
+            pool_record.mark_in_migration(self._storage, guest.uuid, True)
         files_of = [disk for disk in guest.disks if not disk.source]
-        incremental = all(self.has_image(context, disk) for disk in files_of if disk.backing_file)
+        incremental = all(self._storage.cache.has(context, disk.backing_file)
+                          for disk in files_of if disk.backing_file)
         for disk in files_of:
             if disk.readonly:
                 continue
@@ -200,7 +186,7 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
                 disk.backing_file = disk.backing_format = None
             size = sizes[os.path.basename(disk.file)]
             if disk.format == 'qcow2':
-                self.hands.steps.qemu_img.create(disk.file, 'qcow2', size, disk.backing_file, disk.backing_format)
+                self._steps.qemu_img.create(disk.file, 'qcow2', size, disk.backing_file, disk.backing_format)
             else:
                 with open(disk.file, 'xb') as file:
                     file.truncate(size)
@@ -208,109 +194,98 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
         names = [os.path.basename(disk.file) for disk in files_of if disk.readonly]
         names += [part for part in arrival.BOOT_FILES if getattr(guest, part)]
         address, there = arrival.place(facts['source'], guest.uuid)
-        disk_transfer.fetch(self.uri_of(address), there, names, directory, self.conf.libvirt.qemu_img_timeout,
-                            reserve=self.storage.reserve)
+        disk_transfer.fetch(self._addresses.uri_of(address), there, names, directory,
+                            self._conf.libvirt.qemu_img_timeout, reserve=self._storage.reserve)
         return incremental
-
-    def has_image(self, context: RequestContext, disk: xml.Disk) -> bool:
-        """Whether the image below a disk is in this host's cache, by now."""
-        path = disk.backing_file or ''
-        image_id = os.path.basename(path).rpartition('.')[0]
-        try:
-            found = self.storage.cache.fetch(context, self.hands.images.show(context, image_id))
-        except exception.NovaException as error:
-            LOG.info('Image %s cannot be had (%s); the disk is copied with what it has of it.', image_id, error)
-            return False
-        return bool(found.path == path)
 
     def has_arrived(self, uuid: str) -> bool:
         try:
-            return bool(self.hypervisor.guest(outgoing.OPERATION, uuid, outgoing.arrived))
+            return bool(self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.arrived))
         except exception.GuestNotFound:
             return False
 
     def post_live_migration_at_destination(self, context: RequestContext, instance: Instance,
                                            network_info: list[dict[str, Any]]) -> None:
         if instance.vm_state == states.ACTIVE:
-            self.hypervisor.guest('let the guest run', instance.uuid, outgoing.run_on)
-        guest = self.hands.known(instance.uuid)        # with shared disks it is what the source has written
-        expected = shared_storage.expected(self.storage, instance.uuid, self.host)
+            self._hypervisor.guest('let the guest run', instance.uuid, outgoing.run_on)
+        guest = self._guests.record(instance.uuid)        # with shared disks it is what the source has written
+        expected = shared_storage.expected(self._storage, instance.uuid, self._host)
         if expected is not None:
             guest.volumes = expected.volumes
         guest.host = guest.successor = None
-        pool_record.mark_in_migration(self.storage, instance.uuid, False)
+        pool_record.mark_in_migration(self._storage, instance.uuid, False)
         if guest.numa:
             guest.numa = instance.numa_topology
         guest.interfaces = spec.interfaces(network_info, guest)
-        guest.consoles = graphics.read(self.hypervisor.guest('read the consoles', instance.uuid, outgoing.running_xml))
-        self.storage.save(guest)
-        shared_storage.forget_expected(self.storage, instance.uuid, self.host)
-        found = self.clients.look(guest)
+        guest.consoles = graphics.read(self._hypervisor.guest('read the consoles', instance.uuid, outgoing.running_xml))
+        self._storage.save(guest)
+        shared_storage.forget_expected(self._storage, instance.uuid, self._host)
+        found = self._clients.look(guest)
         if found:
-            self.clients.record(instance.uuid, found, True)
+            self._clients.record(instance.uuid, found, True)
 
     def rollback_live_migration(self, context: RequestContext, instance: Instance, network_info: list[Any],
                                 facts: dict[str, Any]) -> None:
         uuid = instance.uuid
-        with self.hands.operation(uuid):
+        with self._guests.operation(uuid):
             coming = self._unplug_expected(uuid)
-            guest = coming if facts.get('block_migration') is False else self.storage.load(uuid)
-            self.hands.remove(uuid, keep_disks=not facts.get('block_migration'))
-            self.hands.disconnect(guest.volumes if guest is not None else ())
-            shared_storage.forget_expected(self.storage, uuid, self.host)
+            guest = coming if facts.get('block_migration') is False else self._storage.load(uuid)
+            self._guests.remove(uuid, keep_disks=not facts.get('block_migration'))
+            self._connections.disconnect(guest.volumes if guest is not None else ())
+            shared_storage.forget_expected(self._storage, uuid, self._host)
 
     def _unplug_expected(self, uuid: str) -> xml.Guest | None:
         """Unplug the ports of a guest that was expected on shared disks, and return it; None: none was.
 
         The record with the disks names the bridges of its source, which may not be here.
         """
-        coming = shared_storage.expected(self.storage, uuid, self.host)
+        coming = shared_storage.expected(self._storage, uuid, self._host)
         for port in coming.ports() if coming is not None else ():
-            self.hands.steps.unplug(uuid, port)
+            self._steps.unplug(uuid, port)
         return coming
 
     def awaited_guests(self) -> list[str]:
-        return shared_storage.awaited(self.storage, self.host)
+        return shared_storage.awaited(self._storage, self._host)
 
     def give_up_guest(self, uuid: str) -> None:
-        with self.hands.operation(uuid):
+        with self._guests.operation(uuid):
             coming = self._unplug_expected(uuid)
-            self.hands.disconnect(coming.volumes if coming is not None else ())
-            shared_storage.forget_expected(self.storage, uuid, self.host)
+            self._connections.disconnect(coming.volumes if coming is not None else ())
+            shared_storage.forget_expected(self._storage, uuid, self._host)
 
     # ---- at the source ----
 
     def live_migrate(self, context: RequestContext, instance: Instance, destination: dict[str, str | None],
                      facts: dict[str, Any], progress: Any) -> None:
         uuid, copied = instance.uuid, facts['block_migration']
-        guest = self.hands.known(uuid)
-        job = self.jobs[uuid] = outgoing.Job()
-        with self.hands.operation(uuid):
+        guest = self._guests.record(uuid)
+        job = self._jobs[uuid] = outgoing.Job()
+        with self._guests.operation(uuid):
             try:
                 if not copied:
-                    shared_storage.hand_over(self.storage, guest, destination['host'])
+                    shared_storage.hand_over(self._storage, guest, destination['host'])
                 elif any(disk.source for disk in guest.disks):
-                    self.storage.owners.promise(uuid, destination['host'])
+                    self._storage.owners.promise(uuid, destination['host'])
                 self._send(job, guest, facts, progress)
             except BaseException:
-                self.storage.owners.promise(uuid, None)
-                shared_storage.hand_over(self.storage, self.storage.load(uuid) or guest, None)
+                self._storage.owners.promise(uuid, None)
+                shared_storage.hand_over(self._storage, self._storage.load(uuid) or guest, None)
                 raise
             finally:
-                del self.jobs[uuid]
+                del self._jobs[uuid]
                 self._post_copy.forget(uuid)
 
     def _send(self, job: outgoing.Job, guest: xml.Guest, facts: dict[str, Any], progress: Any) -> None:
-        uuid, options, tls, copied = guest.uuid, self.conf.libvirt, facts['tls'], facts['block_migration']
+        uuid, options, tls, copied = guest.uuid, self._conf.libvirt, facts['tls'], facts['block_migration']
         targets = [disk.target for disk in guest.disks if copied and not disk.readonly and not disk.source]
-        was = self.hypervisor.power_state(uuid)
-        running = self.hypervisor.guest(outgoing.OPERATION, uuid, outgoing.running_xml)
-        uri = self.uri_of(facts['address'])
+        was = self._hypervisor.power_state(uuid)
+        running = self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.running_xml)
+        uri = self._addresses.uri_of(facts['address'])
         call = post_copy.Call(
             uri, outgoing.parameters(options, running, facts['domain'], facts['address'], targets, tls),
             outgoing.flags(options, bool(targets), facts['incremental'], tls, seen=_seen_alike(guest, copied)))
         self._post_copy.keep(uuid, call)
-        concurrency.spawn('migration', job.run, self.hypervisor, uuid, call.uri, call.parameters, call.flags)
+        concurrency.spawn('migration', job.run, self._hypervisor, uuid, call.uri, call.parameters, call.flags)
         try:
             self._watch(job, uuid, progress)
         except BaseException as error:
@@ -331,15 +306,15 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
 
         :raises VirtError: it took too long; the job goes on
         """
-        options = self.conf.libvirt
+        options = self._conf.libvirt
         limits = outgoing.Limits(options.live_migration_completion_timeout, options.live_migration_progress_timeout)
         slow, hurried, values = options.live_migration_downtime, False, None
         while not job.done.wait(POLL):
             with contextlib.suppress(exception.VirtError):       # it has just ended, or libvirt is away
-                if slow and self.hypervisor.guest(outgoing.OPERATION, uuid, outgoing.progress):
-                    self.hypervisor.guest(outgoing.OPERATION, uuid, outgoing.set_downtime, slow)
+                if slow and self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.progress):
+                    self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.set_downtime, slow)
                     slow = 0
-                values = self.hypervisor.guest(outgoing.OPERATION, uuid, outgoing.progress)
+                values = self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.progress)
             if job.done.is_set() or not values:
                 continue
             progress(values)
@@ -352,18 +327,14 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
                     self.force_complete_live_migration_of(uuid)
 
     def _finish_if_ahead(self, uuid: str, call: post_copy.Call, progress: Any) -> None:
-        if self.conf.libvirt.live_migration_permit_post_copy:
+        if self._conf.libvirt.live_migration_permit_post_copy:
             self._post_copy.finish(uuid, call, progress)
-
-    @property
-    def _post_copy(self) -> post_copy.PostCopy:
-        return post_copy.PostCopy(self.hypervisor, self.storage, self.host)
 
     def _end(self, job: outgoing.Job, uuid: str) -> None:
         """Let a migration end, whatever it takes."""
         while not job.done.is_set():
             with contextlib.suppress(exception.VirtError):
-                self.hypervisor.guest(outgoing.OPERATION, uuid, outgoing.abort)
+                self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.abort)
             job.done.wait(POLL)
 
     def _has_left(self, uuid: str, uri: str, was: int) -> bool:
@@ -380,27 +351,27 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
                       '(%s).', uuid, state, unreachable.get_error_message())
             return False
         if there:
-            self.hypervisor.guest(outgoing.OPERATION, uuid, guests.undefine)
+            self._hypervisor.guest(outgoing.OPERATION, uuid, calls.undefine)
         elif was == states.RUNNING and state == states.POWER_PAUSED:
-            self.hypervisor.guest(outgoing.OPERATION, uuid, guests.unpause)
+            self._hypervisor.guest(outgoing.OPERATION, uuid, calls.unpause)
         return bool(there)
 
     def _settled_state(self, uuid: str) -> int | None:
         """The guest's power state once no migration of it is under way; None: there is none."""
         deadline = time.monotonic() + SETTLES_S
         try:
-            while not self.hypervisor.guest(outgoing.OPERATION, uuid, outgoing.settled):
+            while not self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.settled):
                 if time.monotonic() > deadline:
                     raise exception.VirtError(operation=outgoing.OPERATION, reason='libvirt does not end it')
                 time.sleep(POLL)
-            return int(self.hypervisor.power_state(uuid))
+            return int(self._hypervisor.power_state(uuid))
         except exception.GuestNotFound:
             return None
 
     def settle_migrations(self) -> None:
         """End what migrations an earlier life of this process began, so that each guest is here or is not. Those that
         went ahead ``await_live_migration`` sees over, and those of which libvirt does not say it now."""
-        for uuid, state in self.hypervisor.guests().items():
+        for uuid, state in self._hypervisor.guests().items():
             if state not in outgoing.ACTIVE:
                 continue
             try:
@@ -408,8 +379,8 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
             except exception.VirtError as error:         # the other guests need this host
                 LOG.error('What became of a migration of guest %s is not known, and is looked at when that is taken up '
                           'again, or at the next start: %s', uuid, error.message)
-                self.unsettled.add(uuid)
-                self.hypervisor.guests()                 # libvirt itself is there, or this is no start
+                self._unsettled.add(uuid)
+                self._hypervisor.guests()                 # libvirt itself is there, or this is no start
 
     def _settle(self, uuid: str) -> None:
         """
@@ -420,21 +391,21 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
 
     def _stays(self, uuid: str) -> None:
         """The disks of a guest that has not left are this host's."""
-        guest = self.storage.load(uuid)
-        if guest is not None and guest.host == self.host:
-            self.storage.owners.promise(uuid, None)
-            shared_storage.hand_over(self.storage, guest, None)
+        guest = self._storage.load(uuid)
+        if guest is not None and guest.host == self._host:
+            self._storage.owners.promise(uuid, None)
+            shared_storage.hand_over(self._storage, guest, None)
             self._post_copy.forget(uuid)
 
     def await_live_migration(self, instance: Instance, progress: Any) -> None:
         uuid = instance.uuid
         if not self._post_copy.is_ahead(uuid):
-            if uuid in self.unsettled:
-                with self.hands.operation(uuid):
+            if uuid in self._unsettled:
+                with self._guests.operation(uuid):
                     self._settle(uuid)
-                self.unsettled.discard(uuid)
+                self._unsettled.discard(uuid)
             return
-        with self.hands.operation(uuid):
+        with self._guests.operation(uuid):
             call = self._post_copy.kept(uuid)
             self._post_copy.finish(uuid, call, progress)
             if self._post_copy.is_ahead(uuid):           # its destination has lost it
@@ -443,28 +414,28 @@ class LiveMigration(hands.Feature, driver.LiveMigration):
                 self._has_left(uuid, call.uri, states.NOSTATE)
 
     def abort_live_migration(self, instance: Instance) -> None:
-        job = self.jobs.get(instance.uuid)
+        job = self._jobs.get(instance.uuid)
         if job is not None:
             job.aborted.set()
-            self.hypervisor.guest(outgoing.OPERATION, instance.uuid, outgoing.abort)
+            self._hypervisor.guest(outgoing.OPERATION, instance.uuid, outgoing.abort)
 
     def force_complete_live_migration(self, instance: Instance) -> None:
-        if instance.uuid in self.jobs:
+        if instance.uuid in self._jobs:
             self.force_complete_live_migration_of(instance.uuid)
 
     def force_complete_live_migration_of(self, uuid: str) -> None:
         with contextlib.suppress(exception.GuestNotFound):
-            self.hypervisor.guest(outgoing.OPERATION, uuid, outgoing.hurry,
-                                  self.conf.libvirt.live_migration_permit_post_copy)
+            self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.hurry,
+                                  self._conf.libvirt.live_migration_permit_post_copy)
 
     def post_live_migration_at_source(self, context: RequestContext, instance: Instance, network_info: Any,
                                       facts: dict[str, Any]) -> None:
         """By the record: what the destination shares stays. ``facts`` are not there after a restart."""
         self._post_copy.forget(instance.uuid)
-        with self.hands.operation(instance.uuid):
-            guest = self.storage.load(instance.uuid)
-            self.hands.remove(instance.uuid, keep_disks=not shared_storage.may_remove(guest, self.host))
-            self.hands.disconnect(guest.volumes if guest is not None else ())
+        with self._guests.operation(instance.uuid):
+            guest = self._storage.load(instance.uuid)
+            self._guests.remove(instance.uuid, keep_disks=not shared_storage.may_remove(guest, self._host))
+            self._connections.disconnect(guest.volumes if guest is not None else ())
 
 
 def _seen_alike(guest: xml.Guest, copied: bool) -> bool:
