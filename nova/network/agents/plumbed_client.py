@@ -1,11 +1,11 @@
-"""The network service as a compute host with an agent sees it: any service allocates, then the host's agent plumbs."""
+"""Network client of a compute host with an agent: a service allocates, then the host's agent applies."""
 from __future__ import annotations
 
 import functools
 from typing import Any
 
-# Of interface.py, those after which the plumbing of the host is another one. A guest must not begin, and another one
-# not get the address, before filters and DHCP follow.
+# Methods of interface.py that change the plumbing of the host. A guest must not start, and an address must not be
+# reused, before filters and DHCP are updated.
 PLUMBED = frozenset({'allocate_for_instance', 'deallocate_for_instance', 'attach_port', 'detach_port', 'add_address',
                      'remove_address', 'setup_for_instance', 'prepare_for_instance', 'unprepare_for_instance',
                      'leave_host'})
@@ -14,11 +14,11 @@ PLUMBED = frozenset({'allocate_for_instance', 'deallocate_for_instance', 'attach
 class Plumbed:
     """A client with the methods of the network interface.
 
-    Both steps may be repeated: who has no answer of the agent calls again, and gets the ports that are there.
+    Both steps are idempotent: a caller without an answer of the agent calls again and gets the existing ports.
 
     :param services: client of the network interface
     :param agent: client of the agents' interface
-    :param host: this one
+    :param host: name of this host
     """
 
     def __init__(self, services: Any, agent: Any, host: str) -> None:

@@ -1,4 +1,4 @@
-"""Reads from the database what one host's plumbing is made from."""
+"""Load the network state of one host from the database."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -25,14 +25,14 @@ from nova.network.host.state import Subnet
 def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dict[str, str] | None = None,
          tunnel: str = '', metadata_key: str = '', distributed: bool = False,
          move_key: Callable[[str], str] | None = None) -> HostState:
-    """The HostState of a host, in nine statements; more where networks between hosts or routers are there.
+    """Load the HostState of a host in nine statements, more if overlay networks or routers exist.
 
-    :param devname: port id -> name of its device
+    :param devname: function: port id -> name of its device
     :param physical: {physical network: bridge of the operator}
-    :param tunnel: this host's address between hosts
-    :param metadata_key: of its relay's signatures
-    :param move_key: name of a move -> key of its two hosts; None: connections do not go with guests
-    :param distributed: whether routers of networks of its guests have a part on it, wherever they are
+    :param tunnel: this host's tunnel address
+    :param metadata_key: signing key of the host's metadata relay
+    :param move_key: function: name of a migration -> key shared by its two hosts. None: connections are not handed over
+    :param distributed: whether routers of the guests' networks have a distributed instance on this host
     """
     physical = physical or {}
     rows = ports.on_host(conn, host)
@@ -70,7 +70,7 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
 
 
 def _names(conn: Connection, known: Mapping[str, Any]) -> list[list[str]]:
-    """``names`` of the HostState, in one statement."""
+    """Load ``names`` of the HostState in one statement."""
     owners: dict[str, list[str]] = {}
     for ident, row in sorted(known.items()):
         if row['project_id']:
@@ -80,7 +80,7 @@ def _names(conn: Connection, known: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _subnets(conn: Connection, idents: Iterable[str]) -> dict[str, list[Subnet]]:
-    """{id of a network: its subnets}"""
+    """Return {network id: its subnets}."""
     found: dict[str, list[Subnet]] = {}
     for row in networks.many(conn, t.subnets, idents, 'network_id'):
         found.setdefault(row['network_id'], []).append(Subnet(
@@ -108,7 +108,7 @@ def _port(row: Mapping[str, Any], host: str, device: str, bridge: str, fixed: di
 
 
 def _moves(conn: Connection, host: str, rows: list[Any], key: Callable[[str], str]) -> dict[str, list[str]]:
-    """{port id: its ``move``}, in one statement where a guest moves."""
+    """Return {port id: its ``move``} for migrating guests, in one statement."""
     moving = [row for row in rows if row['migrating_to'] and row['host'] and row['migrating_to'] != row['host']]
     places = {row['host']: row['address'] for row in hosts.every(conn)} if moving else {}
     found = {}
@@ -121,7 +121,7 @@ def _moves(conn: Connection, host: str, rows: list[Any], key: Callable[[str], st
 
 
 def _inhabited(rows: list[Any], flat: Collection[str]) -> dict[str, set[str]]:
-    """{network id: the projects of the guests' ports there} of networks between hosts."""
+    """Return {id of an overlay network: the projects of the guests' ports in it}."""
     found: dict[str, set[str]] = {}
     for row in rows:
         if row['network_id'] not in flat:
@@ -130,9 +130,9 @@ def _inhabited(rows: list[Any], flat: Collection[str]) -> dict[str, set[str]]:
 
 
 def filters(conn: Connection, host: str, known: set[str]) -> tuple[dict[str, list[Any]], dict[str, list[str]]]:
-    """(rules, members) of the HostState of a host, in two statements.
+    """Load (rules, members) of a host's HostState in two statements.
 
-    :param known: ids of groups whose members are not read, nor in what is returned
+    :param known: ids of groups; their members are neither read nor returned
     """
     rules = _rules(conn, security_groups.on_host(conn, host))
     return rules, _members(conn, remote_groups(rules) - known)

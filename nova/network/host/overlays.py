@@ -1,4 +1,4 @@
-"""The networks between hosts as one host needs them."""
+"""Load the overlay networks that one host needs."""
 from __future__ import annotations
 
 import bisect
@@ -20,7 +20,10 @@ from nova.network.host.state import OverlaySubnet
 
 @dataclasses.dataclass
 class Crossing:
-    """``neighbours``: {bridge: [[address, MAC]]} of guests whose addresses no other port of the network may have."""
+    """Overlays of a host and their guests.
+
+    neighbours  {bridge: [[address, MAC]]} of guests; without addresses that other ports of the network may use
+    """
 
     overlays: list[Overlay]
     neighbours: dict[str, list[list[str]]]
@@ -28,11 +31,11 @@ class Crossing:
 
 def load(conn: Connection, rows: dict[str, Any], host: str, physical: dict[str, str],
          substitutes: Mapping[str, str | None] | None = None, partly: Collection[str] = ()) -> Crossing:
-    """Overlays of networks (rows by id), in five statements, six where one is a VLAN; none where there are none.
+    """Load overlays of networks (rows by id) in five statements, six if one is a VLAN, none without rows.
 
     :param physical: {physical network: bridge of the operator}
     :param substitutes: see routers.Routed
-    :param partly: ids of those that have no guest here, and are not served
+    :param partly: ids of networks without guests on this host; no DHCP or DNS is served in them
     """
     if not rows:
         return Crossing([], {})
@@ -59,7 +62,7 @@ def _placed(overlay: Overlay, vlans: dict[str, int], physical: dict[str, str], r
 
 
 def _neighbours(ports: list[Any], fixed: dict[str, list[Any]]) -> list[list[str]]:
-    """Of guests on hosts alone. Who has an address that several ports may send with is not known."""
+    """Return neighbours on hosts. The owner of an address shared by several ports is unknown, so it is left out."""
     several = {pair['ip_address'] for port in ports for pair in port['allowed_address_pairs'] or ()}
     wide = _Ranges([each for each in several if ranges.is_range(each)])
     return sorted([entry['ip_address'], port['mac_address']] for port in ports
@@ -69,11 +72,11 @@ def _neighbours(ports: list[Any], fixed: dict[str, list[Any]]) -> list[list[str]
 
 
 class _Ranges:
-    """Which addresses are in one of some ranges: in time that grows with the logarithm of their number."""
+    """Set of address ranges with a lookup in logarithmic time."""
 
     def __init__(self, ranges: list[str]) -> None:
         networks = [ipaddress.ip_network(each) for each in ranges]
-        self._of = {version: list(ipaddress.collapse_addresses([          # sorted, and none overlaps another one
+        self._of = {version: list(ipaddress.collapse_addresses([          # sorted, without overlaps
             each for each in networks if each.version == version])) for version in (4, 6)}      # type: ignore[type-var]
         self._first = {version: [each.network_address for each in some] for version, some in self._of.items()}
 
@@ -84,8 +87,9 @@ class _Ranges:
 
 
 def _holders(row: Any, ports: list[Any]) -> dict[str, str]:
-    """{name: the project whose ports have it}: the network's own, else the first one that took it. In a network that is
-    shared no project answers to the names of another one's servers.
+    """Return {name: project that owns it}: the network's own project, else the project of the oldest port.
+
+    In a shared network a project cannot answer to the names of another project's servers.
     """
     found: dict[str, str] = {}
     for port in sorted(ports, key=lambda port: port['project_id'] != row['project_id']):
@@ -95,7 +99,7 @@ def _holders(row: Any, ports: list[Any]) -> dict[str, str]:
 
 
 def _options(port: Any) -> list[dict[str, Any]]:
-    """Those that a host takes: one that it refuses would stop all that it does for other projects, too."""
+    """Return the DHCP options that a host accepts. A refused option would stop all work of the host."""
     return [dict(option) for option in port['extra_dhcp_opts'] or ()
             if host_state.OPTION_NAME.fullmatch(option['opt_name'])
             and host_state.OPTION_VALUE.fullmatch(option['opt_value'])

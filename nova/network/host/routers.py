@@ -1,4 +1,4 @@
-"""The routers of one host as it needs them: those that are on it, and parts of those on others."""
+"""Load the routers of one host: those placed on it, and distributed instances of routers on other hosts."""
 from __future__ import annotations
 
 import dataclasses
@@ -21,10 +21,11 @@ from nova.network.host.state import WHOLE
 
 @dataclasses.dataclass
 class Routed:
-    """
-    network_ids   of all networks that the routers are in
-    partly        of those that are here because of parts alone, besides those that were requested
-    substitutes   {id of a part's port: the MAC that means the router on the host that has it, None where none has}
+    """Routers of a host.
+
+    network_ids   networks that the routers are connected to
+    partly        those of them without guests on this host, needed by distributed routers only
+    substitutes   {id of a distributed router's port: MAC of the router on its gateway host, None if it has no host}
     """
 
     routers: list[Router]
@@ -34,10 +35,10 @@ class Routed:
 
 
 def load(conn: Connection, host: str, inhabited: dict[str, set[str]] | None = None) -> Routed:
-    """The routers of a host, in one statement where it has none, else in seven.
+    """Load the routers of a host: one statement if it has none, else seven.
 
-    :param inhabited: {id of a network that its guests are in: their projects}; routers of these have a part here, in
-                      two statements more. None: each router is on one host alone
+    :param inhabited: {network id: projects of the guests' ports in it}. Their routers have an instance here (two more
+        statements). None: routing is central
     """
     rows = db.of_host(conn, host)
     ports = _ports(conn, rows)
@@ -74,7 +75,10 @@ def _routed(conn: Connection, rows: list[Any], parts: list[Any], ports: list[Any
 
 
 def _everywhere(network: Any) -> bool:
-    """Between hosts without switches that learn where a MAC is: of others each host would say that it is there."""
+    """Return whether a distributed router can be on every host of a network.
+
+    Only overlays qualify: a physical switch would learn the shared MAC from each host.
+    """
     return bool(network['network_type'] == networks.OVERLAY)
 
 
@@ -124,9 +128,9 @@ def _leg(port: Any, nets: dict[str, Any], subnets: dict[str, Any], fixed: dict[s
 
 
 def among(router: Router, neighbours: dict[str, list[list[str]]]) -> Router:
-    """The router with the neighbours of its legs that are everywhere.
+    """Return the router with the neighbours of its distributed interfaces.
 
-    :param neighbours: see overlays.Crossing
+    :param neighbours: see overlays.OverlayState
     """
     def leg(each: Leg) -> Leg:
         ranges = [ipaddress.ip_interface(address).network for address in each.addresses]

@@ -1,9 +1,10 @@
-"""Routers on each host with guests of their networks: frames that are for them stay on the host of who sends them.
+"""Distributed routers: frames for a router stay on the sender's host.
 
-A router has the same MAC and addresses on each host. It leads to the addresses that the network service knows to be a
-guest's of its networks. What is for any other address goes on, in the network it came from, to the host that has the
-way out: with the MAC ``gateway_mac``, which becomes the router's own there. Nothing for that MAC or about these
-addresses leaves a host, so no host hears another one's router.
+A distributed router has the same MAC and addresses on each host. It routes to the known guest addresses of its
+networks. Packets for other addresses go to the gateway host, in the network they came from, with the MAC
+``gateway_mac``; the gateway host replaces it by the router's own MAC. Frames for the router's MAC, and ARP or ND for
+its
+addresses, never leave a host.
 """
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from nova.network.linux import frames
 
 
 def to_others(state: HostState, bridge: str) -> list[str]:
-    """Statements about frames that leave the host through an overlay: what is for a router here stays here."""
+    """Return statements that keep frames for a local router from leaving through an overlay."""
     rules = []
     for router in state.routers:
         for leg in _legs(router):
@@ -30,7 +31,7 @@ def to_others(state: HostState, bridge: str) -> list[str]:
                 rules += [f'ether daddr {leg.mac} drop', *_questions(leg, '')]
                 if leg.modes:
                     rules.append('ether type ip6 icmpv6 type nd-router-solicit drop')
-                if router.role in PARTS:                # the GATEWAY asks for those that the service does not know
+                if router.role in PARTS:                # the gateway host resolves addresses unknown to the service
                     rules += [f'ether saddr {leg.mac} ether type arp drop',
                               f'ether saddr {leg.mac} ether type ip6 icmpv6 type 133-137 drop']
                 if router.role == ALONE:
@@ -39,7 +40,7 @@ def to_others(state: HostState, bridge: str) -> list[str]:
 
 
 def sets(state: HostState) -> list[tuple[str, str, list[str]]]:
-    """[(name, type, elements)] of the sets: which addresses the part of a router leads to itself."""
+    """Return [(name, type, elements)] of the sets of addresses that a local router instance routes itself."""
     found = []
     for router in state.routers:
         if router.role in PARTS:
@@ -50,13 +51,13 @@ def sets(state: HostState) -> list[tuple[str, str, list[str]]]:
 
 
 def chains(state: HostState) -> list[tuple[str, list[str]]]:
-    """[(name, statements)]: of each interface of a part, for frames that are for it; ``rules`` jumps there."""
+    """Return [(name, statements)] of the chains for frames to a local router's interfaces; ``rules`` jumps there."""
     return [(_chain(leg), _on_its_way(router, leg)) for router in state.routers if router.role in PARTS
             for leg in _legs(router)]
 
 
 def rules(state: HostState) -> list[str]:
-    """Statements about frames that enter an overlay on this host."""
+    """Return statements for frames that enter an overlay on this host."""
     found = []
     for router in state.routers:
         for leg in _legs(router):
@@ -71,7 +72,7 @@ def rules(state: HostState) -> list[str]:
 
 
 def _near(state: HostState, leg: Leg) -> list[str]:
-    """Devices on its bridge whose frames may be for it: another network may have its MAC, too."""
+    """Return the devices on the interface's bridge that may send to it. Another network may use the same MAC."""
     devices = [port.device for port in state.ports if port.bridge == leg.bridge]
     devices += [frames.router_name(other) for router in state.routers for other in router.inside
                 if other.bridge == leg.bridge and other.port != leg.port]
@@ -83,7 +84,10 @@ def _legs(router: Router) -> list[Leg]:
 
 
 def _questions(leg: Leg, where: str) -> list[str]:
-    """Who has its addresses: guests ask, and the kernel when it gives itself one."""
+    """Drop ARP requests and neighbour solicitations for the interface's addresses.
+
+    Guests send them, and so does the kernel when it assigns an address.
+    """
     own = [address.partition('/')[0] for address in leg.addresses]
     found = []
     if four := frames.of_version(own, 4):
@@ -94,9 +98,9 @@ def _questions(leg: Leg, where: str) -> list[str]:
 
 
 def _on_its_way(router: Router, leg: Leg) -> list[str]:
-    """What a guest sends to the router: answers to the GATEWAY's questions and what is for other addresses go there.
+    """Redirect ARP and ND replies, and packets for unknown addresses, from a guest's router to the gateway host.
 
-    A part sends no questions: it knows its neighbours.
+    A local instance sends no queries: its neighbours are static.
     """
     away = f'ether daddr set {gateway_mac(leg.mac)}' if router.role != ALONE else 'drop'
     return [f'ether type arp arp operation reply {away}',
@@ -107,7 +111,7 @@ def _on_its_way(router: Router, leg: Leg) -> list[str]:
 
 
 def _led(router: Router) -> set[str]:
-    """Its own addresses, metadata's and those of guests, but for those that a route of the router leads elsewhere."""
+    """Return the router's addresses, the metadata address and guest addresses without a more specific route."""
     routes = [ipaddress.ip_network(route['destination']) for route in router.routes]
     found = {relay.ADDRESS}
     for leg in _legs(router):

@@ -1,8 +1,6 @@
-"""The host's part of the network: bridges, DHCP and filters with iproute2, dnsmasq and nftables. Needs root.
+"""Linux network driver: bridges, DHCP and filters with iproute2, dnsmasq and nftables. Needs root.
 
-What runs on the host outlives the service: bridges, dnsmasq and the kernel's filters go on while it
-restarts, and
-``refresh`` changes only what differs.
+Bridges, dnsmasq and the kernel's filters outlive the service. ``refresh`` changes only differences.
 """
 from __future__ import annotations
 
@@ -38,13 +36,12 @@ LOG = logging.getLogger(__name__)
 
 COMMANDS = {'ip': 'iproute2', 'bridge': 'iproute2', 'nft': 'nftables', 'dnsmasq': 'dnsmasq-base'}
 PATH = '/usr/sbin:/usr/bin:/sbin:/bin'
-# Below /run: dnsmasq gives up root and could not read below a private state directory; nothing here is needed
-# after a reboot.
+# Below /run: dnsmasq drops root and could not read a private state directory. Nothing here is needed after a reboot.
 RUN_DIRECTORY = '/run/nova-network'
 
 
 class LinuxDriver:
-    """The networks of this host: those in its own routing table, those between hosts, and routers.
+    """The networks of this host: flat networks in its own routing table, overlays, and routers.
 
     :param conf: the configuration
     :param run: a Runner
@@ -56,28 +53,26 @@ class LinuxDriver:
         self.directory = pathlib.Path(RUN_DIRECTORY) / conf.network.bridge
         self.overlays, self.routers = self.directory / 'overlays', self.directory / 'routers'
         self._loaded: str | None = None
-        self._state: Any = None                   # of the last refresh, where it went well, and what it found besides
+        self._state: Any = None                   # state of the last successful refresh
         self._strays: list[str] = []
-        self._shortcuts: tuple[str, dict[str, int]] | None = None      # that are loaded, and the devices there were
-        self._short: bool | None = None if conf.network.shortcuts else False        # None: it is not known yet
+        self._shortcuts: tuple[str, dict[str, int]] | None = None  # loaded text, and the device indexes at that time
+        self._short: bool | None = None if conf.network.shortcuts else False        # None: support is not probed yet
         self._mended: list[str] = []
-        self._known: set[str] = set()             # namespaces that were there before
+        self._known: set[str] = set()             # namespaces that existed before
         self._routers: dict[str, router.RouterPlumbing] = {}
-        self._done: dict[str, tuple[Any, ...]] = {}      # id of a network or router: what it was made from
+        self._done: dict[str, tuple[Any, ...]] = {}  # {id of a network or router: arguments that it was set up with}
         self._leases = leases.Leases(self.directory / 'leases')
         self.limits = limits.Limits(self.run, self.table)
         self.relay = metadata.MetadataRelay(self.run)
         self.arrivals = arrivals.Arrivals(self.run)
 
     def start(self) -> None:
-        """Check what the host must have and switch on forwarding.
+        """Check the host's prerequisites and enable forwarding.
 
-        :raises NetworkPlumbingError: not root, a command or br_netfilter is missing
+        :raises NetworkPlumbingError: not root, or a command or br_netfilter is missing
         """
         if os.geteuid():
-            raise exception.NetworkPlumbingError(
-                reason='[network] driver = linux needs root; use driver = fake.'
-            )
+            raise exception.NetworkPlumbingError(reason='[network] driver = linux needs root; use driver = fake.')
         missing = [f'{command} (Debian: {package})' for command, package in COMMANDS.items()
                    if not shutil.which(command, path=PATH)]
         if missing:
@@ -87,21 +82,19 @@ class LinuxDriver:
         self.run('sh', '-c', 'echo 1 > /proc/sys/net/ipv4/ip_forward')
 
     def refresh(self, load: Any) -> list[str]:
-        """Make bridges, DHCP, filters and routers as ``load()``, a HostState, says.
+        """Bring bridges, DHCP, filters and routers in line with ``load()``, a HostState.
 
-        :returns: the kinds of what was there before and had to be made again
+        :returns: kinds of objects that had disappeared and were created again
         """
         self._done.clear()
         return self.follow(load)
 
     def follow(self, load: Any) -> list[str]:
-        """The same, but networks between hosts and routers that are to be as they were at the last time are not looked
-        at: that takes a dozen commands for each.
-        """
+        """Like refresh, but skip overlays and routers with unchanged state: checking one takes a dozen commands."""
         state, self._state = load(), None
         self._mended.clear()
         served = [network for network in state.networks if network.subnets]
-        # filters first: a guest's device never stands without them
+        # filters first: a guest's device is never unfiltered
         self._filter(state)
         self.limits.apply(state.ports, self._tables)
         for network in served:
@@ -119,7 +112,7 @@ class LinuxDriver:
         relayed = self._relayed(served)
         if self.relay.configure(state.host, state.metadata_key,
                                 self._metadata(state) if state.overlays or relayed else None, self._authority()):
-            self._done.clear()                             # it listens nowhere yet
+            self._done.clear()                             # a new relay has no sockets yet
         for network in relayed:
             self._apart(network.id, self.relay.serve_at, network.id, *self._answers(network))
         for each in state.overlays:
@@ -135,9 +128,9 @@ class LinuxDriver:
         return list(self._mended)
 
     def refilter(self, rules_of_groups: dict[str, list[Any]], members: dict[str, list[str]]) -> bool:
-        """Have other rules and members of groups than at the last refresh; False when that is not known any more.
+        """Replace rules and members of groups in the last state. Return False if there is no last state.
 
-        Only what differs is given to the kernel, in one transaction.
+        The kernel gets only the differences, in one transaction.
         """
         if self._state is None or self._loaded is None:
             return False
@@ -148,7 +141,7 @@ class LinuxDriver:
         return True
 
     def _apart(self, ident: str, function: Any, *arguments: Any) -> None:
-        """What the kernel does not take of one network or router is not the trouble of the others."""
+        """Call a function for one network or router. Log its failure, so that the others are not affected."""
         if self._done.get(ident) == arguments:
             return
         self._done.pop(ident, None)
@@ -156,16 +149,16 @@ class LinuxDriver:
             function(*arguments)
             self._done[ident] = arguments
         except exception.NetworkPlumbingError as error:
-            LOG.error('Network or router %s is not in place on this host: %s', ident, error)
+            LOG.error('Cannot set up network or router %s on this host: %s', ident, error)
 
     def _bridges(self) -> list[str]:
-        """Names of the bridges that this cloud made in the host's own routing table."""
+        """Return the names of this cloud's flat bridges."""
         return [name for name in bridge.ours(self.directory) if name not in ('overlays', 'routers', 'leases')]
 
     def leases(self, whole: bool) -> list[dict[str, Any]]:
-        """[{'mac', 'address', 'until'}]: leases that began or ended since the last call.
+        """Return [{'mac', 'address', 'until'}] of leases that began or ended since the last call.
 
-        :param whole: all that there are besides, which may have been renewed
+        :param whole: include all current leases, which may have been renewed
         """
         servers = [self.directory / name for name in self._bridges()] + [
             self.overlays / name for name in overlay.ours(self.overlays)] if whole else []
@@ -208,12 +201,12 @@ class LinuxDriver:
 
     def _made(self, name: str, made: bool) -> None:
         if made and name in self._known:
-            LOG.warning('Namespace %s was gone and was made again', name)
+            LOG.warning('Namespace %s had disappeared and was created again', name)
             self._mended.append('namespace')
         self._known.add(name)
 
     def _clear(self, networks: set[str], relayed: set[str], routers: set[str], bridges: set[str]) -> None:
-        """Remove what this cloud made on the host and is not there any more."""
+        """Remove objects of this cloud that are no longer needed."""
         kept = networks | relayed | routers
         self._done = {ident: made_from for ident, made_from in self._done.items() if ident in kept}
         self.relay.keep({('network', ident) for ident in networks | relayed} | {('router', ident) for ident in routers})
@@ -225,7 +218,7 @@ class LinuxDriver:
                 self._known.discard(name)
         for name in overlay.ours(self.overlays):
             if name not in bridges:
-                self._done.clear()                         # routers had ends on it
+                self._done.clear()                         # routers had ports on it
                 dhcp.Dhcp(self.run, 'nd' + name[2:], self.overlays / name).remove()
                 overlay.remove(self.run, name)
         for name in namespaces.ours(self._space('n', '')):
@@ -255,28 +248,23 @@ class LinuxDriver:
 
     def _filter(self, state: Any) -> None:
         known = {port.device for port in state.ports}
-        self._strays = sorted(
-            {device for name in [*self._bridges(), *overlay.ours(self.overlays)]
-             for device in bridge.guests(self.run, name)}
-            - known
-        )
+        self._strays = sorted({device for name in [*self._bridges(), *overlay.ours(self.overlays)]
+                               for device in bridge.guests(self.run, name)} - known)
         text = self._script(state)
         if text == self._loaded:
             if self._present():
                 return
-            LOG.warning('The filters of this host were gone and were loaded again')
+            LOG.warning('The filters of this host had disappeared and were loaded again')
             self._mended.append('filters')
             self._loaded = None
         self._load(text)
 
     def _script(self, state: Any) -> str:
-        return rules.script(
-            self.table, state, self._answered(state), self.conf.network.guest_to_host_ports, self._strays,
-            shortcuts=self._shortened(state)
-        )
+        return rules.script(self.table, state, self._answered(state), self.conf.network.guest_to_host_ports,
+                            self._strays, shortcuts=self._shortened(state))
 
     def _load(self, text: str) -> None:
-        """Load filters: what differs from those that are loaded, or all of them."""
+        """Load filters: the differences to the loaded ones if known, otherwise all."""
         changes = None if self._loaded is None else rules.changes(self.table, self._loaded, text)
         if changes is not None:
             try:
@@ -284,23 +272,23 @@ class LinuxDriver:
                     self.run('nft', '-f', '-', stdin=self._without_shortcuts() + changes)
                 self._loaded = text
                 return
-            except exception.NetworkPlumbingError:                # others have removed what it changes
+            except exception.NetworkPlumbingError:                # something else removed the changed objects
                 self._mended.append('filters')
         self._loaded = None
-        if not self._short:                                # those of an earlier run of this service
+        if not self._short:                                # flow offload of an earlier run of this service
             self.run('nft', '-f', '-', stdin=shortcuts.remove(self.table), check=False)
         self.run('nft', '-f', '-', stdin=self._without_shortcuts() + text)
         self._loaded = text
 
-    # ---- shortcuts
+    # ---- flow offload
 
     def _without_shortcuts(self) -> str:
-        """Text that goes before other filters: nothing passes by those that were there any more."""
+        """Return text that removes the offload table. It precedes filter changes: nothing bypasses new filters."""
         self._shortcuts = None
         return shortcuts.remove(self.table) if self._short else ''
 
     def _shortened(self, state: Any) -> bool:
-        """Whether this host shortens ways; finds out whether it can where it is not known."""
+        """Return whether flow offload is enabled. The first call probes the host's support."""
         if self._short is None:
             try:
                 self.run('nft', '--check', '-f', '-', stdin=shortcuts.probe(self.table))
@@ -308,12 +296,12 @@ class LinuxDriver:
                     self.run('sh', '-c', f'echo 1 > /proc/sys/net/netfilter/{name}')
                 self._short = True
             except exception.NetworkPlumbingError as error:
-                LOG.warning('Packets between guests take the long way through the filters on this host: %s', error)
+                LOG.warning('Flow offload between guests is not supported on this host: %s', error)
                 self._short = False
         return self._short and shortcuts.possible(state)
 
     def _shorten(self, state: Any) -> None:
-        """Have shortcuts between the devices that are there."""
+        """Load flow offload between the existing devices."""
         if not self._shortened(state) or self._loaded is None:
             return
         links = json.loads(self.run('ip', '-json', 'link', 'show') or '[]')
@@ -329,14 +317,15 @@ class LinuxDriver:
         try:
             self.run('nft', '-f', '-', stdin=text)
             self._shortcuts = wanted
-        except exception.NetworkPlumbingError as error:       # a device is gone, or others change it: the next time
-            LOG.info('Packets between guests take the long way until the next look: %s', error)
+        # a device disappeared or others change it: the next refresh retries
+        except exception.NetworkPlumbingError as error:
+            LOG.info('Flow offload between guests is inactive until the next refresh: %s', error)
 
     def _tables(self) -> str:
         return str(self.run('nft', 'list', 'tables'))
 
     def _present(self) -> Any:
-        """Whether both tables are still loaded."""
+        """Return whether both tables are still loaded."""
         tables = self._tables()
         return all(f'table {family} {self.table}\n' in tables for family in ('bridge', 'inet'))
 
@@ -351,16 +340,16 @@ class LinuxDriver:
         return None
 
     def _relayed(self, served: list[Any]) -> list[Any]:
-        """Networks of the host itself whose guests the relay answers: an agent has no database to do it."""
+        """Return the flat networks served by the metadata relay: an agent has no database."""
         return [network for network in served if self.conf.network.agent and self.conf.network.metadata_host
                 and not network.external and any(subnet.gateway for subnet in network.subnets)]
 
     def _answers(self, network: Any) -> tuple[str, int]:
-        """Where the relay listens for such a network."""
+        """Return the listening address of the relay for a flat network."""
         return next(subnet.gateway for subnet in network.subnets if subnet.gateway), self.conf.metadata.port
 
     def _answered(self, state: Any) -> dict[str, tuple[str, int]]:
-        """{bridge: (address, port)} where requests for metadata of the host's own networks are led to."""
+        """Return {bridge: (address, port)} that metadata requests of flat networks are redirected to."""
         served = [network for network in state.networks if network.subnets]
         if self.conf.network.agent:
             return {network.bridge: self._answers(network) for network in self._relayed(served)}
@@ -368,7 +357,7 @@ class LinuxDriver:
         return {network.bridge: upstream for network in served} if upstream else {}
 
     def _authority(self) -> str:
-        """Of the metadata service's certificate, PEM; '' for plain HTTP.
+        """Return the CA certificate of the metadata service as PEM, or '' for plain HTTP.
 
         :raises NetworkPlumbingError: the file cannot be read
         """
@@ -376,7 +365,7 @@ class LinuxDriver:
         try:
             return pathlib.Path(name).read_text() if name else ''
         except (OSError, UnicodeDecodeError) as error:
-            raise exception.NetworkPlumbingError(reason=f'metadata_ca_file in [network] cannot be read: {error}')
+            raise exception.NetworkPlumbingError(reason=f'Cannot read [network] metadata_ca_file: {error}')
 
     def _domain(self, network: host_state.Network | host_state.Overlay) -> str:
         return host_state.search_domain(network.domain, self.conf.metadata.dhcp_domain)

@@ -1,4 +1,4 @@
-"""A router: a network namespace with an interface in each of its networks, and translation towards the outside."""
+"""Router: a network namespace with an interface in each of its networks, and NAT to the external network."""
 from __future__ import annotations
 
 import ipaddress
@@ -17,11 +17,11 @@ from nova.network.linux.namespaces import Namespace
 
 TABLE = 'nova_router'
 SETTINGS = {'net__ipv4__ip_forward': '1', 'net__ipv6__conf__all__forwarding': '1',
-            # neighbours learn of an address that came here at once (gratuitous ARP)
+            # announce new addresses with gratuitous ARP
             'net__ipv4__conf__all__arp_notify': '1', 'net__ipv4__conf__default__arp_notify': '1',
-            # an address is answered for on the interface that has it alone
+            # answer ARP only on the interface that has the address
             'net__ipv4__conf__all__arp_ignore': '1',
-            # the same link-local address is on other hosts, and would be found to be taken
+            # other hosts have the same link-local address: duplicate detection would find it
             'net__ipv6__conf__all__accept_dad': '0', 'net__ipv6__conf__default__accept_dad': '0'}
 
 
@@ -29,8 +29,8 @@ class RouterPlumbing:
     """One router on this host.
 
     :param run: a Runner of the host
-    :param name: of its namespace
-    :param directory: where its files live
+    :param name: name of its namespace
+    :param directory: directory of its files
     """
 
     def __init__(self, run: runner.Runner, name: str, directory: pathlib.Path) -> None:
@@ -40,7 +40,7 @@ class RouterPlumbing:
         self._loaded: str | None = None
 
     def apply(self, router: Router) -> bool:
-        """Make it as it should be; True when the namespace had to be made."""
+        """Set up the router. Return whether the namespace was created."""
         made = self.space.ensure()
         if made:
             self.space.set(**SETTINGS)
@@ -48,11 +48,11 @@ class RouterPlumbing:
         legs = [leg for leg in [*router.inside, router.outside] if leg is not None] if router.up else []
         for name in set(self.space.devices()) - {frames.router_name(leg) for leg in legs}:
             self.space.unlink(name)
-        # translation before interfaces: no packet leaves under an address that is not the outside's
+        # NAT before interfaces: no packet leaves with an internal address
         self._filter(script(router), made)
         for leg in legs:
             self.space.link(frames.router_name(leg), leg.bridge, leg.mac, leg.mtu)
-            if self.space.addresses(frames.router_name(leg), leg.addresses):            # arp_notify looks at this alone
+            if self.space.addresses(frames.router_name(leg), leg.addresses):            # arp_notify reacts to this
                 self.space.run('ip', 'link', 'set', 'dev', frames.router_name(leg), 'address', leg.mac)
         self._neighbours(legs)
         routes = {route['destination']: route['nexthop'] for route in router.routes} if router.up and not part else {}
@@ -63,8 +63,7 @@ class RouterPlumbing:
         return made
 
     def _neighbours(self, legs: list[Leg]) -> None:
-        """Have these for permanent neighbours and no others: a router that is everywhere does not hear their answers.
-        """
+        """Set the permanent neighbours. A distributed router does not receive their answers."""
         wanted = set()
         for leg in legs:
             wanted |= {(address, frames.router_name(leg), mac) for address, mac in leg.neighbours}
@@ -93,9 +92,9 @@ class RouterPlumbing:
 
 
 def script(router: Router) -> str:
-    """The text for nft of a router's translation; replaces the table at once, and connections go on."""
+    """Return the nft text of a router's NAT. It replaces the table atomically; connections continue."""
     lines = [f'table inet {TABLE}', f'delete table inet {TABLE}', f'table inet {TABLE} {{']
-    # a part tracks no connections: the answers to what it leads may go through the part of another host
+    # no conntrack in local instances: replies may pass another host's instance
     for name, hook, kind, rules in [
             ('sources', 'prerouting priority -150', 'filter', _sources(router)),
             *([('prerouting', 'prerouting priority -100', 'nat', _inwards(router)),
@@ -108,10 +107,11 @@ def script(router: Router) -> str:
 
 
 def _sources(router: Router) -> list[str]:
-    """An address of a network comes from that network alone.
+    """Accept a network's addresses only from that network.
 
-    Filters of guests know members of a group by their addresses. A network of the same range, with a second router
-    between it and this one, could otherwise send as a guest of this network.
+    Guest filters know group members by address. A network with the same range behind a second router could otherwise
+    send as
+    a guest of this network.
     """
     on: dict[str, list[Leg]] = {}
     for leg in [*router.inside, *([router.outside] if router.outside else [])]:
@@ -141,14 +141,14 @@ def _outwards(router: Router) -> list[str]:
     own = next((address.partition('/')[0] for address in router.outside.addresses if '.' in address), None)
     if own and router.snat:
         rules.append(f'oifname "{name}" meta nfproto ipv4 ip saddr != {own} snat ip to {own}')
-    # a guest that asks for a neighbour by its floating address is for it, and gets the answer, as from outside
+    # hairpin: traffic to a floating address from inside gets its reply through the router
     within = f'oifname != "{name}" iifname != "{name}" ct status dnat'
     rules += [f'{within} ip saddr {fixed} snat ip to {outside}' for outside, fixed in router.floating]
     return rules + ([f'{within} snat ip to {own}'] if own else [])
 
 
 def _input(router: Router) -> list[str]:
-    """Metadata is for guests: no one else is known by an address there."""
+    """Drop metadata requests that do not come from guests' networks."""
     names = [f'"{frames.router_name(leg)}"' for leg in router.inside]
     known = f'iifname != {frames.joined(names)} ' if names else ''
     return [f'{known}ip daddr {relay.ADDRESS} drop']

@@ -51,8 +51,8 @@ def test_administrators_name_them(face):
     for values, code, said in (
             ({PHYSICAL: 'third', NUMBER: 4094}, 409, 'is in use'),
             ({PHYSICAL: 'third', NUMBER: 4095}, 400, '1 to 4094'),
-            ({PHYSICAL: 'third'}, 400, 'has no VLANs there'), ({PHYSICAL: 'lost', NUMBER: 1}, 400, 'is none of'),
-            ({PHYSICAL: 'wire', 'router:external': True}, 400, 'is flat')):
+            ({PHYSICAL: 'third'}, 400, 'has no VLANs for it'), ({PHYSICAL: 'lost', NUMBER: 1}, 400, 'is not in'),
+            ({PHYSICAL: 'wire', 'router:external': True}, 400, 'of type flat')):
         answer = make(face, 'admin', **{TYPE: 'vlan', **values})
         assert answer.status_code == code and said in answer.text, (values, answer.text)
     assert make(face, 'admin', **{TYPE: 'vlan', PHYSICAL: 'wire', NUMBER: 4094}).status_code == 201

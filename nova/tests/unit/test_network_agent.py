@@ -366,7 +366,7 @@ def test_a_fleet_of_mixed_releases_is_routed_centrally_until_all_are_of_this_one
         context.admin_context(), host='host2', address='192.0.2.2', routers=True)         # does not say its release
     told = fleet.rig.manager.gateways.report()
     fleet.rig.manager.load()
-    assert 'these are not: host2' in caplog.text
+    assert 'upgraded to this release: host2' in caplog.text
     fleet.bus.of_host('host2').client(interface.INTERFACE).report_host(
         context.admin_context(), host='host2', address='192.0.2.2', routers=True, version=release.VERSION)
     assert before != told != fleet.rig.manager.gateways.report()         # all hosts look again
