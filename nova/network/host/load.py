@@ -43,25 +43,26 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
     flat = {row['id']: row for row in networks.page(
         conn, t.networks, (t.networks.c.bridge != '') & (t.networks.c.network_type == networks.FLAT),
         [('id', 'asc')], None, None)}
-    routed = host_routers.load(conn, host, _inhabited(rows, flat) if distributed else None)
-    crossing = {row['id']: row for row in networks.many(
+    routed = host_routers.load(conn, host, _guest_projects_by_network(rows, flat) if distributed else None)
+    overlay_rows = {row['id']: row for row in networks.many(
         conn, t.networks, ({row['network_id'] for row in rows} | routed.network_ids) - flat.keys())}
-    wired = {row['bridge']: physical[row['physical_network']] for row in flat.values()
+    physical_bridges = {row['bridge']: physical[row['physical_network']] for row in flat.values()
              if row['physical_network'] in physical}
-    known = flat | crossing
+    known = flat | overlay_rows
     qualities = qos.of_ports(conn, rows, known)
     subnets = _subnets(conn, flat)
     moves = _moves(conn, host, rows, move_key) if move_key else {}
-    cross = host_overlays.load(conn, crossing, host, physical, routed.substitutes, routed.partly)
+    overlay_state = host_overlays.load(conn, overlay_rows, host, physical, routed.substitutes, routed.transit)
     return HostState(
-        networks=[_network(row, subnets.get(ident, [])) for ident, row in flat.items() if row['bridge'] not in wired],
+        networks=[_network(row, subnets.get(ident, [])) for ident, row in flat.items()
+                  if row['bridge'] not in physical_bridges],
         ports=[_port(row, host, devname(row['id']), known[row['network_id']]['bridge'], fixed, groups, qualities, moves)
                for row in rows if row['network_id'] in known],
         rules=rules,
         members=_members(conn, remote_groups(rules)),
-        overlays=cross.overlays,
-        routers=[host_routers.among(router, cross.neighbours) for router in routed.routers],
-        outside=wired,
+        overlays=overlay_state.overlays,
+        routers=[host_routers.with_neighbours(router, overlay_state.neighbours) for router in routed.routers],
+        outside=physical_bridges,
         tunnel=tunnel,
         host=host,
         metadata_key=metadata_key,
@@ -120,7 +121,7 @@ def _moves(conn: Connection, host: str, rows: list[Any], key: Callable[[str], st
     return found
 
 
-def _inhabited(rows: list[Any], flat: Collection[str]) -> dict[str, set[str]]:
+def _guest_projects_by_network(rows: list[Any], flat: Collection[str]) -> dict[str, set[str]]:
     """Return {id of an overlay network: the projects of the guests' ports in it}."""
     found: dict[str, set[str]] = {}
     for row in rows:

@@ -112,7 +112,7 @@ class Overlay:
 
 
 @dataclasses.dataclass
-class Leg:
+class RouterInterface:
     """An interface of a router: port id and MAC, bridge, and addresses with prefix lengths."""
 
     port: str
@@ -144,7 +144,7 @@ class Router:
     id: str
     up: bool
     inside: list[Any]
-    outside: Leg | None
+    outside: RouterInterface | None
     gateway: str | None
     snat: bool
     routes: list[Any]
@@ -153,8 +153,8 @@ class Router:
     role: str = 'whole'
 
 
-WHOLE, GATEWAY, PART, ALONE = ROLES = ('whole', 'gateway', 'part', 'alone')
-PARTS = (PART, ALONE)
+CENTRAL, DVR_GATEWAY, DVR_LOCAL, DVR_ISOLATED = ROLES = ('whole', 'gateway', 'part', 'alone')
+DVR_LOCAL_ROLES = (DVR_LOCAL, DVR_ISOLATED)
 
 
 def gateway_mac(mac: str) -> str:
@@ -205,10 +205,10 @@ def as_json(state: HostState) -> dict[str, Any]:
             if not each[name]:
                 del each[name]
     for each in made['routers']:            # likewise: releases before distributed routers
-        if each['role'] == WHOLE:
+        if each['role'] == CENTRAL:
             del each['role']
-            for leg in filter(None, [*each['inside'], each['outside']]):
-                del leg['everywhere'], leg['neighbours']
+            for interface in filter(None, [*each['inside'], each['outside']]):
+                del interface['everywhere'], interface['neighbours']
     return {**made, 'rules': rules_as_json(state.rules)}
 
 
@@ -278,6 +278,6 @@ def from_json(given: dict[str, Any]) -> HostState:
         'ports': [Port(**each) for each in given['ports']],
         'overlays': [Overlay(**{**each, 'subnets': [OverlaySubnet(**one) for one in each['subnets']]})
                      for each in given['overlays']],
-        'routers': [Router(**{**each, 'inside': [Leg(**one) for one in each['inside']],
-                              'outside': each['outside'] and Leg(**each['outside'])})
+        'routers': [Router(**{**each, 'inside': [RouterInterface(**one) for one in each['inside']],
+                              'outside': each['outside'] and RouterInterface(**each['outside'])})
                     for each in given['routers']]})

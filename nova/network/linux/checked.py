@@ -138,7 +138,7 @@ FIELDS: dict[type, dict[str, Check]] = {
     host_state.OverlaySubnet: {
         'cidr': prefix, 'gateway': _maybe(address), 'dhcp': _maybe(address), 'dns': _items(address),
         'routes': _items(_route), 'mode': _maybe(_mode)},
-    host_state.Leg: {
+    host_state.RouterInterface: {
         'port': _ident, 'mac': _mac, 'bridge': _bridge, 'mtu': _mtu, 'addresses': _items(_interface),
         'modes': _items(_tuple(prefix, _mode)), 'everywhere': _flag, 'neighbours': _items(_tuple(address, _mac))},
     host_state.Overlay: {
@@ -148,8 +148,9 @@ FIELDS: dict[type, dict[str, Check]] = {
         'remotes': _items(_tuple(_mac, address)), 'moving': _items(_tuple(_mac, address)),
         'vlan': _maybe(_number(1, 4094)), 'trunk': _maybe(name), 'domain': domain},
     host_state.Router: {
-        'id': _ident, 'up': _flag, 'inside': _items(lambda given: build(host_state.Leg, given)),
-        'outside': _maybe(lambda given: build(host_state.Leg, given)), 'gateway': _maybe(address), 'snat': _flag,
+        'id': _ident, 'up': _flag, 'inside': _items(lambda given: build(host_state.RouterInterface, given)),
+        'outside': _maybe(lambda given: build(host_state.RouterInterface, given)), 'gateway': _maybe(address),
+        'snat': _flag,
         'routes': _items(_route), 'floating': _items(_tuple(address, address)),
         'forwarded': _items(_tuple(address, _one_of('tcp', 'udp'), _port, address, _port)),
         'role': _one_of(*host_state.ROLES)},

@@ -14,7 +14,7 @@ from nova.network import relay
 from nova.network import switchover
 
 if TYPE_CHECKING:
-    from nova.network.host.state import Leg, Overlay, Port
+    from nova.network.host.state import RouterInterface, Overlay, Port
 
 
 DHCP_LIMIT = '5/second burst 20 packets'         # per guest: each lease that begins or ends starts a process
@@ -179,9 +179,9 @@ def service_name(overlay: Overlay) -> str:
     return 'nd' + overlay.bridge[2:]
 
 
-def router_name(leg: Leg) -> str:
+def router_name(interface: RouterInterface) -> str:
     """Return the name of a router's interface, used at both ends of the veth pair."""
-    return 'nr' + leg.port[:11]
+    return 'nr' + interface.port[:11]
 
 
 def to_tunnel(drops: list[str]) -> list[str]:

@@ -6,10 +6,10 @@ import json
 import pathlib
 
 from nova.network import relay
-from nova.network.host.state import Leg
-from nova.network.host.state import PARTS
+from nova.network.host.state import RouterInterface
+from nova.network.host.state import DVR_LOCAL_ROLES
 from nova.network.host.state import Router
-from nova.network.host.state import WHOLE
+from nova.network.host.state import CENTRAL
 from nova.network.linux import frames
 from nova.network.linux import runner
 from nova.network.linux import services
@@ -44,31 +44,33 @@ class RouterPlumbing:
         made = self.space.ensure()
         if made:
             self.space.set(**SETTINGS)
-        part = router.role in PARTS
-        legs = [leg for leg in [*router.inside, router.outside] if leg is not None] if router.up else []
-        for name in set(self.space.devices()) - {frames.router_name(leg) for leg in legs}:
+        part = router.role in DVR_LOCAL_ROLES
+        interfaces = [each for each in [*router.inside, router.outside] if each is not None] if router.up else []
+        for name in set(self.space.devices()) - {frames.router_name(interface) for interface in interfaces}:
             self.space.unlink(name)
         # NAT before interfaces: no packet leaves with an internal address
         self._filter(script(router), made)
-        for leg in legs:
-            self.space.link(frames.router_name(leg), leg.bridge, leg.mac, leg.mtu)
-            if self.space.addresses(frames.router_name(leg), leg.addresses):            # arp_notify reacts to this
-                self.space.run('ip', 'link', 'set', 'dev', frames.router_name(leg), 'address', leg.mac)
-        self._neighbours(legs)
+        for interface in interfaces:
+            self.space.link(frames.router_name(interface), interface.bridge, interface.mac, interface.mtu)
+            if self.space.addresses(frames.router_name(interface), interface.addresses):   # arp_notify reacts to this
+                self.space.run('ip', 'link', 'set', 'dev', frames.router_name(interface), 'address', interface.mac)
+        self._neighbours(interfaces)
         routes = {route['destination']: route['nexthop'] for route in router.routes} if router.up and not part else {}
         if router.gateway and router.up:
             routes.setdefault('default', router.gateway)
         self.space.routes(routes)
-        self.advertiser.advertise([(frames.router_name(leg), cidr, mode) for leg in legs for cidr, mode in leg.modes])
+        self.advertiser.advertise([(frames.router_name(each), cidr, mode) for each in interfaces
+                                   for cidr, mode in each.modes])
         return made
 
-    def _neighbours(self, legs: list[Leg]) -> None:
+    def _neighbours(self, interfaces: list[RouterInterface]) -> None:
         """Set the permanent neighbours. A distributed router does not receive their answers."""
         wanted = set()
-        for leg in legs:
-            wanted |= {(address, frames.router_name(leg), mac) for address, mac in leg.neighbours}
-            if any(':' in address for address in leg.addresses):
-                wanted |= {(frames.link_local(mac), frames.router_name(leg), mac) for _address, mac in leg.neighbours}
+        for interface in interfaces:
+            wanted |= {(address, frames.router_name(interface), mac) for address, mac in interface.neighbours}
+            if any(':' in address for address in interface.addresses):
+                wanted |= {(frames.link_local(mac), frames.router_name(interface), mac)
+                           for _address, mac in interface.neighbours}
         text = self.space.run('ip', '-json', 'neighbour', 'show', 'nud', 'permanent')
         known = {(entry['dst'], entry['dev'], entry.get('lladdr')) for entry in json.loads(text or '[]')}
         lines = [f'neighbour replace {address} lladdr {mac} nud permanent dev {device}'
@@ -99,7 +101,8 @@ def script(router: Router) -> str:
             ('sources', 'prerouting priority -150', 'filter', _sources(router)),
             *([('prerouting', 'prerouting priority -100', 'nat', _inwards(router)),
                ('postrouting', 'postrouting priority 100', 'nat', _outwards(router)),
-               ('forward', 'forward priority 0', 'filter', _forward(router))] if router.role not in PARTS else []),
+               ('forward', 'forward priority 0', 'filter', _forward(router))]
+              if router.role not in DVR_LOCAL_ROLES else []),
             ('input', 'input priority 0', 'filter', _input(router))]:
         lines += [f'  chain {name} {{', f'    type {kind} hook {hook}; policy accept;',
                   *('    ' + rule for rule in rules), '  }']
@@ -113,13 +116,13 @@ def _sources(router: Router) -> list[str]:
     send as
     a guest of this network.
     """
-    on: dict[str, list[Leg]] = {}
-    for leg in [*router.inside, *([router.outside] if router.outside else [])]:
-        on.setdefault(leg.bridge, []).append(leg)
+    on: dict[str, list[RouterInterface]] = {}
+    for interface in [*router.inside, *([router.outside] if router.outside else [])]:
+        on.setdefault(interface.bridge, []).append(interface)
     rules = []
-    for legs in on.values():
-        names = frames.joined(f'"{frames.router_name(leg)}"' for leg in legs)
-        ranges = [str(ipaddress.ip_interface(each).network) for leg in legs for each in leg.addresses
+    for interfaces in on.values():
+        names = frames.joined(f'"{frames.router_name(interface)}"' for interface in interfaces)
+        ranges = [str(ipaddress.ip_interface(each).network) for interface in interfaces for each in interface.addresses
                   if not each.endswith('/32')]                  # a floating address, which is in such a range
         for family, version in (('ip', 4), ('ip6', 6)):
             if known := frames.of_version(sorted(set(ranges)), version):
@@ -149,16 +152,16 @@ def _outwards(router: Router) -> list[str]:
 
 def _input(router: Router) -> list[str]:
     """Drop metadata requests that do not come from guests' networks."""
-    names = [f'"{frames.router_name(leg)}"' for leg in router.inside]
+    names = [f'"{frames.router_name(interface)}"' for interface in router.inside]
     known = f'iifname != {frames.joined(names)} ' if names else ''
     return [f'{known}ip daddr {relay.ADDRESS} drop']
 
 
 def _forward(router: Router) -> list[str]:
     if router.outside is None:
-        return ['ct state invalid drop'] if router.role == WHOLE else []
+        return ['ct state invalid drop'] if router.role == CENTRAL else []
     name = frames.router_name(router.outside)
-    rules = ['ct state invalid drop'] if router.role == WHOLE else [
+    rules = ['ct state invalid drop'] if router.role == CENTRAL else [
         f'iifname "{name}" ct state invalid drop', f'oifname "{name}" ct state invalid drop']
     if router.snat:
         rules += [f'iifname "{name}" meta nfproto ipv4 ct status dnat accept',
