@@ -28,9 +28,9 @@ from nova.network import ipam
 from nova.network import migrate
 from nova.network import relay_keys
 from nova.network import selection
-from nova.network.agents.served import AgentHosts
-from nova.network.agents.combined import Combined
-from nova.network.agents import joined
+from nova.network.agents.endpoint import AgentEndpoint
+from nova.network.agents.coalesced_run import CoalescedRun
+from nova.network.agents import batched_calls
 from nova.network.agents.leases import LeaseReports
 from nova.network.host.network import HostNetwork
 from nova.network.interface import INTERFACE
@@ -70,20 +70,20 @@ class NetworkManager:
         self._others, self._agents = others, agents
         self._address = str(conf.network.tunnel_address or conf.my_ip)
         self.gateways = gateways.Gateways(conf, api_db, host, self._address, drivers.forwards(driver))
-        self._plumb = Combined(self._plumb_once)
-        self._look = threading.Event()                  # the next run checks the whole host
+        self._plumb = CoalescedRun(self._plumb_once)
+        self._check_host = threading.Event()                  # the next run checks the whole host
         self._loaded: list[int] | None = None           # the revision read last
         self._plumbed: list[int] | None = None          # the revision applied to this host
         self._relay_key = relay_keys.RelayKey(api_db, host)
-        self._refresh = Combined(self._refresh_once)
+        self._refresh = CoalescedRun(self._refresh_once)
         self._network = HostNetwork(conf, api_db, host, self._refresh)
-        self._allocations = joined.Joined(self._allocate, lambda order: order.instance.uuid)
-        self._returns = joined.Joined(self._give_back, lambda order: order.instance_uuid)
+        self._allocations = batched_calls.BatchedCalls(self._allocate, lambda order: order.instance.uuid)
+        self._returns = batched_calls.BatchedCalls(self._give_back, lambda order: order.instance_uuid)
         self._given: collections.deque[tuple[float, str]] = collections.deque()      # (time, server), oldest first
         self.attachments = attachments = attach.Attachments(self._network)
         self.migrations = migrations = migrate.Migrations(self._network, self.gateways)
         self._leases = LeaseReports(driver, self._record_leases)
-        agent_hosts = AgentHosts(conf, api_db, self.gateways)
+        agent_endpoint = AgentEndpoint(conf, api_db, self.gateways)
         self.methods = Methods(INTERFACE, {
             'allocate_for_instance': self.allocate_for_instance,
             'deallocate_for_instance': self.deallocate_for_instance,
@@ -95,8 +95,8 @@ class NetworkManager:
             'unprepare_for_instance': migrations.unprepare_for_instance,
             'network_info': migrations.network_info,
             'refresh_security': self.refresh_security,
-            'report_host': agent_hosts.report_host, 'report_leases': agent_hosts.report_leases,
-            'host_state': agent_hosts.host_state,
+            'report_host': agent_endpoint.report_host, 'report_leases': agent_endpoint.report_leases,
+            'host_state': agent_endpoint.host_state,
         })
 
     def start(self) -> None:
@@ -118,8 +118,8 @@ class NetworkManager:
         self.api_db.run(db_leases.record, self.host, leases)
 
     def _plumb_once(self) -> None:
-        look = self._look.is_set()
-        self._look.clear()
+        look = self._check_host.is_set()
+        self._check_host.clear()
         for kind in self.driver.refresh(self.load) if look else drivers.follow(self.driver, self.load):
             metrics.NETWORK_MENDED.labels(kind).inc()
         self._plumbed = self._loaded        # last: a failed run is repeated with the next report
@@ -135,7 +135,7 @@ class NetworkManager:
 
     def sync(self) -> None:
         """Periodic task: repair what others changed on the host, and delete rows of addresses after quarantine."""
-        self._look.set()
+        self._check_host.set()
         self._plumb()
         self._leases.report(whole=True)
         self.api_db.run(networks.forget_resting, ipam.quarantine(2 * self.conf.network.dhcp_lease_time))

@@ -14,7 +14,7 @@ from oslo_config.cfg import ConfigOpts
 from nova import context as nova_context
 from nova import exception
 from nova.network import drivers
-from nova.network.agents.combined import Combined
+from nova.network.agents.coalesced_run import CoalescedRun
 from nova.network.agents.leases import LeaseReports
 from nova.network.host import state as host_state
 from nova.network.interface import AGENT
@@ -56,10 +56,10 @@ class NetworkAgent:
     def __init__(self, conf: ConfigOpts, host: str, driver: drivers.NetworkDriver, services: Services) -> None:
         self._conf, self._host, self._driver, self._services = conf, host, driver, services
         self._address = str(conf.network.tunnel_address or conf.my_ip)
-        self._plumb = Combined(self._plumb_once)
+        self._plumb = CoalescedRun(self._plumb_once)
         self._leases = LeaseReports(driver, self._report_leases)
-        self._whole = threading.Event()     # the next run requests the full state
-        self._look = threading.Event()      # the next run checks the whole host
+        self._full_state = threading.Event()     # the next run requests the full state
+        self._check_host = threading.Event()      # the next run checks the whole host
         self._revision: list[int] = []      # revision of the applied state
         self._state: host_state.HostState | None = None
         self.methods = Methods(AGENT, {'plumb': self.plumb, 'changed': self.changed})
@@ -82,8 +82,8 @@ class NetworkAgent:
 
     def sync(self) -> None:
         """Periodic task: repair what others changed on the host."""
-        self._look.set()
-        self._whole.set()
+        self._check_host.set()
+        self._full_state.set()
         self._plumb()
         self._leases.report(whole=True)
 
@@ -99,7 +99,7 @@ class NetworkAgent:
 
         :raises Unavailable: no network service answers
         """
-        self._whole.set()
+        self._full_state.set()
         self._plumb()
 
     def changed(self, context: nova_context.RequestContext) -> None:
@@ -107,9 +107,9 @@ class NetworkAgent:
         self._plumb()
 
     def _plumb_once(self) -> None:
-        whole, look = self._whole.is_set(), self._look.is_set()
-        self._whole.clear()
-        self._look.clear()
+        whole, look = self._full_state.is_set(), self._check_host.is_set()
+        self._full_state.clear()
+        self._check_host.clear()
         try:
             self._follow(whole, look)
         except BaseException:
@@ -126,15 +126,15 @@ class NetworkAgent:
             address=self._address, known=known)
         if 'state' in answer:
             state = host_state.from_json(answer['state'])
-            mended = self._driver.refresh(lambda: state) if look else drivers.follow(self._driver, lambda: state)
+            repaired = self._driver.refresh(lambda: state) if look else drivers.follow(self._driver, lambda: state)
         elif 'rules' in answer and self._state is not None:
             members = {**self._state.members, **answer['members']}
             state = dataclasses.replace(self._state, rules=answer['rules'], members={
                 group: members[group] for group in host_state.remote_groups(answer['rules'])})
-            mended = drivers.refilter(self._driver, state)
+            repaired = drivers.refilter(self._driver, state)
         else:
             return
-        for kind in mended:
+        for kind in repaired:
             metrics.NETWORK_MENDED.labels(kind).inc()
         self._revision, self._state = answer['revision'], state
 

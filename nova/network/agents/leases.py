@@ -41,7 +41,7 @@ class LeaseReports:
             key = lease['mac'], lease['address']
             if self._sent.get(key) != lease['until']:
                 self._unsent[key] = lease['until']
-        for keys in _pieces(list(self._unsent)):
+        for keys in _batches(list(self._unsent)):
             try:
                 self._send([{'mac': mac, 'address': address, 'until': self._unsent[mac, address]}
                             for mac, address in keys])
@@ -55,5 +55,5 @@ class LeaseReports:
             self._sent = {key: until for key, until in self._sent.items() if until > now}
 
 
-def _pieces(keys: list[tuple[str, str]]) -> list[list[tuple[str, str]]]:
+def _batches(keys: list[tuple[str, str]]) -> list[list[tuple[str, str]]]:
     return [keys[at:at + MAX_LEASES] for at in range(0, len(keys), MAX_LEASES)]

@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 
-class Combined:
+class CoalescedRun:
     """Runs a function once for all waiting callers: a run that starts after a call covers the call."""
 
     def __init__(self, function: Callable[..., Any]) -> None:

@@ -24,7 +24,7 @@ MAX_PHYSICAL = 64               # physical networks of one host
 MAX_RELEASE = 1 << 16
 
 
-class AgentHosts:
+class AgentEndpoint:
     """Serves requests of agents.
 
     :param api_db: the API database

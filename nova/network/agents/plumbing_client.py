@@ -6,12 +6,12 @@ from typing import Any
 
 # Methods of interface.py that change the plumbing of the host. A guest must not start, and an address must not be
 # reused, before filters and DHCP are updated.
-PLUMBED = frozenset({'allocate_for_instance', 'deallocate_for_instance', 'attach_port', 'detach_port', 'add_address',
-                     'remove_address', 'setup_for_instance', 'prepare_for_instance', 'unprepare_for_instance',
-                     'leave_host'})
+PLUMBING_METHODS = frozenset({
+    'allocate_for_instance', 'deallocate_for_instance', 'attach_port', 'detach_port', 'add_address', 'remove_address',
+    'setup_for_instance', 'prepare_for_instance', 'unprepare_for_instance', 'leave_host'})
 
 
-class Plumbed:
+class PlumbingClient:
     """A client with the methods of the network interface.
 
     Both steps are idempotent: a caller without an answer of the agent calls again and gets the existing ports.
@@ -26,7 +26,7 @@ class Plumbed:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._services, name)
-        return functools.partial(self._both, method) if name in PLUMBED else method
+        return functools.partial(self._both, method) if name in PLUMBING_METHODS else method
 
     def _both(self, method: Any, context: Any, **arguments: Any) -> Any:
         answer = method(context, **arguments)

@@ -9,7 +9,7 @@ import weakref
 from nova import exception
 from nova.runtime import batching
 
-MOST = 100              # calls in one transaction: bounds the time for which it holds locks
+MAX_BATCH = 100              # calls in one transaction: bounds the time for which it holds locks
 
 _Order = TypeVar('_Order')
 _Result = TypeVar('_Result')
@@ -22,7 +22,7 @@ class _Call(batching.Item):
         self.result: Any = None
 
 
-class Joined(Generic[_Order, _Result]):
+class BatchedCalls(Generic[_Order, _Result]):
     """Runs a function with the orders of all waiting callers. A caller does not wait if no run is in progress.
 
     If a run is refused, each of its orders is retried separately, so that a caller gets only its own error. Other
@@ -44,7 +44,7 @@ class Joined(Generic[_Order, _Result]):
         with self._lock:
             gathering = self._lanes.get(lane)
             if gathering is None:
-                gathering = self._lanes[lane] = batching.Gathering(self._work, MOST)
+                gathering = self._lanes[lane] = batching.Gathering(self._work, MAX_BATCH)
         call = _Call(order)
         gathering.bring(call)
         found: _Result = call.result
