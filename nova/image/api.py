@@ -2,8 +2,7 @@
 
 An image is a dict: 'id', 'name', 'status', 'visibility', 'owner', 'protected', 'size', 'virtual_size', 'min_ram',
 'min_disk', 'disk_format', 'container_format', 'checksum', 'os_hash_algo', 'os_hash_value', 'os_hidden', 'created_at'
-and
-'updated_at' (naive UTC datetimes), 'properties' ({name: text}) and 'tags' ([text]).
+and 'updated_at' (naive UTC datetimes), 'properties' ({name: text}) and 'tags' ([text]).
 """
 from __future__ import annotations
 

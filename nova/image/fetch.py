@@ -70,8 +70,7 @@ class Fetcher:
         """Write the file to ``target``; return its size.
 
         :raises InvalidInput: the URL, an address or a redirect is refused, the server does not return the file, or it
-            is too
-            large, truncated, or has another checksum
+            is too large, truncated, or has another checksum
         """
         deadline = time.monotonic() + TIME_S
         for _redirect in range(REDIRECTS + 1):

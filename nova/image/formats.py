@@ -1,8 +1,7 @@
 """Parsers of disk format headers: virtual size, and references to other files.
 
 A parser is a generator: it yields (offset, length) and is sent those bytes. Offsets beyond the first 64 KiB must
-ascend.
-It fills the report. Layouts follow the published format descriptions.
+ascend. It fills the report. Layouts follow the published format descriptions.
 """
 from __future__ import annotations
 

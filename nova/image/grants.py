@@ -120,8 +120,7 @@ class GrantedImages:
     """Images for tasks: a virt.driver.ImageSource, and operations for snapshots of servers.
 
     ``ctx`` has the grant of the task (context.RequestContext.granted). An image outside the grant raises ImageNotFound;
-    an
-    expired grant raises Forbidden.
+    an expired grant raises Forbidden.
 
     Requests carry the user's token until it expires, so that the image service checks it as well. Later ones carry the
     service token; therefore the grant is also checked here.
@@ -185,8 +184,7 @@ def _with_token(ctx: context.RequestContext, function: Callable[..., Any], copy:
     """Call with the user's token, and with the service token after it has expired.
 
     :param copy: the image is a snapshot of the server. It belongs to the requesting user, who may be an administrator,
-        and
-        not to each user who may unshelve the server
+        and not to each user who may unshelve the server
     """
     if ctx.auth_token:
         try:

@@ -61,8 +61,7 @@ class API:
         :param guarantees: whether ports may request guaranteed bandwidth; ports of the embedded service never do
         :param groups: names of security groups, for new ports
         :raises NetworkRequestInvalid: a network, port or address that the project cannot use, or groups other than the
-            default
-            one in a network without port security
+            default one in a network without port security
         :raises PortInUse, NetworkAmbiguous:
         """
         if requested == 'none' or requested == []:

@@ -1,8 +1,7 @@
 """Authorization of compute hosts at the network service: only ports and addresses of their own servers.
 
 See rpc/admission.py; ``RIGHTS`` has a row for each method of interface.py that hosts call. The server's host and
-project
-are read from the cell database with one SELECT: the message's project is not trusted.
+project are read from the cell database with one SELECT: the message's project is not trusted.
 """
 from __future__ import annotations
 

@@ -103,8 +103,7 @@ def report(conn: Connection, host: str, address: str, gateway: bool, version: in
     """Record a heartbeat, and move routers of hosts that are not alive.
 
     The release of an unknown host, or of one with a revoked key, is ignored. Otherwise one such host could force
-    central
-    routing on the whole deployment. A host with a revoked key gets no routers.
+    central routing on the whole deployment. A host with a revoked key gets no routers.
 
     :param looks: False: routers are not placed
     :param may: hosts that may have routers, whatever they report; empty: those that report it

@@ -97,8 +97,7 @@ class Groups:
         """Add a rule for incoming packets. Return its row and the hosts with changed filters.
 
         :param rule: {'security_group_id', 'ethertype', 'protocol', 'port_range_min', 'port_range_max',
-            'remote_ip_prefix',
-            'remote_group_id'}
+            'remote_ip_prefix', 'remote_group_id'}
         :raises SecurityGroupNotFound, InvalidInput, BadRequest, QuotaExceeded:
         """
         return self.api_db.run(self._add_rule, project_id, {**rule, 'direction': 'ingress'})

@@ -2,8 +2,7 @@
 
 Two transactions may choose the same address: the unique key decides, and the loser is retried (see ``arbitrated``). A
 released address stays in quarantine, so that no guest conflicts with a DHCP lease or ARP entry of its former owner. If
-no
-other address is free, the one with the longest quarantine is used.
+no other address is free, the one with the longest quarantine is used.
 """
 from __future__ import annotations
 

@@ -23,15 +23,15 @@ from nova.network import allocation
 from nova.network import attach
 from nova.network import drivers
 from nova.network import gateways
-from nova.network.host import load as host_load
 from nova.network import ipam
 from nova.network import migrate
 from nova.network import relay_keys
 from nova.network import selection
-from nova.network.agents.endpoint import AgentEndpoint
-from nova.network.agents.coalesced_run import CoalescedRun
 from nova.network.agents import batched_calls
+from nova.network.agents.coalesced_run import CoalescedRun
+from nova.network.agents.endpoint import AgentEndpoint
 from nova.network.agents.leases import LeaseReports
+from nova.network.host import load as host_load
 from nova.network.host.network import HostNetwork
 from nova.network.interface import INTERFACE
 from nova.objects import network_info
@@ -220,8 +220,7 @@ class NetworkManager:
         """Apply changed ports, groups or rules to this host, and notify agents.
 
         Each of several services notifies all agents, so that an unavailable service loses no notification. Agents
-        coalesce
-        notifications that arrive during a run.
+        coalesce notifications that arrive during a run.
         """
         if self._agents is not None and self.gateways.others:
             try:

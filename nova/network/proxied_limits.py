@@ -1,8 +1,7 @@
 """Network limits and usage in the compute API's terms (until 2.35, quota classes until 2.49).
 
 They are quotas of the embedded network service, which enforces them. The compute API neither shows nor changes quotas
-of
-an external Networking service.
+of an external Networking service.
 """
 from __future__ import annotations
 

@@ -27,8 +27,7 @@ def free_piece(prefixes: Sequence[Cidr], taken: Iterable[Cidr], prefixlen: int) 
     """Find a free range of this length in the prefixes, or return None.
 
     The smallest prefixes are tried first, to keep the large ones whole. The cost is that of sorting the taken ranges:
-    gaps
-    are computed, not searched.
+    gaps are computed, not searched.
     """
     for prefix in sorted(prefixes, key=lambda each: (-each.prefixlen, int(each.network_address))):
         if prefix.prefixlen > prefixlen:

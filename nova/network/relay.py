@@ -53,8 +53,7 @@ def signature(key: bytes, host: str, kind: str, ident: str, address: str, reques
     """Sign a request that a host's relay got from an address in a network or router.
 
     :param request: time in seconds since the epoch, method, unescaped path, digest of the body. An eavesdropper can
-        replay
-        it for VALID_S, but not modify it
+        replay it for VALID_S, but not modify it
     """
     text = '\n'.join((host, kind, ident, address, *request))
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()

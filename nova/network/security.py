@@ -73,8 +73,7 @@ def stored_rule(conn: Connection, rule: dict[str, Any]) -> dict[str, Any]:
     """Check a rule and return it in stored form: the protocol stays as sent.
 
     A network service of an older release reads only the names in group_rules.PROTOCOLS. While there is one, the
-    protocol is
-    stored in that form.
+    protocol is stored in that form.
 
     :raises InvalidInput:
     """

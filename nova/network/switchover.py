@@ -1,11 +1,9 @@
 """Follow migrating guests: switch the forwarding of their frames, and hand over their connections.
 
 QEMU announces each interface of an arrived guest with a broadcast RARP request with the interface's MAC. It sends one
-when
-the guest starts to run (``announce-self``) and four more in the next second. The filters let it pass only from devices
-of
-guests that arrive on a host. When it comes out of a network's tunnel, this process changes the two FDB entries of the
-MAC: the tunnel's (remote host) and the bridge's (tunnel port).
+when the guest starts to run (``announce-self``) and four more in the next second. The filters let it pass only from
+devices of guests that arrive on a host. When it comes out of a network's tunnel, this process changes the two FDB
+entries of the MAC: the tunnel's (remote host) and the bridge's (tunnel port).
 
 The source host sends the guest's TCP and UDP conntrack entries to the destination host: every second, and once more
 after the announcement. So replies to the guest's connections pass the filters there. Each datagram is signed with a key
@@ -17,7 +15,7 @@ exchanges JSON messages with its parent over a socket:
 
 * ``{'device', 'moving': [[MAC, address of the destination host]]}`` replaces the guests expected behind a device;
 * ``[device, MAC, address]`` is the reply, sent before each change;
-* ``{'flows': [Flows as an object]}`` sets the guests with connection handover.
+* ``{'flows': [MigratingGuest as an object]}`` sets the guests with connection handover.
 
 The process exits with its parent.
 """
@@ -110,7 +108,7 @@ def _attributes(data: bytes) -> dict[int, bytes]:
 # ---- connections -------------------------------------------------------------------
 
 @dataclasses.dataclass
-class Flows:
+class MigratingGuest:
     """A migrating guest, and the two hosts of its connection handover.
 
     own, peer  addresses of this host and of the other one
@@ -137,7 +135,7 @@ def signed(key: str, flows: list[list[Any]]) -> bytes:
     return hmac.new(bytes.fromhex(key), text, hashlib.sha256).digest() + text
 
 
-def opened(key: str, datagram: bytes) -> list[Any]:
+def verified(key: str, datagram: bytes) -> list[Any]:
     """Return the connections in a datagram, or none if the signature is wrong."""
     signature, text = datagram[:32], datagram[32:]
     if not hmac.compare_digest(signature, hmac.new(bytes.fromhex(key), text, hashlib.sha256).digest()):
@@ -229,8 +227,8 @@ class Connections:
     """Connections of guests that leave this host or arrive."""
 
     def __init__(self) -> None:
-        self._all: list[Flows] = []
-        self.incoming: dict[socket.socket, Flows] = {}
+        self._all: list[MigratingGuest] = []
+        self.incoming: dict[socket.socket, MigratingGuest] = {}
         self._next = 0.0
 
     @property
@@ -239,7 +237,7 @@ class Connections:
         leaving = any(not each.arriving for each in self._all)
         return max(0.0, self._next - time.monotonic()) if leaving else None
 
-    def follow(self, all_of_them: list[Flows]) -> None:
+    def follow(self, all_of_them: list[MigratingGuest]) -> None:
         for each in self.incoming:
             each.close()
         self._all, self.incoming = all_of_them, {}
@@ -249,7 +247,7 @@ class Connections:
                 made.bind((address, PORT))
             except OSError as error:
                 made.close()
-                _complain(f'Cannot receive connections of arriving guests at {address}: {error}')
+                _log_error(f'Cannot receive connections of arriving guests at {address}: {error}')
                 continue
             made.setblocking(False)
             self.incoming[made] = next(each for each in all_of_them if each.own == address)
@@ -262,7 +260,7 @@ class Connections:
             return
         for each in self._all:
             if each.arriving and each.peer == sender:
-                found = [message for flow in opened(each.key, datagram)
+                found = [message for flow in verified(each.key, datagram)
                          if (message := new_flow(flow, each.zone, each.addresses)) is not None]
                 with _netlink() as kernel, contextlib.suppress(OSError):         # they are sent again
                     for message in found:
@@ -280,9 +278,9 @@ class Connections:
                 try:
                     self._send(each)
                 except OSError as error:
-                    _complain(f'Cannot send the connections of {each.mac} to {each.peer}: {error}')
+                    _log_error(f'Cannot send the connections of {each.mac} to {each.peer}: {error}')
 
-    def _send(self, each: Flows) -> None:
+    def _send(self, each: MigratingGuest) -> None:
         found = [flow for request in dump_requests(each.addresses) for message in _dump(request)
                  if (flow := flow_of(message, each.zone)) is not None and {flow[1], flow[2]} & set(each.addresses)]
         with socket.socket(socket.AF_INET6 if ':' in each.peer else socket.AF_INET, socket.SOCK_DGRAM) as sender:
@@ -355,7 +353,7 @@ class Switchover:
             ready, _, _ = select.select([self._control, *self._listeners, *incoming], [], [], self._connections.due_s)
             for each in ready:
                 if each in self._listeners:
-                    self._hear(each)
+                    self._receive(each)
                 elif each in incoming:
                     self._connections.take(each)
             self._connections.send()
@@ -365,7 +363,7 @@ class Switchover:
                     return
                 message = json.loads(text)
                 if 'flows' in message:
-                    self._connections.follow([Flows(**each) for each in message['flows']])
+                    self._connections.follow([MigratingGuest(**each) for each in message['flows']])
                 else:
                     self._expect(message['device'], dict(message['moving']))
 
@@ -378,9 +376,9 @@ class Switchover:
             try:
                 self._listeners[listener(device)] = device
             except OSError as error:
-                _complain(f'Cannot follow migrating guests on {device}: {error}')
+                _log_error(f'Cannot follow migrating guests on {device}: {error}')
 
-    def _hear(self, ready: socket.socket) -> None:
+    def _receive(self, ready: socket.socket) -> None:
         device, frame = self._listeners[ready], b''
         with contextlib.suppress(OSError):               # the device is gone
             frame = ready.recv(64)
@@ -393,7 +391,7 @@ class Switchover:
             self._connections.send(device, mac)
 
 
-def _complain(text: str) -> None:
+def _log_error(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
@@ -406,9 +404,9 @@ def _switch(kernel: socket.socket, device: str, mac: str, address: str) -> None:
             kind, = struct.unpack_from('=H', answer, 4)
             number = -struct.unpack_from('=i', answer, 16)[0] if kind == _ERROR else 0
             if number:
-                _complain(f'Cannot forward {mac} on {device} to {address}: error {number}')
+                _log_error(f'Cannot forward {mac} on {device} to {address}: error {number}')
     except OSError as error:
-        _complain(f'Cannot forward {mac} on {device} to {address}: {error}')
+        _log_error(f'Cannot forward {mac} on {device} to {address}: {error}')
 
 
 def main(arguments: list[Any]) -> None:

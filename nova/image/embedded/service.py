@@ -2,8 +2,7 @@
 
 Callers see public, community and own images, and images shared with them. Images of instance categories are visible to
 administrators only. An image gets its data once: queued → saving → active. A failed upload returns it to queued,
-without
-a file.
+without a file.
 """
 from __future__ import annotations
 

@@ -26,8 +26,7 @@ class BatchedCalls(Generic[_Order, _Result]):
     """Runs a function with the orders of all waiting callers. A caller does not wait if no run is in progress.
 
     If a run is refused, each of its orders is retried separately, so that a caller gets only its own error. Other
-    errors,
-    such as a database outage, are errors of the whole run.
+    errors, such as a database outage, are errors of the whole run.
 
     :param function: (orders) -> results, in this order. Atomic, and may be called again
     :param name: order -> key; a run has each key once

@@ -6,11 +6,11 @@ from typing import Any, TYPE_CHECKING
 from nova import exception
 from nova.db.networks import leases as db_leases
 from nova.db.networks import revisions
+from nova.network import relay_keys
 from nova.network.host import load as host_load
 from nova.network.host import state as host_state
-from nova.network import relay_keys
 from nova.network.interface import MAX_LEASES
-from nova.network.linux import checked
+from nova.network.linux import validators
 from nova.objects import network_info
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class AgentEndpoint:
         if not isinstance(leases, list) or len(leases) > MAX_LEASES:
             raise exception.InvalidInput(reason=f'leases is not a list of at most {MAX_LEASES} items')
         try:
-            rows = [checked.lease(each) for each in leases]
+            rows = [validators.lease(each) for each in leases]
         except ValueError as error:
             raise exception.InvalidInput(reason=str(error)) from None
         self._api_db.run(db_leases.record, host, rows)
@@ -103,6 +103,6 @@ def _known(given: dict[str, Any]) -> tuple[list[Any], set[str]]:
 
 def _address(given: Any) -> str:
     try:
-        return checked.address(given)
+        return validators.address(given)
     except ValueError as error:
         raise exception.InvalidInput(reason=str(error)) from None

@@ -10,13 +10,13 @@ from nova.db.networks import networks
 from nova.db.networks import ports as db_ports
 from nova.db.networks import routers as db
 from nova.db.tables import network as t
-from nova.network.host.state import DVR_ISOLATED
-from nova.network.host.state import DVR_GATEWAY
-from nova.network.host.state import gateway_mac
-from nova.network.host.state import RouterInterface
-from nova.network.host.state import DVR_LOCAL
-from nova.network.host.state import Router
 from nova.network.host.state import CENTRAL
+from nova.network.host.state import DVR_GATEWAY
+from nova.network.host.state import DVR_ISOLATED
+from nova.network.host.state import DVR_LOCAL
+from nova.network.host.state import gateway_mac
+from nova.network.host.state import Router
+from nova.network.host.state import RouterInterface
 
 
 @dataclasses.dataclass

@@ -86,12 +86,10 @@ class Overlay:
 
     mac        MAC of the DHCP and DNS port, equal on all hosts; None: not served
     leases     [{'mac', 'address', 'name', 'options': [{'opt_name', 'opt_value', 'ip_version'}]}] of all its ports.
-               Options
-               are set for ports on this host only: no other host serves them
+               Options are set for ports on this host only: no other host serves them
     remotes    [[MAC, address of the port's host]] of ports on other hosts
     moving     [[MAC, address of the target host]] of migrating guests. Frames go to the source until the guest runs on
-               the
-               target
+               the target
     vlan       VLAN that carries its frames; None: VXLAN with ``number`` carries them
     trunk      the operator's bridge that carries the tagged VLAN; None: this host is not on the physical network
     domain     dns_domain of the network; '': the configured domain
@@ -136,9 +134,8 @@ class Router:
     floating     [[floating address, fixed address]]
     forwarded    [[floating address, protocol, port, fixed address, port there]]
     role         CENTRAL: the router is on this host only. DVR_GATEWAY: this host connects it to the external network,
-                 other
-                 hosts have DVR_LOCAL instances. DVR_LOCAL: routes between its networks and sends other traffic to the
-                 gateway host. DVR_ISOLATED: like DVR_LOCAL, but no gateway host is alive
+                 other hosts have DVR_LOCAL instances. DVR_LOCAL: routes between its networks and sends other traffic to
+                 the gateway host. DVR_ISOLATED: like DVR_LOCAL, but no gateway host is alive
     """
 
     id: str

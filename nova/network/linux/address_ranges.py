@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nova.network.host.state import Port
 
 SENDER, RECEIVER = 0xffff0000, 0x0000ffff       # the bits of the mark
-FOLLOWED = 1                                    # a reserved receiver number: the receiver is not known yet
+UNKNOWN_RECEIVER = 1                                    # a reserved receiver number: the receiver is not known yet
 CLEARED = 'meta mark set 0'
 ZONES = 0xffff                                  # the last conntrack zone
 
@@ -27,8 +27,8 @@ ZONES = 0xffff                                  # the last conntrack zone
 def numbers(ports: Iterable[Port]) -> dict[str, int]:
     """Return {device: number} of the ports with ranges."""
     found: dict[str, int] = {}
-    taken = set(range(FOLLOWED + 1))
-    for device in sorted(port.device for port in ports if frames.wide(port)):
+    taken = set(range(UNKNOWN_RECEIVER + 1))
+    for device in sorted(port.device for port in ports if frames.ranges_by_mac(port)):
         number = int.from_bytes(hashlib.sha256(device.encode()).digest()[:2], 'big')
         while number in taken:
             number = (number + 1) & RECEIVER
@@ -41,20 +41,19 @@ def frame_chains(ports: list[Port], known: dict[str, int]) -> list[tuple[str, li
     """Return [(name, rules, hook or None)] of the bridge table: set the receiver of frames to a range.
 
     The bridge knows the receiver only after its device lookup, but tracking begins before, by MAC. A frame sent to
-    another
-    MAC is tracked as one for the owner of the address, and is dropped.
+    another MAC is tracked as one for the owner of the address, and is dropped.
     """
     several = [port for port in ports if port.device in known]
     if not several:
         return []
     receivers = [(f'wide_{port.device}', _marks(
-        port, '', f'meta mark & {RECEIVER:#010x} != {FOLLOWED:#010x} drop',
+        port, '', f'meta mark & {RECEIVER:#010x} != {UNKNOWN_RECEIVER:#010x} drop',
         f'meta mark set meta mark & {SENDER:#010x} | {known[port.device]:#010x}'), None) for port in several]
     followed = [rule for port in several for rule in _marks(
-        port, 'ether daddr {mac} ', f'meta mark set meta mark | {FOLLOWED:#010x}')]
+        port, 'ether daddr {mac} ', f'meta mark set meta mark | {UNKNOWN_RECEIVER:#010x}')]
     return [*receivers,
             ('wide_followed', followed, ('filter', 'prerouting', -250)),
-            ('wide_receivers', ['oifname vmap ' + frames.joined(
+            ('wide_receivers', ['oifname vmap ' + frames.anonymous_set(
                 f'"{port.device}" : goto wide_{port.device}' for port in several)], ('filter', 'forward', -300))]
 
 
@@ -64,10 +63,10 @@ def _marks(port: Port, only: str, *statements: str) -> list[str]:
     :param only: match of the port's MAC, if any
     """
     found = []
-    for mac, addresses in frames.claims(port).items():
-        to_mac, ranged = only.format(mac=mac), frames.ranged(addresses)
+    for mac, addresses in frames.allowed_addresses(port).items():
+        to_mac, ranged = only.format(mac=mac), frames.only_ranges(addresses)
         if ranged:
-            known = [each for each in frames.single(addresses) if _within(each, ranged)]
+            known = [each for each in frames.only_addresses(addresses) if _within(each, ranged)]
             found += [*(f'{to_mac}{each} return' for each in _for(known)),
                       *(f'{to_mac}{each} {statement}' for each in _for(ranged) for statement in statements)]
     return found
@@ -79,7 +78,7 @@ def _within(address: str, ranges: list[str]) -> bool:
 
 def _for(addresses: list[str]) -> list[str]:
     """Return IPv4 and IPv6 destination matches for addresses and ranges."""
-    return [f'ether type {family} {family} daddr {frames.joined(frames.merged(some))}'
+    return [f'ether type {family} {family} daddr {frames.anonymous_set(frames.collapsed(some))}'
             for family, version in (('ip', 4), ('ip6', 6)) if (some := frames.of_version(addresses, version))]
 
 
@@ -100,5 +99,5 @@ def check(direction: str, known: dict[str, int]) -> list[str]:
     if not known:
         return []
     bits, shift = (SENDER, 16) if direction == 'egress' else (RECEIVER, 0)
-    return [f'meta mark & {bits:#010x} vmap ' + frames.joined(
+    return [f'meta mark & {bits:#010x} vmap ' + frames.anonymous_set(
         f'{number << shift:#010x} : goto {direction}_{device}' for device, number in known.items())]

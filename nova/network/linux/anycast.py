@@ -3,8 +3,7 @@
 A distributed router has the same MAC and addresses on each host. It routes to the known guest addresses of its
 networks. Packets for other addresses go to the gateway host, in the network they came from, with the MAC
 ``gateway_mac``; the gateway host replaces it by the router's own MAC. Frames for the router's MAC, and ARP or ND for
-its
-addresses, never leave a host.
+its addresses, never leave a host.
 """
 from __future__ import annotations
 
@@ -12,13 +11,13 @@ import ipaddress
 import re
 
 from nova.network import relay
-from nova.network.host.state import DVR_ISOLATED
 from nova.network.host.state import DVR_GATEWAY
+from nova.network.host.state import DVR_ISOLATED
+from nova.network.host.state import DVR_LOCAL_ROLES
 from nova.network.host.state import gateway_mac
 from nova.network.host.state import HostState
-from nova.network.host.state import RouterInterface
-from nova.network.host.state import DVR_LOCAL_ROLES
 from nova.network.host.state import Router
+from nova.network.host.state import RouterInterface
 from nova.network.linux import frames
 
 
@@ -68,7 +67,8 @@ def rules(state: HostState) -> list[str]:
                 continue
             found += [f'{through}ether daddr {interface.mac} drop', *_drop_neighbour_queries(interface, through)]
             if near := _sender_devices(state, interface):
-                found.append(f'iifname {frames.joined(near)} ether daddr {interface.mac} jump {_chain(interface)}')
+                found.append(f'iifname {frames.anonymous_set(near)} ether daddr {interface.mac} '
+                             f'jump {_chain(interface)}')
     return found
 
 
@@ -92,7 +92,7 @@ def _drop_neighbour_queries(interface: RouterInterface, where: str) -> list[str]
     own = [address.partition('/')[0] for address in interface.addresses]
     found = []
     if four := frames.of_version(own, 4):
-        found.append(f'{where}ether type arp arp operation request arp daddr ip {frames.joined(four)} drop')
+        found.append(f'{where}ether type arp arp operation request arp daddr ip {frames.anonymous_set(four)} drop')
     return found + [
         f'{where}ether type ip6 icmpv6 type nd-neighbor-solicit @th,64,128 {int(ipaddress.ip_address(each)):#x} drop'
         for each in [*frames.of_version(own, 6), frames.link_local(interface.mac)]]

@@ -68,6 +68,6 @@ def remove(run: Any, name: str) -> None:
     run('ip', 'link', 'del', 'dev', name, check=False)
 
 
-def ours(directory: Any) -> Any:
+def managed(directory: Any) -> Any:
     """Return the names of this cloud's bridges: each has a directory for its DHCP server."""
     return sorted(os.listdir(directory)) if os.path.isdir(directory) else []

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 STOP_S = 5
 
 
-class Dhcp:
+class Dnsmasq:
     """The DHCP server of one bridge.
 
     :param run: a Runner
@@ -49,7 +49,7 @@ class Dhcp:
         words = [
             'dnsmasq', '--conf-file=/dev/null', '--no-hosts', '--bind-interfaces', '--except-interface=lo',
             f'--interface={self.bridge}', f'--pid-file={self.pid_file}', f'--dhcp-hostsfile={self.hosts}',
-            f'--dhcp-leasefile={self.leases}', f'--addn-hosts={self.names}', *of_domain(domain),
+            f'--dhcp-leasefile={self.leases}', f'--addn-hosts={self.names}', *domain_arguments(domain),
             *[f'--local=/{each}/' for each in domains if each != domain], '--dhcp-no-override', '--dhcp-authoritative',
             '--quiet-dhcp', '--bogus-priv', f'--dhcp-option=option:mtu,{network.mtu}', '--dhcp-lease-max=65536']
         for index, subnet in enumerate(served(network)):
@@ -72,7 +72,7 @@ class Dhcp:
         :param domain: search domain of the guests
         """
         make_directory(self.directory)
-        changed = write(self.names, lines(names.entries))
+        changed = write(self.names, hosts_file(names.entries))
         text = ''.join(
             f'{port.mac},{address},host-{address.replace(".", "-")}\n'
             for port in sorted(ports, key=lambda port: port.id)
@@ -131,21 +131,20 @@ class Dhcp:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
-def of_domain(domain: str) -> list[str]:
+def domain_arguments(domain: str) -> list[str]:
     """Return arguments that announce a search domain and keep queries for it on this host.
 
     Queries for the domain, and for names without a dot, are not forwarded. A known name without the queried type then
-    gets
-    NOERROR without data. Without another server the answer would be REFUSED, which musl's resolver treats as a failure
-    of
-    the name server. For names without a dot, dnsmasq keeps only A and AAAA queries, which is what resolvers send.
+    gets NOERROR without data. Without another server the answer would be REFUSED, which musl's resolver treats as a
+    failure of the name server. For names without a dot, dnsmasq keeps only A and AAAA queries, which is what resolvers
+    send.
     """
     announced = [f'--domain={domain}', f'--local=/{domain}/', f'--dhcp-option=option:domain-search,{domain}',
                  f'--dhcp-option=option6:domain-search,{domain}']
     return ['--domain-needed', *(announced if domain else ())]
 
 
-def lines(entries: Iterable[tuple[str, str]]) -> str:
+def hosts_file(entries: Iterable[tuple[str, str]]) -> str:
     """Return a file of addresses and names in dnsmasq's format."""
     return ''.join(f'{address} {name}\n' for address, name in entries)
 

@@ -25,7 +25,7 @@ DHCP_LIMIT = '5/second burst 20 packets'         # per guest: each lease that be
 RARP = f'{switchover.RARP:#x}'
 
 
-def joined(values: Any) -> str:
+def anonymous_set(values: Any) -> str:
     """Return an nft anonymous set."""
     return '{ %s }' % ', '.join(values)
 
@@ -40,7 +40,7 @@ def link_local(mac: str) -> str:
     return ranges.from_mac('fe80::/64', mac)
 
 
-def merged(addresses: Any) -> list[str]:
+def collapsed(addresses: Any) -> list[str]:
     """Collapse addresses and ranges of one IP version: nft sets must not have overlapping elements."""
     every = list(dict.fromkeys(addresses))
     if not any(map(ranges.is_range, every)):
@@ -49,7 +49,7 @@ def merged(addresses: Any) -> list[str]:
     return [str(each).removesuffix(f'/{each.max_prefixlen}') for each in ipaddress.collapse_addresses(prefixes)]
 
 
-def claims(port: Port) -> dict[str, list[str]]:
+def allowed_addresses(port: Port) -> dict[str, list[str]]:
     """Return {MAC: addresses and ranges} that a port may send with."""
     found = {port.mac: list(port.addresses)}
     for pair in port.pairs if port.addresses else ():
@@ -57,18 +57,18 @@ def claims(port: Port) -> dict[str, list[str]]:
     return {mac: list(dict.fromkeys(addresses)) for mac, addresses in found.items()}
 
 
-def wide(port: Port) -> dict[str, list[str]]:
+def ranges_by_mac(port: Port) -> dict[str, list[str]]:
     """Return {MAC: ranges} that a port may send with."""
     if not port.secured:
         return {}
-    return {mac: some for mac, addresses in claims(port).items() if (some := ranged(addresses))}
+    return {mac: some for mac, addresses in allowed_addresses(port).items() if (some := only_ranges(addresses))}
 
 
-def single(addresses: list[str]) -> list[str]:
+def only_addresses(addresses: list[str]) -> list[str]:
     return [each for each in addresses if not ranges.is_range(each)]
 
 
-def ranged(addresses: list[str]) -> list[str]:
+def only_ranges(addresses: list[str]) -> list[str]:
     return [each for each in addresses if ranges.is_range(each)]
 
 
@@ -79,27 +79,29 @@ def from_guest(port: Port, number: int = 0) -> list[str]:
     """
     # metadata requests are attributed by address, so shared addresses must not reach the service
     own = of_version(port.addresses, 4)
-    metadata = f'ether type ip ip daddr {relay.ADDRESS} ' + (f'ip saddr != {joined(own)} drop' if own else 'drop')
+    metadata = f'ether type ip ip daddr {relay.ADDRESS} ' + (
+        f'ip saddr != {anonymous_set(own)} drop' if own else 'drop')
     if not port.secured:
         # Both tag types: the kernel takes a frame with tag 0 for an untagged one, after rules that see another type.
         # The receiver of a packet that a host reassembles does not see the fragments.
         others = f' ether saddr != {port.mac}' if port.arriving else ''
         return ['ether type { 8021q, 8021ad } drop', f'ether type {RARP}{others} drop', metadata, *_FRAGMENTS, 'accept']
-    known = claims(port)
+    known = allowed_addresses(port)
     rules = [metadata] if port.pairs else []
     if port.arriving:
         rules.append(f'ether saddr {port.mac} ether type {RARP} @nh,48,16 {switchover.REQUEST} accept')
-    rules += [f'ether saddr != {joined(known)} drop' if len(known) > 1 else f'ether saddr != {port.mac} drop']
+    rules += [f'ether saddr != {anonymous_set(known)} drop' if len(known) > 1 else f'ether saddr != {port.mac} drop']
     for mac, addresses in known.items():                # fast path: most packets match none of the rules below
-        if four := single(of_version(addresses, 4)):
+        if four := only_addresses(of_version(addresses, 4)):
             rules += [f'{"ether saddr " + mac + " " if len(known) > 1 else ""}ether type ip {kind} '
-                      f'ip saddr {joined(four)} accept' for kind in ('ip protocol tcp', 'udp sport != { 67, 68 }')]
+                      f'ip saddr {anonymous_set(four)} accept'
+                      for kind in ('ip protocol tcp', 'udp sport != { 67, 68 }')]
     rules += [f'ether type {family} udp sport {client} udp dport {server} limit rate over {DHCP_LIMIT} drop'
               for family, client, server in (('ip', 68, 67), ('ip6', 546, 547))]
     for mac, addresses in known.items():
         only = f'ether saddr {mac} ' if len(known) > 1 else ''
         if four := of_version(addresses, 4):
-            senders = joined(merged(['0.0.0.0', *four]))               # 0.0.0.0: probe for duplicates
+            senders = anonymous_set(collapsed(['0.0.0.0', *four]))               # 0.0.0.0: probe for duplicates
             rules += [
                 f'ether type arp arp saddr ether {mac} arp saddr ip {senders} accept',
                 f'{only}ether type ip ip saddr 0.0.0.0 ip daddr 255.255.255.255 udp sport 68 udp dport 67 accept',
@@ -113,10 +115,10 @@ def from_guest(port: Port, number: int = 0) -> list[str]:
 
 def _own(only: str, family: str, addresses: list[str], number: int) -> list[str]:
     """Accept packets with these source addresses; mark those from a range with the port's number."""
-    one, many = single(addresses), ranged(addresses)
-    found = [f'{only}ether type {family} {family} saddr {joined(one)} accept'] if one else []
+    one, many = only_addresses(addresses), only_ranges(addresses)
+    found = [f'{only}ether type {family} {family} saddr {anonymous_set(one)} accept'] if one else []
     if many:
-        found.append(f'{only}ether type {family} {family} saddr {joined(merged(many))} '
+        found.append(f'{only}ether type {family} {family} saddr {anonymous_set(collapsed(many))} '
                      f'meta mark set {number << 16:#010x} accept')
     return found
 
@@ -135,7 +137,7 @@ def _about(address: str) -> str:
 
 
 def _from_guest_6(only: str, own: list[str], number: int) -> list[str]:
-    senders = joined(merged(own))
+    senders = anonymous_set(collapsed(own))
     return [
         *_FRAGMENTS,
         f'{only}ether type ip6 icmpv6 type nd-router-advert drop',
@@ -152,15 +154,15 @@ def to_guest(port: Port, servers: list[str]) -> list[str]:
     """Allow packets for the port's addresses, and answers of the network's DHCP servers."""
     if not port.secured:
         return ['accept']
-    rules, known = [], [address for addresses in claims(port).values() for address in addresses]
+    rules, known = [], [address for addresses in allowed_addresses(port).values() for address in addresses]
     if four := of_version(known, 4):
-        rules += [f'ether type ip ip daddr {joined(merged(four))} accept', 'ether type arp accept']
+        rules += [f'ether type ip ip daddr {anonymous_set(collapsed(four))} accept', 'ether type arp accept']
         if dhcp := of_version(servers, 4):
-            rules.append(f'ether type ip ip saddr {joined(dhcp)} udp sport 67 udp dport 68 accept')
+            rules.append(f'ether type ip ip saddr {anonymous_set(dhcp)} udp sport 67 udp dport 68 accept')
     if six := of_version(known, 6):
-        own = [link_local(mac) for mac in claims(port)] + six
+        own = [link_local(mac) for mac in allowed_addresses(port)] + six
         rules += _FRAGMENTS
-        rules.append(f'ether type ip6 ip6 daddr {joined([*merged(own), "ff00::/8"])} accept')
+        rules.append(f'ether type ip6 ip6 daddr {anonymous_set([*collapsed(own), "ff00::/8"])} accept')
     return rules + ['drop']
 
 

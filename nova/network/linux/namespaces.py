@@ -1,9 +1,8 @@
 """Network namespaces of this host, and the veth pairs that connect them to its bridges.
 
 The name of a namespace is a mount. Under systemd a unit's mounts are private and end with it (PrivateMounts= and
-options
-that imply it, systemd.exec(5)). A namespace without a name or process disappears with its connections. So a process
-stays in each namespace, and the next start of the daemon restores the name.
+options that imply it, systemd.exec(5)). A namespace without a name or process disappears with its connections. So a
+process stays in each namespace, and the next start of the daemon restores the name.
 """
 from __future__ import annotations
 
@@ -146,7 +145,7 @@ def _exists(run: runner.Runner, device: str) -> bool:
     return bool(run('ip', '-json', 'link', 'show', 'dev', device, check=False).strip())
 
 
-def ours(prefix: str) -> list[str]:
+def managed(prefix: str) -> list[str]:
     """Return the names of this host's namespaces with a prefix."""
     directory = pathlib.Path('/run/netns')
     return sorted(path.name for path in directory.iterdir() if path.name.startswith(prefix)) if (

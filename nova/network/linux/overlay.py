@@ -122,6 +122,6 @@ def remove(run: runner.Runner, name: str) -> None:
     bridge.remove(run, name)
 
 
-def ours(directory: Any) -> list[str]:
+def managed(directory: Any) -> list[str]:
     """Return the names of this cloud's overlay bridges: each has a directory."""
     return sorted(os.listdir(directory)) if os.path.isdir(directory) else []

@@ -28,10 +28,10 @@ from typing import Any
 
 from oslo_config.cfg import ConfigOpts
 
-from nova.network.host import state as host_state
 from nova.network import group_rules
-from nova.network.linux import checked
+from nova.network.host import state as host_state
 from nova.network.linux import driver as linux
+from nova.network.linux import validators
 from nova.objects import network_info
 from nova.runtime import privileges
 
@@ -127,13 +127,13 @@ def state_of(given: Any, bridge: str) -> host_state.HostState:
         rules=_rules(given['rules']),
         members=_members(given['members']),
         overlays=[_overlay(each) for each in _list(given['overlays'])],
-        routers=[checked.build(host_state.Router, each) for each in _list(given['routers'])],
-        outside={_matched(BRIDGE, name, 'a bridge of this cloud'): checked.name(wire)
+        routers=[validators.build(host_state.Router, each) for each in _list(given['routers'])],
+        outside={_matched(BRIDGE, name, 'a bridge of this cloud'): validators.name(wire)
                  for name, wire in _dict(given['outside']).items()},
         tunnel=given['tunnel'] and _address(given['tunnel']),
         host=_matched(HOST, given['host'], 'the name of a host'),
         metadata_key=_matched(KEY, given['metadata_key'], 'a key'),
-        names=checked.names(given['names']))
+        names=validators.names(given['names']))
 
 
 def _rules(given: Any) -> dict[str, list[Any]]:
@@ -145,7 +145,7 @@ def _members(given: Any) -> dict[str, list[str]]:
 
 
 def _overlay(given: Any) -> host_state.Overlay:
-    found: host_state.Overlay = checked.build(host_state.Overlay, given)
+    found: host_state.Overlay = validators.build(host_state.Overlay, given)
     return found
 
 
@@ -154,7 +154,7 @@ def _network(given: Any, bridge: str) -> host_state.Network:
     _fields(given, 'id', 'bridge', 'mtu', 'is_default', 'subnets', 'external', 'domain')
     return host_state.Network(_ident(given['id']), _bridge(given['bridge'], bridge), _number(given['mtu'], MTU),
                               bool(given['is_default']), [_subnet(each) for each in _list(given['subnets'])],
-                              bool(given['external']), checked.domain(given['domain']))
+                              bool(given['external']), validators.domain(given['domain']))
 
 
 def _subnet(given: Any) -> host_state.Subnet:
@@ -176,9 +176,9 @@ def _port(given: Any, bridge: str) -> host_state.Port:
         _ident(given['id']), _matched(DEVICE, given['device'], 'a device of a guest'),
         _matched(MAC, given['mac'], 'a MAC address'), _bridge(given['bridge'], bridge),
         [_address(each) for each in _list(given['addresses'])], [_ident(each) for each in _list(given['groups'])],
-        [checked.pair(each) for each in _list(given['pairs'])], bool(given['secured']),
-        checked.limits(given['limits']), checked.mark(given['mark']), bool(given['arriving']),
-        checked.move(given['move']))
+        [validators.pair(each) for each in _list(given['pairs'])], bool(given['secured']),
+        validators.limits(given['limits']), validators.mark(given['mark']), bool(given['arriving']),
+        validators.move(given['move']))
 
 
 def _rule(given: Any) -> dict[str, Any]:
@@ -243,8 +243,8 @@ def _number(given: Any, allowed: range) -> int:
 
 
 def _address(given: Any) -> str:
-    return checked.address(given)
+    return validators.address(given)
 
 
 def _prefix(given: Any) -> str:
-    return checked.prefix(given)
+    return validators.prefix(given)

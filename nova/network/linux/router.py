@@ -6,13 +6,13 @@ import json
 import pathlib
 
 from nova.network import relay
-from nova.network.host.state import RouterInterface
+from nova.network.host.state import CENTRAL
 from nova.network.host.state import DVR_LOCAL_ROLES
 from nova.network.host.state import Router
-from nova.network.host.state import CENTRAL
+from nova.network.host.state import RouterInterface
 from nova.network.linux import frames
+from nova.network.linux import overlay_dnsmasq
 from nova.network.linux import runner
-from nova.network.linux import services
 from nova.network.linux.namespaces import Namespace
 
 TABLE = 'nova_router'
@@ -35,7 +35,7 @@ class RouterPlumbing:
 
     def __init__(self, run: runner.Runner, name: str, directory: pathlib.Path) -> None:
         self.space = Namespace(run, name)
-        self.advertiser = services.Advertisements(self.space.run, name, directory)
+        self.advertiser = overlay_dnsmasq.RouterAdvertiser(self.space.run, name, directory)
         self.directory = directory
         self._loaded: str | None = None
 
@@ -113,20 +113,19 @@ def _sources(router: Router) -> list[str]:
     """Accept a network's addresses only from that network.
 
     Guest filters know group members by address. A network with the same range behind a second router could otherwise
-    send as
-    a guest of this network.
+    send as a guest of this network.
     """
     on: dict[str, list[RouterInterface]] = {}
     for interface in [*router.inside, *([router.outside] if router.outside else [])]:
         on.setdefault(interface.bridge, []).append(interface)
     rules = []
     for interfaces in on.values():
-        names = frames.joined(f'"{frames.router_name(interface)}"' for interface in interfaces)
+        names = frames.anonymous_set(f'"{frames.router_name(interface)}"' for interface in interfaces)
         ranges = [str(ipaddress.ip_interface(each).network) for interface in interfaces for each in interface.addresses
                   if not each.endswith('/32')]                  # a floating address, which is in such a range
         for family, version in (('ip', 4), ('ip6', 6)):
             if known := frames.of_version(sorted(set(ranges)), version):
-                rules.append(f'iifname != {names} {family} saddr {frames.joined(known)} drop')
+                rules.append(f'iifname != {names} {family} saddr {frames.anonymous_set(known)} drop')
     return rules
 
 
@@ -153,7 +152,7 @@ def _outwards(router: Router) -> list[str]:
 def _input(router: Router) -> list[str]:
     """Drop metadata requests that do not come from guests' networks."""
     names = [f'"{frames.router_name(interface)}"' for interface in router.inside]
-    known = f'iifname != {frames.joined(names)} ' if names else ''
+    known = f'iifname != {frames.anonymous_set(names)} ' if names else ''
     return [f'{known}ip daddr {relay.ADDRESS} drop']
 
 

@@ -56,21 +56,21 @@ def _set(values: Any) -> str:
 
 
 def script(table: str, state: HostState, metadata: dict[str, tuple[str, int]], host_ports: tuple[Any, ...] = (),
-           strays: Collection[Any] = (), *, shortcuts: bool = False) -> str:
+           orphans: Collection[Any] = (), *, offload: bool = False) -> str:
     """Return text for ``nft -f -`` that replaces both tables atomically.
 
     :param table: table_name(…)
     :param state: HostState
     :param metadata: {bridge: (address, port)} of the metadata service for its guests
     :param host_ports: TCP ports of the host that guests may reach
-    :param strays: devices on this cloud's bridges without a port; their traffic is dropped
-    :param shortcuts: mark packets of accepted connections with the generation, see flow_offload.py
+    :param orphans: devices on this cloud's bridges without a port; their traffic is dropped
+    :param offload: mark packets of accepted connections with the generation, see flow_offload.py
     """
     served = [network for network in state.networks if network.subnets]
     lines = [f'table {family} {table}\ndelete table {family} {table}' for family in ('bridge', 'inet')]
     wide = address_ranges.numbers(state.ports)
-    lines += _table('bridge', table, _bridge_body(state, served, strays, wide))
-    lines += _table('inet', table, _inet_body(state, served, metadata, host_ports, wide, shortcuts))
+    lines += _table('bridge', table, _bridge_body(state, served, orphans, wide))
+    lines += _table('inet', table, _inet_body(state, served, metadata, host_ports, wide, offload))
     return '\n'.join(lines) + '\n'
 
 
@@ -154,7 +154,7 @@ def _map(name: str, key: str, pairs: list[tuple[str, str]]) -> list[str]:
 
 # ---- frames ---------------------------------------------------------------------
 
-def _bridge_body(state: HostState, served: list[Network], strays: Collection[Any], wide: dict[str, int]) -> list[str]:
+def _bridge_body(state: HostState, served: list[Network], orphans: Collection[Any], wide: dict[str, int]) -> list[str]:
     servers = {network.bridge: [s.gateway for s in network.subnets if s.gateway] for network in served}
     servers |= {overlay.bridge: [s.dhcp for s in overlay.subnets if s.dhcp] for overlay in state.overlays}
     body = []
@@ -165,11 +165,11 @@ def _bridge_body(state: HostState, served: list[Network], strays: Collection[Any
         anycast.to_others(state, overlay.bridge) + frames.to_others(overlay))) for overlay in state.overlays]
     for name, rules in tunnels:
         body += _chain('to_' + name, [*([address_ranges.CLEARED] if wide else []), *rules])
-    body += _chain('stray', ['drop'])
+    body += _chain('orphan', ['drop'])
     for side in ('from', 'to'):
         body += _map(f'{side}_guest', 'ifname', [
             *[(_quote(port.device), f'{side}_{port.device}') for port in state.ports],
-            *[(_quote(device), 'stray') for device in strays],
+            *[(_quote(device), 'orphan') for device in orphans],
             *[(_quote(name), 'to_' + name) for name, _rules in tunnels if side == 'to']])
     body += _chain('prerouting', ['iifname vmap @from_guest'], ('filter', 'prerouting', -300))
     for name, rules, hook in address_ranges.frame_chains(state.ports, wide):
@@ -193,7 +193,7 @@ def _bridge_body(state: HostState, served: list[Network], strays: Collection[Any
 # ---- packets ----------------------------------------------------------------------
 
 def _inet_body(state: HostState, served: list[Network], metadata: dict[str, tuple[str, int]],
-               host_ports: tuple[Any, ...], wide: dict[str, int], shortcuts: bool) -> list[str]:
+               host_ports: tuple[Any, ...], wide: dict[str, int], offload: bool) -> list[str]:
     owners = _owners(state.ports)
     verdicts = _PASSED if state.overlays else dict.fromkeys(_PASSED, 'accept')
     body = [*_group_bodies(state, verdicts), *_port_bodies(owners, verdicts)]
@@ -201,7 +201,7 @@ def _inet_body(state: HostState, served: list[Network], metadata: dict[str, tupl
         body += _zone_bodies(state, owners, wide)
     if served or state.overlays:
         body += _hook_bodies(state, served, metadata, host_ports)
-    return body + _check_bodies(state.overlays, _generation(body), wide, shortcuts)
+    return body + _check_bodies(state.overlays, _generation(body), wide, offload)
 
 
 def _generation(body: list[str]) -> int:
@@ -240,8 +240,7 @@ def _zone_bodies(state: HostState, owners: Owners, wide: dict[str, int]) -> list
     """Use a separate conntrack zone for each overlay: two networks may have the same addresses.
 
     With distributed routers only one direction of a connection between remote guests may pass this host. So only
-    connections
-    of local guests are tracked. Tunnel packets are not tracked.
+    connections of local guests are tracked. Tunnel packets are not tracked.
     """
     numbers = {overlay.bridge: overlay.number for overlay in state.overlays}
     bridges = _set(map(_quote, numbers))
@@ -272,13 +271,12 @@ def _zone_bodies(state: HostState, owners: Owners, wide: dict[str, int]) -> list
 _MARKED = ('meta l4proto { tcp, udp }', 'icmp type echo-request', 'icmpv6 type echo-request')
 
 
-def _check_bodies(overlays: list[Overlay], generation: int, wide: dict[str, int], shortcuts: bool) -> list[str]:
+def _check_bodies(overlays: list[Overlay], generation: int, wide: dict[str, int], offload: bool) -> list[str]:
     """Return the check chains. ``accept`` ends one base chain: each packet passes a sender and a receiver chain.
 
     Only TCP, UDP and ping are marked: for other protocols the rules may not see all that distinguishes connections. The
     first of two marks records that the sender's rules accepted. Otherwise a packet that passes the sender's rules
-    before a
-    change and the receiver's after it could set a mark that the new rules refuse.
+    before a change and the receiver's after it could set a mark that the new rules refuse.
 
     :param wide: numbers of ports with ranges; connections of other senders do not apply to their packets
     """
@@ -288,7 +286,7 @@ def _check_bodies(overlays: list[Overlay], generation: int, wide: dict[str, int]
         return [line for direction in _PASSED for line in _chain(direction + '_check', [*tracked, *_found(direction)])]
     sent, seen, names = generation ^ 1, generation, _set(_quote(overlay.bridge) for overlay in overlays)
     own = 'meta mark 0 ' if wide else ''
-    tracked.insert(0, f'{own}ct mark {seen:#x} {f"meta mark set {seen:#x} " if shortcuts else ""}accept')
+    tracked.insert(0, f'{own}ct mark {seen:#x} {f"meta mark set {seen:#x} " if offload else ""}accept')
     return [
         *_chain('basics', _basic_bodies(overlays)),
         *_chain('sent', [*(f'{own}{those} iifname {names} ct direction original ct mark set {sent:#x}'
@@ -316,7 +314,7 @@ def _hook_bodies(state: HostState, served: list[Network], metadata: dict[str, tu
     return [
         *_chain('input', [*to_host, *dropped], ('filter', 'input', -10)),
         *_chain('to_host', _to_host(metadata, host_ports)),
-        *_chain('forward_egress', [*_apart(served, overlays),
+        *_chain('forward_egress', [*_isolation(served, overlays),
                                    *([f'iifname {_set(flat)} jump egress_check'] if flat else [])],
                 ('filter', 'forward', -20)),
         *_chain('forward_ingress', [f'oifname {names} jump ingress_check'], ('filter', 'forward', -10)),
@@ -325,7 +323,7 @@ def _hook_bodies(state: HostState, served: list[Network], metadata: dict[str, tu
         *(_nat(served, names, metadata) if flat else [])]
 
 
-def _apart(served: list[Network], overlays: list[str]) -> list[str]:
+def _isolation(served: list[Network], overlays: list[str]) -> list[str]:
     """Return rules that isolate networks; traffic inside an overlay continues with its check.
 
     :param overlays: names of their bridges, quoted

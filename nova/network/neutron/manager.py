@@ -321,8 +321,7 @@ class NeutronManager:
         """Return a server's ports in order: its project's ports with the binding profile key POSITION.
 
         The owner of a port may set device_id to any server and device_owner to ``compute:…``. The profile key alone is
-        no
-        proof either: the port may have it from another server. Subports belong to their trunk and are excluded.
+        no proof either: the port may have it from another server. Subports belong to their trunk and are excluded.
         """
         rows = self.neutron.list(ctx, 'ports', device_id=instance_uuid)
         project_id = self._project_of(instance_uuid) if rows else None

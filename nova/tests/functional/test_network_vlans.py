@@ -7,7 +7,7 @@ import pytest
 from nova import exception
 from nova import conf as nova_conf
 from nova.network.host import state as host_state
-from nova.network.linux import checked
+from nova.network.linux import validators
 from nova.network.linux import overlay
 from nova.network.linux import remote
 from nova.tests.functional import test_network_api
@@ -74,7 +74,7 @@ def test_what_a_host_is_told(face):
     assert host_state.from_json(sent).overlays == [told]
     for bad in ({'vlan': 4095}, {'vlan': '1'}, {'trunk': 'a b'}, {'trunk': '-x'}):
         with pytest.raises(ValueError):
-            checked.build(host_state.Overlay, {**sent['overlays'][0], **bad})
+            validators.build(host_state.Overlay, {**sent['overlays'][0], **bad})
 
 
 def test_a_bridge_that_is_not_the_operators_is_refused():

@@ -14,12 +14,12 @@ from nova.cmd import all as cmd_all
 from nova.cmd import network as cmd_network
 from nova.db.tables import network as t
 from nova.db.tables.api import host_mappings
-from nova.network.agents import agent
 from nova.network import authority
 from nova.network import groups
-from nova.network.host import state as host_state
 from nova.network import interface
+from nova.network.agents import agent
 from nova.network.agents import plumbing_client
+from nova.network.host import state as host_state
 from nova.rpc import bus as rpc_bus
 from nova.rpc import inprocess
 from nova.runtime import metrics

@@ -1,8 +1,7 @@
 """Keys of encrypted volumes: random passphrases, stored in the API database (sealed) or a Key Manager service.
 
 A volume gets its key at creation. Its snapshots, backups and copies are copies of the same file and share the key. It
-is
-deleted with the last of them.
+is deleted with the last of them.
 """
 from __future__ import annotations
 

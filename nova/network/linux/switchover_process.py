@@ -16,7 +16,7 @@ from nova.network.linux import runner
 MAX_GUESTS = 200        # guests with connection handover; connections of others are lost
 
 
-class Arrivals:
+class SwitchoverProcess:
     """Guests that arrive through the tunnels of one host. The process runs while a migration is in progress.
 
     process  ControlledProcess
@@ -30,10 +30,10 @@ class Arrivals:
         self._switched: dict[str, dict[str, str]] = {}
         self._flows: list[dict[str, Any]] = []
 
-    def take_along(self, state: HostState) -> None:
+    def hand_over_connections(self, state: HostState) -> None:
         """Hand over connections of migrating guests. Flat networks are not supported."""
         overlays = {overlay.bridge: overlay for overlay in state.overlays}
-        wanted = [dataclasses.asdict(switchover.Flows(
+        wanted = [dataclasses.asdict(switchover.MigratingGuest(
             state.tunnel, port.move[0], port.arriving, port.move[1], overlays[port.bridge].number, port.addresses,
             frames.tunnel_name(overlays[port.bridge]), port.mac))
             for port in state.ports if port.move and port.bridge in overlays and state.tunnel][:MAX_GUESTS]
@@ -56,12 +56,12 @@ class Arrivals:
         if moving and not self.process.is_alive():
             self._begin()
         else:
-            self._tell(device)
+            self._send_expected(device)
 
     def _begin(self) -> None:
         self.process.start()
         for each in self._expected:
-            self._tell(each)
+            self._send_expected(each)
         self.process.send({'flows': self._flows})
 
     def switched(self, device: str) -> dict[str, str]:
@@ -85,7 +85,7 @@ class Arrivals:
         """Forget other devices. Stop the process if no migration is in progress."""
         for device in self._expected.keys() - devices:
             self._expected[device] = {}
-            self._tell(device)
+            self._send_expected(device)
             del self._expected[device]
             self._switched.pop(device, None)
         if not any(self._expected.values()) and not self._flows:
@@ -95,7 +95,7 @@ class Arrivals:
         """Stop the process."""
         self.process.stop()
 
-    def _tell(self, device: str) -> None:
+    def _send_expected(self, device: str) -> None:
         moving = {mac: address for mac, address in self._expected[device].items()
                   if mac not in self._switched.get(device, {})}
         self.process.send({'device': device, 'moving': list(moving.items())})

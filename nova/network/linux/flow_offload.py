@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nova.network.host.state import HostState, Overlay, Port
 
 SHORT_S = 10            # then one packet takes the normal path, which refreshes conntrack and the bridge's FDB
-MOST = 16384            # connections of a device; others take the normal path
+MAX_CONNECTIONS = 16384            # connections of a device; others take the normal path
 # (protocol names for IPv4 and IPv6, suffix of sets, packets to learn from, key of a connection)
 _PROTOCOLS = (
     (('tcp', 'tcp'), '', 'meta l4proto tcp tcp flags & (fin | syn | rst) == 0', 'tcp sport . tcp dport'),
@@ -35,12 +35,12 @@ _FAMILIES = {4: ('ip', '', '@nh,0,8 0x45 @nh,48,16 & 0xbfff == 0 ip protocol'), 
 SETTINGS = ('nf_conntrack_tcp_be_liberal', 'nf_conntrack_tcp_ignore_invalid_rst')
 
 
-def possible(state: HostState) -> bool:
+def is_possible(state: HostState) -> bool:
     """Return whether this host has overlays, and no port with ranges: their packets use marks."""
-    return bool(state.overlays) and not any(frames.wide(port) for port in state.ports)
+    return bool(state.overlays) and not any(frames.ranges_by_mac(port) for port in state.ports)
 
 
-def eligible(port: Port) -> bool:
+def is_eligible(port: Port) -> bool:
     """Return whether a port has no limits, and only its own MAC and addresses."""
     return port.secured and not port.pairs and not port.limits and bool(port.addresses)
 
@@ -54,7 +54,7 @@ def script(table: str, state: HostState, devices: Collection[str], generation: i
     body = []
     for overlay in state.overlays:
         ports = [port for port in state.ports
-                 if port.bridge == overlay.bridge and port.device in devices and eligible(port)]
+                 if port.bridge == overlay.bridge and port.device in devices and is_eligible(port)]
         if frames.tunnel_name(overlay) in devices:
             moving = {mac for mac, _host in overlay.moving} | {
                 port.mac for port in state.ports if port.bridge == overlay.bridge and (port.move or port.arriving)}
@@ -89,7 +89,7 @@ def _network(overlay: Overlay, ports: list[Port], moving: set[str], generation: 
     body += [f'chain short_{name} {{',
              *(f'{data} ether daddr vmap @places_{name}' for _names, _end, data, _key in _PROTOCOLS), '}']
     for port in ports:               # the ether type excludes tagged frames
-        own = [f'ether saddr {port.mac} ether type {family} {family} saddr {frames.joined(addresses)} '
+        own = [f'ether saddr {port.mac} ether type {family} {family} saddr {frames.anonymous_set(addresses)} '
                f'{"" if port.mark is None else f"{family} dscp set {port.mark} "}goto short_{name}'
                for version, (family, _end, _whole) in _FAMILIES.items()
                if (addresses := frames.of_version(port.addresses, version))]
@@ -107,7 +107,7 @@ def _receiver(device: str) -> list[str]:
         for (family, end, whole), protocol in zip(_FAMILIES.values(), protocols, strict=True):
             if protocol is not None:
                 flows, key = f'flows{kind}{end}_{device}', f'{family} saddr . {family} daddr . {differs}'
-                sets += [f'set {flows} {{', f'typeof {key}', f'size {MOST}', 'flags dynamic,timeout',
+                sets += [f'set {flows} {{', f'typeof {key}', f'size {MAX_CONNECTIONS}', 'flags dynamic,timeout',
                          f'timeout {SHORT_S}s', '}']
                 match = f'meta protocol {family} {whole} {protocol}'
                 short.append(f'{match} {key} @{flows} fwd to "{device}"')

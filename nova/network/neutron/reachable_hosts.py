@@ -18,7 +18,7 @@ SEGMENT = 'segment'                  # Neutron's extension
 COMPUTE = 'compute:'                 # prefix of the device_owner of server ports
 
 
-class Reach(NamedTuple):
+class ReachableHosts(NamedTuple):
     """Hosts that ports can be bound to.
 
     nodes     names of nodes with the requested resources; None: no requests
@@ -31,13 +31,13 @@ class Reach(NamedTuple):
     segments: tuple[placement.Segments, ...]
 
 
-class Finder:
+class HostFinder:
     """Queries Neutron and Placement as the system."""
 
     def __init__(self, conf: ConfigOpts) -> None:
         self._neutron, self._placement = client.Neutron(conf), placement.Placement(conf)
 
-    def find(self, server: str, requested: list[Document]) -> Reach | None:
+    def find(self, server: str, requested: list[Document]) -> ReachableHosts | None:
         """Return the usable hosts; None: all hosts.
 
         :param requested: networks of the RequestSpec; the server's current ports count as well
@@ -52,7 +52,7 @@ class Finder:
         if not requesting and not segments:
             return None
         bound = frozenset(port.get('binding:host_id') or '' for port in requesting)
-        return Reach(self._placement.hosts_with(ctx, requesting) if requesting else None,
+        return ReachableHosts(self._placement.hosts_with(ctx, requesting) if requesting else None,
                      bound if len(bound) == 1 else frozenset(),
                      tuple(self._placement.hosts_in(ctx, each) for each in segments))
 

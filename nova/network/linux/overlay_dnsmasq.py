@@ -18,7 +18,7 @@ from nova.network.linux.leases import Leases
 WEEK_S = 7 * 86400                # lifetime of an advertised prefix without renewal
 
 
-class Services(dhcp.Dhcp):
+class OverlayDnsmasq(dhcp.Dnsmasq):
     """The dnsmasq of one overlay.
 
     :param run: a Runner in the namespace
@@ -47,14 +47,14 @@ class Services(dhcp.Dhcp):
                  '--dhcp-no-override', '--dhcp-authoritative', '--quiet-dhcp', '--quiet-dhcp6', '--quiet-ra',
                  '--dhcp-lease-max=65536', f'--dhcp-option=option:mtu,{overlay.mtu}', f'--ra-param={self.bridge},'
                  f'mtu:{overlay.mtu},0,0']
-        words += dhcp.of_domain(self.domain)
+        words += dhcp.domain_arguments(self.domain)
         words += [f'--local=/{domain}/' for domain in domains if domain != self.domain]
         for index, subnet in enumerate(overlay.subnets):
-            words += (self._four if '.' in subnet.cidr else self._six)(subnet, f'subnet{index}', lease_time,
-                                                                       more_servers)
+            arguments = self._ipv4_arguments if '.' in subnet.cidr else self._ipv6_arguments
+            words += arguments(subnet, f'subnet{index}', lease_time, more_servers)
         return words
 
-    def _four(self, subnet: OverlaySubnet, tag: str, lease_time: int, more_servers: list[str]) -> list[str]:
+    def _ipv4_arguments(self, subnet: OverlaySubnet, tag: str, lease_time: int, more_servers: list[str]) -> list[str]:
         if subnet.dhcp is None:
             return []
         cidr = ipaddress.ip_network(subnet.cidr)
@@ -69,7 +69,7 @@ class Services(dhcp.Dhcp):
                 f'--dhcp-option=tag:{tag},option:dns-server,{servers}',
                 f'--dhcp-option=tag:{tag},option:classless-static-route,{",".join(routes)}']
 
-    def _six(self, subnet: OverlaySubnet, tag: str, lease_time: int, _more: list[str]) -> list[str]:
+    def _ipv6_arguments(self, subnet: OverlaySubnet, tag: str, lease_time: int, _more: list[str]) -> list[str]:
         if subnet.dhcp is None or subnet.mode is None:
             return []
         cidr = ipaddress.ip_network(subnet.cidr)
@@ -89,7 +89,7 @@ class Services(dhcp.Dhcp):
         guests = {lease['name'] + domain for lease in overlay.leases if lease['name']}
         names = ''.join(f'{lease["address"]} {lease["name"]}{domain} {lease["name"]}\n'
                         for lease in overlay.leases if lease['name'])
-        names += dhcp.lines(each for each in more.entries if each[1] not in guests)
+        names += dhcp.hosts_file(each for each in more.entries if each[1] not in guests)
         dhcp.make_directory(self.directory)
         options = ''.join(_option(lease, option) for lease in overlay.leases for option in lease['options'])
         changed = [dhcp.write(self.names, names), dhcp.write(self.options, options)]
@@ -117,7 +117,7 @@ def _option(lease: dict[str, Any], option: dict[str, Any]) -> str:
     return f'tag:{_tag(lease)},{words},{option["opt_value"]}\n'
 
 
-class Advertisements(dhcp.Dhcp):
+class RouterAdvertiser(dhcp.Dnsmasq):
     """The dnsmasq of one router: it only sends router advertisements."""
 
     def advertise(self, ranges: list[tuple[str, str, str]]) -> None:
