@@ -1,13 +1,13 @@
-"""RPC methods of the network service, and of its agents on hosts.
+"""RPC methods of the network service and of its host agents.
 
-``host`` in allocate decides which host's service does the plugging, where that host has no agent.
+``host`` in allocate selects the service that does the plugging if the host has no agent.
 """
 from nova.rpc.interface import Interface, Method, Newer
 
 MAX_LEASES = 500
-REPORT_TIMEOUT_S = 3         # the next one comes soon: an answer that is lost with a connection is not waited for
+REPORT_TIMEOUT_S = 3         # the next report follows soon, so a lost answer is not waited for
 
-# for a host: an event of external_instance_event: addresses of the server have changed, its host reads them again
+# external_instance_event for a host: addresses of the server changed, the host reads them again
 NETWORK_CHANGED = {'name': 'network-changed', 'tag': None, 'status': 'completed'}
 
 INTERFACE = Interface(
