@@ -61,7 +61,7 @@ def first(req: api_request.Request,
 
 def only(req: api_request.Request, function: Callable[[engine.Connection], Any],
          id: str) -> tuple[db_cells.Cell | None, Any]:
-    """Like ``first``, for objects whose numbers are unique only in their cell.
+    """Like ``first``, for objects with numbers that are unique only in their cell.
 
     :param id: the number that the client sent
     :raises BadRequest: several cells have the number

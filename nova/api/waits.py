@@ -146,7 +146,7 @@ class Waits:
 
 
 def _begun(req: Request, response: Response) -> str | None:
-    """Return the ID of the server whose task a request started, or None."""
+    """Return the ID of the server if a request started a task, else None."""
     row = req.route
     if row is None or (row.method, row.path, response.status or row.code(req.version)) not in _GOES_ON:
         return None

@@ -230,7 +230,7 @@ class MetadataApi(application.Api['MetadataRequest']):
         return uuid
 
     def _relayed(self, req: MetadataRequest) -> str | None:
-        """Return the ID of the instance whose request a host's relay has signed; None without a relay.
+        """Return the instance ID of a request that a host's relay has signed; None without a relay.
 
         :raises Forbidden: the signature is invalid or expired
         :raises NotFound: no server has the address

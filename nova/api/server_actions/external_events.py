@@ -37,7 +37,7 @@ SINCE = {
     'accelerator-request-bound': versions.SINCE['accelerator_event'],
     'volume-reimaged': versions.SINCE['rebuild_volume_backed'],
 }
-# events whose tag is required: the ID of a volume or request
+# events that require a tag: the ID of a volume or request
 NEED_TAG = ('volume-extended', 'accelerator-request-bound', 'volume-reimaged')
 # tag of power-update -> action with this result
 POWER = {'POWER_ON': 'os-start', 'POWER_OFF': 'os-stop'}

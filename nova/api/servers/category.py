@@ -101,7 +101,7 @@ def find_snapshot(req: api_request.Request, snapshot_id: str) -> api_request.Doc
 
 
 def seen_snapshots(req: api_request.Request, snapshots: list[Row]) -> list[Row]:
-    """Remove snapshots whose volumes are hidden from the caller."""
+    """Remove snapshots of volumes that are hidden from the caller."""
     if req.context.is_admin:
         return snapshots
     seen: dict[str, bool] = {}           # by volume

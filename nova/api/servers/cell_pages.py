@@ -56,7 +56,7 @@ class CellPage:
     def rows(self) -> Rows:
         """Return the servers of the page in their order.
 
-        The default cell is read first, with a whole page: a server that leaves it meanwhile is found in its new cell.
+        The default cell is read first, with a whole page: a server that leaves it is found in its new cell.
         """
         self._ask([self._cells.default], self._limit)
         others = self._unread_cells()
@@ -81,7 +81,7 @@ class CellPage:
         return [cell for cell in cells if cell not in self._parts and cell not in self.down]
 
     def _unread(self, merged: Rows) -> list[db_cells.Cell]:
-        """Return cells whose next rows may belong to the page."""
+        """Return cells with further rows that may belong to the page."""
         last = merged[self._limit - 1] if len(merged) >= self._limit else None
         return [cell for cell, part in self._parts.items() if not part.ended and (
             last is None or listing.precedes(part.rows[-1], last, self._query))]

@@ -98,7 +98,7 @@ def create(req: api_request.Request) -> Document | Response:
 
 
 def _begun_before(req: api_request.Request, names: list[str], server: Document) -> Document | Response | None:
-    """Return the response of an interrupted request whose servers were stored; None if they were not.
+    """Return the response of an interrupted request if its servers were stored, else None.
 
     In the latter case rows in the API database are removed, so that the request can be repeated.
     """

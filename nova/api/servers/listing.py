@@ -183,7 +183,7 @@ def without_effect(req: api_request.Request, names: Collection[str]) -> list[str
 
 
 def _owner(req: api_request.Request, all_tenants_rule: str) -> str | nova_context.Projects:
-    """Return the project whose servers are listed, or ALL_PROJECTS."""
+    """Return the project of the listed servers, or ALL_PROJECTS."""
     text = req.query.one('all_tenants')
     if text is None or not (text == '' or _boolean('all_tenants', text)):
         return req.project_id
