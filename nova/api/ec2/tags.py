@@ -78,9 +78,9 @@ def checked(tags: Sequence[dict[str, Any]] | None) -> dict[str, str]:
     for tag in tags or ():
         key, value = tag.get('Key') or '', tag.get('Value') or ''
         if not key or len(key) > KEY_LENGTH or len(value) > VALUE_LENGTH or key.startswith('aws:') or _hidden(key):
-            raise errors.Ec2Error('InvalidParameterValue', f'A tag needs a key of 1 to {KEY_LENGTH} characters. It must '
-                                  f'not begin with "aws:" or "{HIDDEN}", is not "{tokens.PROPERTY}", and a value of '
-                                  f'at most {VALUE_LENGTH}.')
+            raise errors.Ec2Error('InvalidParameterValue', f'A tag key must have 1 to {KEY_LENGTH} characters, must '
+                                  f'not begin with "aws:" or "{HIDDEN}" and must not be "{tokens.PROPERTY}"; a value has '
+                                  f'at most {VALUE_LENGTH} characters.')
         found[key] = value
     return found
 
