@@ -83,7 +83,8 @@ def _tenant_create(req: Request) -> Document:
         version = ipaddress.ip_network(given['cidr'], strict=False).version
     except ValueError:
         raise exception.BadRequest('cidr must be a network such as 10.0.0.0/24.') from None
-    subnets = legacy_parameters.subnet_v4(given) if version == 4 else legacy_parameters.subnet_v6({'cidr_v6': given['cidr']})
+    subnets = (legacy_parameters.subnet_v4(given) if version == 4
+               else legacy_parameters.subnet_v6({'cidr_v6': given['cidr']}))
     return networks.tenant_show(req, _make(req, {'name': given['label']}, subnets))
 
 
