@@ -13,7 +13,7 @@ from nova import conf as configuration
 from nova import exception
 from nova.runtime import privileges
 from nova.virt.libvirt import files
-from nova.virt.libvirt import storage
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.privileged import remote
 
 MIB = 2 ** 20

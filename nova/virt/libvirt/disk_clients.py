@@ -23,7 +23,7 @@ from nova.virt.libvirt.domain import rescued
 
 if typing.TYPE_CHECKING:
     from nova.virt.libvirt.local_disks import pool as pools
-    from nova.virt.libvirt.volumes.disk import Volume
+    from nova.virt.libvirt.domain.volume_disks import Volume
 
 LOG = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from nova.virt.libvirt import host as hosts
 from nova.virt.libvirt import isolation
 from nova.virt.libvirt import platform
 from nova.virt.libvirt import spec
-from nova.virt.libvirt import storage
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.domain import offered
 from nova.virt.libvirt.features import adoption
 from nova.virt.libvirt.features import agent

@@ -17,7 +17,7 @@ import uuid
 
 from nova.virt import driver
 from nova.virt.libvirt import qemu_img
-from nova.virt.libvirt import storage
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.local_disks import files
 
 MIB = 1024 ** 2

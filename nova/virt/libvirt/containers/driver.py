@@ -31,11 +31,11 @@ from nova.virt.libvirt import files
 from nova.virt.libvirt import calls
 from nova.virt.libvirt import host as hosts
 from nova.virt.libvirt import spec
-from nova.virt.libvirt import storage
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.containers import features
 from nova.virt.libvirt.containers import guests
-from nova.virt.libvirt.containers import users
+from nova.virt.libvirt.container_root import users
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt.privileged import remote

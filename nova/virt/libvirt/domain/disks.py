@@ -5,7 +5,7 @@ from xml.etree import ElementTree as etree
 
 from nova.virt.libvirt.domain import virtio
 from nova.virt.libvirt.domain.tree import add
-from nova.virt.libvirt.volumes import disk as volumes
+from nova.virt.libvirt.domain import volume_disks as volumes
 
 MOST_QUEUES = 16             # of a controller: QEMU makes no more use of them on one disk
 

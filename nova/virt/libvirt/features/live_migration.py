@@ -31,10 +31,10 @@ from nova.virt.libvirt.moves import outgoing
 from nova.virt.libvirt.moves import pool_record
 from nova.virt.libvirt.moves import post_copy
 from nova.virt.libvirt.moves import shared_storage
-from nova.virt.libvirt import storage
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.volumes import probe
-from nova.virt.libvirt.volumes import disk as volume
+from nova.virt.libvirt.domain import volume_disks as volume
 
 if TYPE_CHECKING:
     from nova.context import RequestContext

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.disk_clients import DiskClients
     from nova.virt.libvirt.guests import Guests
     from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.storage import Storage
+    from nova.virt.libvirt.local_disks.storage import Storage
 
 DISK, CONFIG_DRIVE = 'disk.rescue', 'disk.configrescue'
 BOOT_FILES = {'kernel': 'kernel.rescue', 'ramdisk': 'ramdisk.rescue'}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nova.objects.instance import Instance
     from nova.virt.libvirt.guests import Guests
     from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.storage import Storage
+    from nova.virt.libvirt.local_disks.storage import Storage
 
 PROGRAM = 'nova-virtiofsd'
 DIRECTORY_MODE = 0o711

@@ -14,7 +14,7 @@ from nova.virt.libvirt.local_disks import records
 if TYPE_CHECKING:
     from nova.virt.libvirt import xml
     from nova.virt.libvirt.local_disks.base import Pool
-    from nova.virt.libvirt.storage import Storage
+    from nova.virt.libvirt.local_disks.storage import Storage
 
 LOG = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 
 from nova import exception
-from nova.virt.libvirt import storage
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import owners
 from nova.virt.libvirt.moves import arrival

@@ -19,7 +19,7 @@ import os
 
 from nova.virt.libvirt import files
 from nova.virt.libvirt.local_disks import records
-from nova.virt.libvirt import storage
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt import xml
 
 

@@ -23,7 +23,7 @@ import zlib
 
 from nova import exception
 from nova.virt import sandbox
-from nova.virt.libvirt.containers import users
+from nova.virt.libvirt.container_root import users
 
 ROOT = 'root'                            # the directory, in that of the guest
 MOST_FILES = 1_000_000
