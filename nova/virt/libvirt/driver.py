@@ -13,6 +13,8 @@ from oslo_config import cfg
 
 from nova import exception
 from nova import states
+from nova.disk_files import files
+from nova.disk_files import sandbox
 from nova.hardware import cpus
 from nova.hardware import fit
 from nova.hardware import guest_option_rows
@@ -24,13 +26,11 @@ from nova.runtime import metrics
 from nova.runtime import privileges
 from nova.virt import driver
 from nova.virt import image_signatures
-from nova.virt import sandbox
 from nova.virt import traits
 from nova.virt.libvirt import base
 from nova.virt.libvirt import capabilities
 from nova.virt.libvirt import cells
 from nova.virt.libvirt import disk_clients
-from nova.virt.libvirt import files
 from nova.virt.libvirt import graphics
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import guest_operations

@@ -30,10 +30,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn, TYPE_CHECKING
 
 from nova import exception
+from nova.disk_files import files
+from nova.disk_files import reflink
 from nova.runtime import disk_space
 from nova.runtime import privileges
-from nova.runtime import reflink
-from nova.virt.libvirt import files
 from nova.virt.libvirt import imagecache
 from nova.virt.libvirt.local_disks import kept_guests
 from nova.virt.libvirt.local_disks import records
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from nova.virt.driver import ImageSource
     from nova.virt.libvirt.local_disks.base import Place
     from nova.virt.libvirt.local_disks.base import Pool
-    from nova.virt.libvirt.qemu_img import Tool
+    from nova.disk_files.qemu_img import Tool
 
 GIB = 1024 ** 3
 BASE = '_base'

@@ -23,7 +23,7 @@ import typing
 from cryptography import x509
 
 from nova import exception
-from nova.virt.libvirt import files
+from nova.disk_files import files
 from nova.volume.exports import qmp
 
 PROGRAM = 'qemu-storage-daemon'

@@ -18,10 +18,10 @@ import time
 import typing
 
 from nova import exception
+from nova.disk_files import files
 from nova.runtime import concurrency
 from nova.runtime import disk_space
 from nova.runtime import metrics
-from nova.virt.libvirt import files
 from nova.volume.exports import daemon as daemons
 
 LOG = logging.getLogger(__name__)

@@ -13,11 +13,11 @@ from typing import Any, TYPE_CHECKING
 
 from nova import exception
 from nova import states
+from nova.disk_files import files
 from nova.runtime import programs
 from nova.virt import driver
 from nova.virt import share_exports as exports
 from nova.virt import virtiofsd
-from nova.virt.libvirt import files
 from nova.virt.libvirt.life import hands
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import dataclasses
 import os
 import re
 
-from nova.virt.libvirt import files
+from nova.disk_files import files
 from nova.virt.libvirt import xml
 
 RECORD = 'guest.json'

@@ -11,7 +11,7 @@ import os
 import shutil
 from typing import Any
 
-from nova.virt.libvirt import files
+from nova.disk_files import files
 
 NAME, VERSION = 'arriving.json', 1
 PART = '.part'                           # end of the name of a file that is not whole
