@@ -17,9 +17,9 @@ from nova.tests.contract import driver_contract
 from nova.virt import driver
 from nova.virt.libvirt.local_disks import configdrive
 from nova.virt.libvirt import console
-from nova.virt.libvirt import files
+from nova.disk_files import files
 from nova.virt.libvirt.local_disks import image_cache
-from nova.virt.libvirt import qemu_img
+from nova.disk_files import qemu_img
 from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import new_disks

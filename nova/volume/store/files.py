@@ -22,10 +22,10 @@ import typing
 import uuid
 
 from nova import exception
+from nova.disk_files import files
+from nova.disk_files import qemu_img
+from nova.disk_files import reflink
 from nova.runtime import disk_space
-from nova.runtime import reflink
-from nova.virt.libvirt import files
-from nova.virt.libvirt import qemu_img
 from nova.volume.store import luks
 
 DIRECTORY_MODE = 0o711                   # QEMU runs as another user and passes through to what it is given
@@ -42,7 +42,7 @@ class VolumeFiles:
     """
     :param directory: made when the first volume is
     :param reserve: free space that copies leave
-    :param convert: nova.virt.libvirt.qemu_img.QemuImg, for images that are not raw
+    :param convert: nova.disk_files.qemu_img.QemuImg, for images that are not raw
     :param backups: directory of the backups; None: one in ``directory``
     """
 

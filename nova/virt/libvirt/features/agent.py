@@ -20,7 +20,7 @@ from oslo_utils import strutils
 
 from nova import exception
 from nova import states
-from nova.virt.libvirt import files
+from nova.disk_files import files
 from nova.virt.libvirt.features import guest_network
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ from nova import exception
 from nova.hardware import guest_options
 from nova.virt import driver
 from nova.virt.libvirt import calls
-from nova.virt.libvirt.local_disks import image_cache
-from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt import spec
-from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.local_disks import image_cache
 from nova.virt.libvirt.local_disks import new_disks
+from nova.virt.libvirt.local_disks import records
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import arriving
 from nova.virt.libvirt.moves import disk_transfer

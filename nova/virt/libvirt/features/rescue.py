@@ -22,13 +22,13 @@ from typing import Any, TYPE_CHECKING
 
 from nova import exception
 from nova import states
-from nova.virt.libvirt import files
+from nova.disk_files import files
 from nova.virt.libvirt import calls
-from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.domain import targets
 from nova.virt.libvirt.domain import rescued
+from nova.virt.libvirt.domain import targets
+from nova.virt.libvirt.local_disks import records
 
 if TYPE_CHECKING:
     from nova.virt.libvirt.disk_clients import DiskClients

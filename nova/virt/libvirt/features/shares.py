@@ -13,12 +13,12 @@ from typing import Any, TYPE_CHECKING
 
 from nova import exception
 from nova import states
+from nova.disk_files import files
 from nova.runtime import durable_files
 from nova.runtime import programs
 from nova.runtime import versioned_records
 from nova.virt import share_exports as exports
 from nova.virt import virtiofsd
-from nova.virt.libvirt import files
 
 if TYPE_CHECKING:
     from nova.context import RequestContext

@@ -20,9 +20,9 @@ from nova.runtime import progress
 from nova.virt import driver
 from nova.virt.libvirt import calls
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.features import agent
 from nova.virt.libvirt.domain import chain
 from nova.virt.libvirt.domain import volume_disks as disk
+from nova.virt.libvirt.features import agent
 from nova.virt.libvirt.volumes import operations
 
 if TYPE_CHECKING:

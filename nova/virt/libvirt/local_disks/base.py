@@ -13,8 +13,8 @@ import collections
 import typing
 
 from nova.runtime import progress
-from nova.virt.libvirt.local_disks import image_cache
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.local_disks import image_cache
 
 Room = collections.namedtuple('Room', 'total unused')        # bytes
 

@@ -10,11 +10,11 @@ import os
 import typing
 
 from nova import exception
+from nova.disk_files import files
 from nova.runtime import progress
-from nova.virt.libvirt import files
-from nova.virt.libvirt.local_disks import image_cache
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import files as local_files
+from nova.virt.libvirt.local_disks import image_cache
 
 PLAIN = 'disk.plain'                     # what is encrypted at this moment, next to its disk
 NO_COPY = 'its disks are encrypted, and the copy would not be'

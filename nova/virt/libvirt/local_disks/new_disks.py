@@ -10,26 +10,26 @@ import subprocess
 from typing import Any, TYPE_CHECKING
 
 from nova import exception
+from nova.disk_files import files
+from nova.disk_files import qemu_img
 from nova.hardware import disks as disk_words
 from nova.hardware import guest_options
 from nova.runtime import disk_space
 from nova.runtime import progress
-from nova.virt.libvirt.local_disks import configdrive
-from nova.virt.libvirt import files
-from nova.virt.libvirt.local_disks import image_cache
-from nova.virt.libvirt import qemu_img
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import targets
 from nova.virt.libvirt.domain import volume_disks
+from nova.virt.libvirt.local_disks import configdrive
+from nova.virt.libvirt.local_disks import image_cache
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects.instance import Instance
     from nova.virt.driver import ImageSource
     from nova.virt.driver import SpawnRequest
+    from nova.virt.libvirt.domain.volume_disks import Volume
     from nova.virt.libvirt.local_disks.base import Place
     from nova.virt.libvirt.local_disks.storage import Storage
-    from nova.virt.libvirt.domain.volume_disks import Volume
 
 LOG = logging.getLogger(__name__)
 

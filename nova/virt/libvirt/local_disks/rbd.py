@@ -19,13 +19,13 @@ import time
 import typing
 
 from nova import exception
+from nova.disk_files import files
 from nova.runtime import disk_space
 from nova.runtime import progress
-from nova.virt.libvirt import files
-from nova.virt.libvirt.local_disks import image_cache
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import base as places
 from nova.virt.libvirt.local_disks import ceph_login
+from nova.virt.libvirt.local_disks import image_cache
 from nova.virt.libvirt.local_disks import pool as pools
 
 LOG = logging.getLogger(__name__)

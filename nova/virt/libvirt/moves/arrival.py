@@ -14,12 +14,12 @@ from nova import exception
 from nova.hardware import guest_option_contradictions
 from nova.runtime import versioned_records
 from nova.utils import UNKNOWN_FIELDS
-from nova.virt.libvirt.local_disks import image_cache
 from nova.virt.libvirt import spec
-from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import files as local_files
+from nova.virt.libvirt.local_disks import image_cache
 from nova.virt.libvirt.local_disks import kept_guests
+from nova.virt.libvirt.local_disks import storage
 
 DISK = re.compile(r'disk(\.[a-z0-9]{1,20})?\Z')
 # of an image, or of the copy of one that came along with a guest

@@ -16,9 +16,9 @@ import libvirt
 
 from nova import exception
 from nova import utils
+from nova.disk_files import files
 from nova.runtime import concurrency
 from nova.runtime import versioned_records
-from nova.virt.libvirt import files
 from nova.virt.libvirt.moves import outgoing
 
 if TYPE_CHECKING:
