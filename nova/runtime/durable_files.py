@@ -60,6 +60,14 @@ def replacing(path: Path, mode: int = PRIVATE, owner: tuple[int, int] | None = N
         directories.sync(_directory(path))
 
 
+def owner_of(path: Path) -> tuple[int, int] | None:
+    """Return the owner of a path for files that root makes there, or None if the process is not root."""
+    if os.geteuid():
+        return None
+    found = os.stat(path)
+    return found.st_uid, found.st_gid
+
+
 def commit(part: Path, path: Path) -> None:
     """Rename a complete file to ``path`` after flushing its content to the disk.
 

@@ -86,7 +86,9 @@ def test_the_root_disk_comes_when_a_rescue_system_of_the_same_image_has_booted(r
     assert rig.console(instance).count(b'guest ready') == 2          # before the disk came
     base.wait_for(lambda: base.PROMPT in rig.console(instance).rpartition(b'guest ready')[2], base.BOOT_SECONDS,
                   'the rescue system')
-    rig.type(instance, 'mount /dev/vdb2 /tmp && echo mounted-$((40 + 2)) $(ls /sys/block | grep vd | tr "\\n" -)')
+    # the kernel of the rescue system needs a moment to find the disk
+    rig.type(instance, 'until mount /dev/vdb2 /tmp; do sleep 1; done; '
+                       'echo mounted-$((40 + 2)) $(ls /sys/block | grep vd | tr "\\n" -)')
     printed(rig, instance, b'mounted-42 vda-vdb-')
     rig.driver.features[contract.Rescue].unrescue(None, instance, [])
     base.wait_for(lambda: rig.console(instance).count(b'guest ready') == 3, base.BOOT_SECONDS, 'the guest to boot')

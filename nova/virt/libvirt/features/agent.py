@@ -19,6 +19,7 @@ import libvirt
 from oslo_utils import strutils
 
 from nova import exception
+from nova.runtime import durable_files
 from nova import states
 from nova.disk_files import files
 from nova.virt.libvirt.features import guest_network
@@ -117,9 +118,7 @@ class Agent:
         check(operation, guest)
         if self._hypervisor.power_state(guest.uuid) == states.POWER_PAUSED:
             raise exception.GuestAgentUnavailable(operation=operation, reason=_PAUSED)
-        path = self._storage.path(guest.uuid, MARK)
-        with open(path, 'w') as file:
-            os.fsync(file.fileno())
+        durable_files.replace(self._storage.path(guest.uuid, MARK), b'')
         self._ask(operation, guest.uuid, lambda domain: domain.fsFreeze())
 
     def _thaw_if_marked(self, uuid: str) -> None:

@@ -21,7 +21,9 @@ from typing import Any, TYPE_CHECKING
 from nova import exception
 from nova.disk_files import files
 from nova.disk_files import qemu_img
+from nova.runtime import concurrency
 from nova.runtime import disk_space
+from nova.runtime import durable_files
 from nova.runtime import progress
 from nova.virt import image_signatures
 
@@ -138,7 +140,7 @@ class ImageCache:
                 files.remove(part)
                 part = converted
             protect(part)
-            os.replace(part, path)
+            concurrency.blocking(durable_files.commit, part, path)
         finally:
             files.remove(part)
             files.remove(converted)

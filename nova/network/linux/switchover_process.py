@@ -1,4 +1,4 @@
-"""The process of a host that follows guests which move (nova/network/switchover.py), and the switches that it made."""
+"""The host's switchover process (nova/network/switchover.py), and the forwarding entries that it has switched."""
 from __future__ import annotations
 
 import dataclasses
@@ -13,11 +13,11 @@ from nova.network.linux import frames
 from nova.network.linux import process
 from nova.network.linux import runner
 
-MAX_GUESTS = 200        # of which connections are sent or taken; those of others start again
+MAX_GUESTS = 200        # guests with connection handover; connections of others are lost
 
 
-class Arrivals:
-    """Guests expected behind the tunnels of one host. The process runs while a guest of a network here moves.
+class SwitchoverProcess:
+    """Guests that arrive through the tunnels of one host. The process runs while a migration is in progress.
 
     process  ControlledProcess
 
@@ -30,10 +30,10 @@ class Arrivals:
         self._switched: dict[str, dict[str, str]] = {}
         self._flows: list[dict[str, Any]] = []
 
-    def take_along(self, state: HostState) -> None:
-        """Have connections of guests that leave, or arrive, go with them; in networks of the hosts' own none do."""
+    def hand_over_connections(self, state: HostState) -> None:
+        """Hand over connections of migrating guests. Flat networks are not supported."""
         overlays = {overlay.bridge: overlay for overlay in state.overlays}
-        wanted = [dataclasses.asdict(switchover.Flows(
+        wanted = [dataclasses.asdict(switchover.MigratingGuest(
             state.tunnel, port.move[0], port.arriving, port.move[1], overlays[port.bridge].number, port.addresses,
             frames.tunnel_name(overlays[port.bridge]), port.mac))
             for port in state.ports if port.move and port.bridge in overlays and state.tunnel][:MAX_GUESTS]
@@ -46,7 +46,7 @@ class Arrivals:
             self.process.send({'flows': wanted})
 
     def expect(self, overlay: Overlay) -> None:
-        """Switch each guest of an overlay that moves, when it is announced; forget those that move no more."""
+        """Switch the forwarding entry of each migrating guest when it is announced; drop finished migrations."""
         device, moving = frames.tunnel_name(overlay), dict(overlay.moving[:switchover.MAX_MOVING])
         if overlay.vlan is not None or self.process.is_alive() and self._expected.get(device, {}) == moving:
             return
@@ -56,16 +56,16 @@ class Arrivals:
         if moving and not self.process.is_alive():
             self._begin()
         else:
-            self._tell(device)
+            self._send_expected(device)
 
     def _begin(self) -> None:
         self.process.start()
         for each in self._expected:
-            self._tell(each)
+            self._send_expected(each)
         self.process.send({'flows': self._flows})
 
     def switched(self, device: str) -> dict[str, str]:
-        """{MAC: address} that the process has switched, or is about to, of what was last expected."""
+        """Return {MAC: address} of the expected guests that the process has switched or is about to switch."""
         while self.process.control is not None:
             try:
                 text = self.process.control.recv(switchover.MESSAGE, socket.MSG_DONTWAIT)
@@ -82,20 +82,20 @@ class Arrivals:
         return dict(self._switched.get(device, {}))
 
     def keep(self, devices: set[str]) -> None:
-        """Forget other devices; end the process where nothing moves."""
+        """Forget other devices. Stop the process if no migration is in progress."""
         for device in self._expected.keys() - devices:
             self._expected[device] = {}
-            self._tell(device)
+            self._send_expected(device)
             del self._expected[device]
             self._switched.pop(device, None)
         if not any(self._expected.values()) and not self._flows:
             self.stop()
 
     def stop(self) -> None:
-        """End the process."""
+        """Stop the process."""
         self.process.stop()
 
-    def _tell(self, device: str) -> None:
+    def _send_expected(self, device: str) -> None:
         moving = {mac: address for mac, address in self._expected[device].items()
                   if mac not in self._switched.get(device, {})}
         self.process.send({'device': device, 'moving': list(moving.items())})

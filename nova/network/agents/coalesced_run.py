@@ -1,4 +1,4 @@
-"""One run for many callers."""
+"""Coalesce concurrent calls of a function into one run."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -6,8 +6,8 @@ import threading
 from typing import Any
 
 
-class Combined:
-    """Runs a function once for all the callers that wait: a run that begins after a call covers it."""
+class CoalescedRun:
+    """Runs a function once for all waiting callers: a run that starts after a call covers the call."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function

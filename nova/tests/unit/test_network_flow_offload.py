@@ -4,8 +4,8 @@ import dataclasses
 import pytest
 
 from nova.network.host import state as host_state
+from nova.network.linux import flow_offload
 from nova.network.linux import rules
-from nova.network.linux import shortcuts
 
 BRIDGE, TUNNEL = 'br0123456789ab', 'vx0123456789ab'
 OVERLAY = host_state.Overlay('n', BRIDGE, 7, 1450, None, [], [], [['fa:16:3e:00:00:09', '192.0.2.2']])
@@ -22,7 +22,7 @@ def state(*ports, **values):
 
 
 def script(given, devices=('tap1', 'tap2', TUNNEL)):
-    return shortcuts.script('t', given, devices, 7)
+    return flow_offload.script('t', given, devices, 7)
 
 
 def test_a_guest_sends_with_its_own_addresses_to_whom_the_frame_is_for():
@@ -31,7 +31,7 @@ def test_a_guest_sends_with_its_own_addresses_to_whom_the_frame_is_for():
     assert (f'elements = {{ fa:16:3e:00:00:09 : goto to_{TUNNEL}, fa:16:3e:00:00:01 : goto to_tap1, '
             'fa:16:3e:00:00:02 : goto to_tap2 }') in text
     assert 'meta mark 0x7 ether daddr fa:16:3e:00:00:02 goto learn_tap2' in text
-    assert text.startswith(shortcuts.remove('t'))
+    assert text.startswith(flow_offload.remove('t'))
 
 
 @pytest.mark.parametrize('values', [
@@ -62,7 +62,7 @@ def test_each_protocol_has_what_its_connections_differ_in(name, key):
 
 
 def test_the_requests_of_ping_are_marked():
-    text = rules.script('t', state(port(1)), {}, shortcuts=True)
+    text = rules.script('t', state(port(1)), {}, offload=True)
     assert f'icmp type echo-request iifname {{ "{BRIDGE}" }} ct direction original ct mark set' in text
 
 
@@ -78,17 +78,17 @@ def test_a_guest_that_is_at_two_places_has_none():
 
 def test_no_mark_of_a_range_is_taken_for_a_generation():
     ranged = port(1, pairs=[{'ip_address': '10.0.0.64/28', 'mac_address': None}])
-    assert shortcuts.possible(state(port(2))) and not shortcuts.possible(state(ranged, port(2)))
-    assert not shortcuts.possible(state(port(1), overlays=[]))
+    assert flow_offload.is_possible(state(port(2))) and not flow_offload.is_possible(state(ranged, port(2)))
+    assert not flow_offload.is_possible(state(port(1), overlays=[]))
 
 
 def test_packets_get_the_generation_where_there_are_shortcuts():
     given = state(port(1))
-    text = rules.script('t', given, {}, shortcuts=True)
+    text = rules.script('t', given, {}, offload=True)
     generation = rules.generation(text)
     assert text.count(f'ct mark {generation:#x} meta mark set {generation:#x} accept') == 2
     plain = rules.script('t', given, {})
     assert 'meta mark set' not in plain and rules.generation(plain) == generation
-    other = rules.script('t', state(port(1), port(2)), {}, shortcuts=True)
+    other = rules.script('t', state(port(1), port(2)), {}, offload=True)
     assert rules.generation(other) != generation
     assert rules.generation(rules.script('t', state(overlays=[]), {})) is None

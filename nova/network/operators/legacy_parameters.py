@@ -1,4 +1,4 @@
-"""Networks by the words of nova-network: what os-networks and nova-manage take, in those of the Network API."""
+"""Translate network parameters of nova-network (os-networks, nova-manage) to the Network API."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -15,29 +15,30 @@ if TYPE_CHECKING:
     from nova.db.engine import Connection
     from nova.network.face.app import Face
 
-# parameters that have no counterpart here, and why
+# unsupported parameters, and the reason
 REFUSED = {
     **dict.fromkeys(('bridge', 'bridge_interface'), 'this service names bridges, and [network] physical_networks their '
-                    'cards'),
-    **dict.fromkeys(('multi_host', 'share_address'), 'which hosts serve a network is [network] routing'),
-    'dhcp_server': 'the address of who answers DHCP is chosen by this service',
+                    'interfaces'),
+    **dict.fromkeys(('multi_host', 'share_address'), '[network] routing decides which hosts serve a network'),
+    'dhcp_server': 'this service chooses the address of the DHCP server',
     'priority': 'networks have no order',
-    'uuid': 'ids are given by this service',
+    'uuid': 'this service assigns ids',
 }
 
 
 def refuse(given: Mapping[str, Any], more: Mapping[str, str] = {}) -> None:
-    """
-    :param more: parameters that this caller has no counterpart for either, and why
-    :raises BadRequest: one is given that has none
+    """Refuse unsupported parameters.
+
+    :param more: further parameters that this caller does not support, and the reason
+    :raises BadRequest: an unsupported parameter is given
     """
     why = {**REFUSED, **more}
     for name in sorted(given.keys() & why.keys()):
-        raise exception.BadRequest(f'{name} is not taken: {why[name]}.')
+        raise exception.BadRequest(f'{name} is not supported: {why[name]}.')
 
 
 def subnet_v4(given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The subnet of version 4 that is requested, as the Network API makes it; none, or one.
+    """Return the requested IPv4 subnet in the Network API's format: a list of at most one.
 
     :raises BadRequest:
     """
@@ -45,7 +46,7 @@ def subnet_v4(given: Mapping[str, Any]) -> list[dict[str, Any]]:
         return []
     pool = {name: given[name] for name in ('allowed_start', 'allowed_end') if name in given}
     if len(pool) == 1:
-        raise exception.BadRequest('allowed_start and allowed_end are given together.')
+        raise exception.BadRequest('allowed_start and allowed_end must be given together.')
     return [{
         'cidr': given['cidr'], 'ip_version': 4, **_gateway(given, 'gateway'),
         'dns_nameservers': [given[name] for name in ('dns1', 'dns2') if name in given],
@@ -54,7 +55,7 @@ def subnet_v4(given: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def subnet_v6(given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The subnet of version 6: its guests make their addresses themselves."""
+    """Return the requested IPv6 subnet, with SLAAC if DHCP is enabled."""
     if 'cidr_v6' not in given:
         return []
     dhcp = given.get('enable_dhcp', True)
@@ -68,20 +69,20 @@ def _gateway(given: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def make(conn: Connection, face: Face, context: RequestContext, network: Mapping[str, Any],
          subnets: Sequence[Mapping[str, Any]], for_all: bool = False) -> str:
-    """The id of a new network with subnets, in a transaction.
+    """Create a network with subnets in a transaction and return its id.
 
-    :param network, subnets: as the Network API takes them
-    :param for_all: it is no project's
+    :param network, subnets: in the Network API's format
+    :param for_all: create it without a project, for all
     :raises BadRequest: it has no subnet
     """
     if not subnets:
-        raise exception.BadRequest('A network has a range: cidr or cidr_v6.')
+        raise exception.BadRequest('A network needs a range: cidr or cidr_v6.')
     ident = calls.create(conn, face, context, face_networks.NETWORKS, network)
     owner = {'project_id': network['project_id']} if network.get('project_id') else {}
     for subnet in subnets:
         calls.create(conn, face, context, face_networks.SUBNETS, {
             'network_id': ident, 'name': network['name'], **owner, **subnet})
-    log.about(ident)                 # not its subnets
+    log.about(ident)                 # not about its subnets
     if for_all:
         operators.give(conn, ident, None)
     return ident

@@ -6,7 +6,7 @@ import pytest
 from nova import exception
 from nova.db.networks import networks
 from nova.network import allocation
-from nova.network.agents import joined
+from nova.network.agents import batched_calls
 from nova.tests.unit import test_network_manager as unit
 
 
@@ -16,7 +16,7 @@ class Runs:
     def __init__(self, wrong=(), error=exception.NoMoreFixedIps(network_id='n')):
         self.seen, self.wrong, self.error = [], wrong, error
         self.began, self.go_on = threading.Event(), threading.Event()
-        self.call = joined.Joined(self.run, str)
+        self.call = batched_calls.BatchedCalls(self.run, str)
 
     def run(self, orders):
         self.seen.append(list(orders))
@@ -76,7 +76,7 @@ def test_two_messages_about_one_server_are_in_two_runs():
 
 
 def test_a_run_is_bounded(monkeypatch):
-    monkeypatch.setattr(joined, 'MOST', 2)
+    monkeypatch.setattr(batched_calls, 'MAX_BATCH', 2)
     runs = Runs()
     assert len(runs.together([1, 2, 3, 4, 5])) == 6
     assert runs.seen == [[0], [1, 2], [3, 4], [5]]

@@ -1,7 +1,6 @@
-"""What the privileged part takes for a router or a network between hosts: a check a field.
+"""Field checks of routers and overlay networks in the privileged process.
 
-A value goes into the arguments of commands and into scripts for nft and dnsmasq: each is of a form that can mean
-nothing else there.
+Values become command arguments, and text of nft and dnsmasq configuration. Each check excludes other meanings there.
 """
 from __future__ import annotations
 
@@ -54,7 +53,7 @@ def _maybe(check: Check) -> Check:
 def _items(check: Check) -> Check:
     def check_all(given: Any) -> list[Any]:
         if not isinstance(given, list):
-            raise ValueError('there is something else where a list should be')
+            raise ValueError('a value is not a list')
         return [check(each) for each in given]
     return check_all
 
@@ -62,7 +61,7 @@ def _items(check: Check) -> Check:
 def _tuple(*checks: Check) -> Check:
     def check(given: Any) -> list[Any]:
         if not isinstance(given, list) or len(given) != len(checks):
-            raise ValueError(f'there is something else where {len(checks)} values should be')
+            raise ValueError(f'a value is not a list of {len(checks)} items')
         return [each(value) for each, value in zip(checks, given, strict=True)]
     return check
 
@@ -76,14 +75,14 @@ def _object(**checks: Check) -> Check:
 
 
 def address(given: Any) -> str:
-    """An IP address without a zone."""
+    """Check an IP address without a zone."""
     if not isinstance(given, str) or '%' in given:
         raise ValueError(f'{given!r:.40} is not an address')
     return str(ipaddress.ip_address(given))
 
 
 def prefix(given: Any) -> str:
-    """A range of addresses."""
+    """Check an address range."""
     if not isinstance(given, str) or '%' in given:
         raise ValueError(f'{given!r:.40} is not a range')
     return str(ipaddress.ip_network(given, strict=False))
@@ -115,7 +114,7 @@ pair = _object(ip_address=lambda given: (prefix if ranges.is_range(str(given)) e
 
 
 def domain(given: Any) -> str:
-    """``domain`` of a network: '' for that of the configuration."""
+    """Check ``domain`` of a network; '' selects the configured domain."""
     return _text(host_state.DOMAIN, 'a domain')(given) if given else ''
 
 
@@ -123,13 +122,13 @@ _key = _text(re.compile(r'[0-9a-f]{64}\Z'), 'a key')
 
 
 def move(given: Any) -> list[str]:
-    """``move`` of a port."""
+    """Check ``move`` of a port."""
     return _tuple(address, _key)(given) if given else []
 
 
 def _option(given: Any) -> dict[str, Any]:
     if not isinstance(given, dict) or given.keys() - {'opt_name', 'opt_value', 'ip_version'}:
-        raise ValueError('an option of DHCP has other fields')
+        raise ValueError('a DHCP option has unknown fields')
     return {'opt_name': _text(host_state.OPTION_NAME, 'an option')(given.get('opt_name')),
             'opt_value': _text(host_state.OPTION_VALUE, 'a value of an option')(given.get('opt_value')),
             'ip_version': _one_of(*host_state.OPTION_VERSIONS)(given.get('ip_version', 4))}
@@ -139,7 +138,7 @@ FIELDS: dict[type, dict[str, Check]] = {
     host_state.OverlaySubnet: {
         'cidr': prefix, 'gateway': _maybe(address), 'dhcp': _maybe(address), 'dns': _items(address),
         'routes': _items(_route), 'mode': _maybe(_mode)},
-    host_state.Leg: {
+    host_state.RouterInterface: {
         'port': _ident, 'mac': _mac, 'bridge': _bridge, 'mtu': _mtu, 'addresses': _items(_interface),
         'modes': _items(_tuple(prefix, _mode)), 'everywhere': _flag, 'neighbours': _items(_tuple(address, _mac))},
     host_state.Overlay: {
@@ -149,21 +148,22 @@ FIELDS: dict[type, dict[str, Check]] = {
         'remotes': _items(_tuple(_mac, address)), 'moving': _items(_tuple(_mac, address)),
         'vlan': _maybe(_number(1, 4094)), 'trunk': _maybe(name), 'domain': domain},
     host_state.Router: {
-        'id': _ident, 'up': _flag, 'inside': _items(lambda given: build(host_state.Leg, given)),
-        'outside': _maybe(lambda given: build(host_state.Leg, given)), 'gateway': _maybe(address), 'snat': _flag,
+        'id': _ident, 'up': _flag, 'inside': _items(lambda given: build(host_state.RouterInterface, given)),
+        'outside': _maybe(lambda given: build(host_state.RouterInterface, given)), 'gateway': _maybe(address),
+        'snat': _flag,
         'routes': _items(_route), 'floating': _items(_tuple(address, address)),
         'forwarded': _items(_tuple(address, _one_of('tcp', 'udp'), _port, address, _port)),
         'role': _one_of(*host_state.ROLES)},
 }
 
-# as_json omits those that say nothing
+# as_json omits their defaults
 LATER = ('vlan', 'trunk', 'moving', 'domain', 'role', 'everywhere', 'neighbours')
 
 
 def build(kind: type, given: Any) -> Any:
-    """A dataclass of host_state from what JSON has of it.
+    """Build a dataclass of host_state from JSON.
 
-    :raises ValueError: something in it is not what it should be; the sentence says what
+    :raises ValueError: an invalid value; the message names it
     """
     checks, fields = FIELDS[kind], dataclasses.fields(kind)
     assert checks.keys() == {field.name for field in fields}

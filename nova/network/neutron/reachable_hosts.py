@@ -1,4 +1,4 @@
-"""Which hosts the ports of a server can be bound to: what they request, and the segments of their networks."""
+"""Find the hosts that a server's ports can be bound to: resource requests and routed networks."""
 from __future__ import annotations
 
 from typing import Any, NamedTuple
@@ -15,14 +15,15 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 
 SEGMENT = 'segment'                  # Neutron's extension
-COMPUTE = 'compute:'                 # how the owner of a server's port begins
+COMPUTE = 'compute:'                 # prefix of the device_owner of server ports
 
 
-class Reach(NamedTuple):
-    """
-    nodes     names of nodes that have what ports request; None: they request nothing
-    bound     names of hosts that have claimed it already
-    segments  of each routed network: the hosts of any of its segments
+class ReachableHosts(NamedTuple):
+    """Hosts that ports can be bound to.
+
+    nodes     names of nodes with the requested resources; None: no requests
+    bound     names of hosts that already have the claims
+    segments  for each routed network: hosts of any of its segments
     """
 
     nodes: frozenset[str] | None
@@ -30,16 +31,16 @@ class Reach(NamedTuple):
     segments: tuple[placement.Segments, ...]
 
 
-class Finder:
-    """Asks Neutron and the Placement service, in the name of the system."""
+class HostFinder:
+    """Queries Neutron and Placement as the system."""
 
     def __init__(self, conf: ConfigOpts) -> None:
         self._neutron, self._placement = client.Neutron(conf), placement.Placement(conf)
 
-    def find(self, server: str, requested: list[Document]) -> Reach | None:
-        """None: all hosts will do.
+    def find(self, server: str, requested: list[Document]) -> ReachableHosts | None:
+        """Return the usable hosts; None: all hosts.
 
-        :param requested: the networks of its RequestSpec; ports that it has by now count as well
+        :param requested: networks of the RequestSpec; the server's current ports count as well
         """
         ctx = nova_context.admin_context()
         named = {each['port_id'] for each in requested if each.get('port_id')}
@@ -51,14 +52,17 @@ class Finder:
         if not requesting and not segments:
             return None
         bound = frozenset(port.get('binding:host_id') or '' for port in requesting)
-        return Reach(self._placement.hosts_with(ctx, requesting) if requesting else None,
+        return ReachableHosts(self._placement.hosts_with(ctx, requesting) if requesting else None,
                      bound if len(bound) == 1 else frozenset(),
                      tuple(self._placement.hosts_in(ctx, each) for each in segments))
 
     def _segments(self, ctx: nova_context.RequestContext, ports: list[Document],
                   networks: set[str]) -> list[set[str]]:
-        """For each routed network the segments in any of which the server may be: those of a port's addresses, or all
-        where it gets them when it is bound (``ip_allocation`` deferred)."""
+        """Return the possible segments for each routed network.
+
+        They are the segments of a port's addresses, or all segments if addresses are assigned when the port is bound
+        (``ip_allocation`` deferred).
+        """
         if SEGMENT not in self._neutron.extensions(ctx):
             return []
         subnets = [row for row in self._neutron.list(

@@ -1,4 +1,4 @@
-"""DHCP, DNS and router advertisements of networks between hosts: a dnsmasq in a namespace of each network."""
+"""DHCP, DNS and router advertisements of overlay networks: a dnsmasq in a namespace of each network."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -15,17 +15,17 @@ from nova.network.linux import frames
 from nova.network.linux import runner
 from nova.network.linux.leases import Leases
 
-WEEK_S = 7 * 86400                # an advertised prefix stays valid without renewal
+WEEK_S = 7 * 86400                # lifetime of an advertised prefix without renewal
 
 
-class Services(dhcp.Dhcp):
+class OverlayDnsmasq(dhcp.Dnsmasq):
     """The dnsmasq of one overlay.
 
     :param run: a Runner in the namespace
-    :param device: the device there
-    :param directory: where its files live
-    :param domain: of the guests' names, '' for none
-    :param leases: where its leases are kept for reports, None: nowhere
+    :param device: the device in the namespace
+    :param directory: directory of its files
+    :param domain: DNS domain of the guests, '' for none
+    :param leases: collects leases for reports; None: leases are not reported
     """
 
     def __init__(self, run: runner.Runner, device: str, directory: pathlib.Path, domain: str,
@@ -35,10 +35,10 @@ class Services(dhcp.Dhcp):
 
     def arguments_of(self, overlay: Overlay, lease_time: int, more_servers: list[str],
                      domains: Sequence[str] = ()) -> list[str]:
-        """The command line.
+        """Return the command line.
 
-        :param more_servers: name servers of guests whose subnet names none
-        :param domains: whose names no other server is queried for
+        :param more_servers: name servers for subnets without their own
+        :param domains: names below these are not forwarded to other servers
         """
         words = ['dnsmasq', '--conf-file=/dev/null', '--no-hosts', '--no-resolv', '--bind-dynamic',
                  '--except-interface=lo', f'--interface={self.bridge}', f'--pid-file={self.pid_file}',
@@ -47,21 +47,21 @@ class Services(dhcp.Dhcp):
                  '--dhcp-no-override', '--dhcp-authoritative', '--quiet-dhcp', '--quiet-dhcp6', '--quiet-ra',
                  '--dhcp-lease-max=65536', f'--dhcp-option=option:mtu,{overlay.mtu}', f'--ra-param={self.bridge},'
                  f'mtu:{overlay.mtu},0,0']
-        words += dhcp.of_domain(self.domain)
+        words += dhcp.domain_arguments(self.domain)
         words += [f'--local=/{domain}/' for domain in domains if domain != self.domain]
         for index, subnet in enumerate(overlay.subnets):
-            words += (self._four if '.' in subnet.cidr else self._six)(subnet, f'subnet{index}', lease_time,
-                                                                       more_servers)
+            arguments = self._ipv4_arguments if '.' in subnet.cidr else self._ipv6_arguments
+            words += arguments(subnet, f'subnet{index}', lease_time, more_servers)
         return words
 
-    def _four(self, subnet: OverlaySubnet, tag: str, lease_time: int, more_servers: list[str]) -> list[str]:
+    def _ipv4_arguments(self, subnet: OverlaySubnet, tag: str, lease_time: int, more_servers: list[str]) -> list[str]:
         if subnet.dhcp is None:
             return []
         cidr = ipaddress.ip_network(subnet.cidr)
-        # each host answers for metadata itself; the router does for guests that take no routes
+        # each host serves metadata itself; the router serves guests that ignore routes
         routes = [f'{relay.ADDRESS}/32,{subnet.dhcp}',
                   *[f'{route["destination"]},{route["nexthop"]}' for route in subnet.routes]]
-        if subnet.gateway:                     # who takes these routes ignores the router (RFC 3442)
+        if subnet.gateway:                     # guests that use these routes ignore the router option (RFC 3442)
             routes.append(f'0.0.0.0/0,{subnet.gateway}')
         servers = ','.join([subnet.dhcp, *(subnet.dns or frames.of_version(more_servers, 4))])
         return [f'--dhcp-range=set:{tag},{cidr.network_address},static,{cidr.netmask},{lease_time}s',
@@ -69,7 +69,7 @@ class Services(dhcp.Dhcp):
                 f'--dhcp-option=tag:{tag},option:dns-server,{servers}',
                 f'--dhcp-option=tag:{tag},option:classless-static-route,{",".join(routes)}']
 
-    def _six(self, subnet: OverlaySubnet, tag: str, lease_time: int, _more: list[str]) -> list[str]:
+    def _ipv6_arguments(self, subnet: OverlaySubnet, tag: str, lease_time: int, _more: list[str]) -> list[str]:
         if subnet.dhcp is None or subnet.mode is None:
             return []
         cidr = ipaddress.ip_network(subnet.cidr)
@@ -81,15 +81,15 @@ class Services(dhcp.Dhcp):
 
     def serve(self, overlay: Overlay, lease_time: int, more_servers: list[str],
               more: Names = Names((), ())) -> None:
-        """Serve these guests: start the server, notify it of changes, or start it again when its arguments changed.
+        """Serve these guests: start the server, signal changes, or restart it with new arguments.
 
-        :param more: names that users gave to addresses; one that a guest has stays the guest's
+        :param more: user-defined DNS names; names of guests take precedence
         """
         domain = '.' + self.domain if self.domain else ''
         guests = {lease['name'] + domain for lease in overlay.leases if lease['name']}
         names = ''.join(f'{lease["address"]} {lease["name"]}{domain} {lease["name"]}\n'
                         for lease in overlay.leases if lease['name'])
-        names += dhcp.lines(each for each in more.entries if each[1] not in guests)
+        names += dhcp.hosts_file(each for each in more.entries if each[1] not in guests)
         dhcp.make_directory(self.directory)
         options = ''.join(_option(lease, option) for lease in overlay.leases for option in lease['options'])
         changed = [dhcp.write(self.names, names), dhcp.write(self.options, options)]
@@ -117,8 +117,8 @@ def _option(lease: dict[str, Any], option: dict[str, Any]) -> str:
     return f'tag:{_tag(lease)},{words},{option["opt_value"]}\n'
 
 
-class Advertisements(dhcp.Dhcp):
-    """The dnsmasq of one router, which says on its networks that it is the way out, and nothing else."""
+class RouterAdvertiser(dhcp.Dnsmasq):
+    """The dnsmasq of one router: it only sends router advertisements."""
 
     def advertise(self, ranges: list[tuple[str, str, str]]) -> None:
         """Advertise on devices.

@@ -1,4 +1,4 @@
-"""One transaction for many callers, each of whom gets a result of its own."""
+"""Batch the calls of many threads into one transaction, with a separate result for each call."""
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
@@ -9,7 +9,7 @@ import weakref
 from nova import exception
 from nova.runtime import batching
 
-MOST = 100              # orders of one run: bounds the time for which it holds locks
+MAX_BATCH = 100              # calls in one transaction: bounds the time for which it holds locks
 
 _Order = TypeVar('_Order')
 _Result = TypeVar('_Result')
@@ -22,28 +22,28 @@ class _Call(batching.Item):
         self.result: Any = None
 
 
-class Joined(Generic[_Order, _Result]):
-    """Runs a function with the orders of all callers that wait; a caller does not wait where none is at work.
+class BatchedCalls(Generic[_Order, _Result]):
+    """Runs a function with the orders of all waiting callers. A caller does not wait if no run is in progress.
 
-    When a run is refused, each of its orders is tried alone, so that no caller gets the fault of another one. Any other
-    error, such as a database that is away, is an error of the whole run.
+    If a run is refused, each of its orders is retried separately, so that a caller gets only its own error. Other
+    errors, such as a database outage, are errors of the whole run.
 
-    :param function: (orders) -> results, in this order; all or nothing, and it may be called again
-    :param name: order -> what must not be twice in one run
+    :param function: (orders) -> results, in this order. Atomic, and may be called again
+    :param name: order -> key; a run has each key once
     """
 
     def __init__(self, function: Callable[[list[_Order]], list[_Result]], name: Callable[[_Order], Hashable]) -> None:
         self._function, self._name = function, name
         self._lock = threading.Lock()
-        # a project's lasts as long as a caller is in it
+        # a lane lasts as long as it has callers
         self._lanes: weakref.WeakValueDictionary[Hashable, batching.Gathering] = weakref.WeakValueDictionary()
 
     def __call__(self, lane: Hashable, order: _Order) -> _Result:
-        """The result of an order; a run has orders of one lane, and runs of one lane follow each other."""
+        """Return the result of an order. A run has orders of one lane; runs of one lane are serialized."""
         with self._lock:
             gathering = self._lanes.get(lane)
             if gathering is None:
-                gathering = self._lanes[lane] = batching.Gathering(self._work, MOST)
+                gathering = self._lanes[lane] = batching.Gathering(self._work, MAX_BATCH)
         call = _Call(order)
         gathering.bring(call)
         found: _Result = call.result
@@ -53,12 +53,12 @@ class Joined(Generic[_Order, _Result]):
         for run in self._runs(calls):
             try:
                 self._run(run)
-            except Exception as error:           # of this run alone
+            except Exception as error:           # of this run only
                 for call in run:
                     call.error = error
 
     def _runs(self, calls: list[_Call]) -> list[list[_Call]]:
-        """Calls in runs in which no name is twice."""
+        """Split calls into runs without duplicate keys."""
         runs: list[dict[Hashable, _Call]] = []
         for call in calls:
             name = self._name(call.order)
