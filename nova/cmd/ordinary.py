@@ -126,7 +126,7 @@ def runs_guests(conf: cfg.ConfigOpts, binary: str) -> bool:
 
 def guest_helper(conf: cfg.ConfigOpts, user: pwd.struct_passwd) -> privileges.Helper:
     """The privileged part of a daemon that has real guests, not forked yet."""
-    from nova.virt.libvirt import storage
+    from nova.virt.libvirt.local_disks import storage
     from nova.virt.libvirt.privileged import remote
     return remote.helper(conf, storage.instances_directory(conf.state_path), user.pw_uid)
 
@@ -151,7 +151,7 @@ def _led_away(instances: pathlib.Path, user: pwd.struct_passwd) -> str:
 
 def _no_lists(state: pathlib.Path) -> str:
     """Whether the file system can let the user read disks that are QEMU's."""
-    from nova.virt.libvirt import files
+    from nova.disk_files import files
     try:
         with tempfile.NamedTemporaryFile(dir=_existing(state)) as file:
             files.let_read(file.fileno(), 0)

@@ -24,7 +24,7 @@ from cryptography import x509
 
 from nova import exception
 from nova.runtime import versioned_records
-from nova.virt.libvirt import files
+from nova.disk_files import files
 from nova.volume.exports import qmp
 
 PROGRAM = 'qemu-storage-daemon'
