@@ -151,7 +151,7 @@ def _led_away(instances: pathlib.Path, user: pwd.struct_passwd) -> str:
 
 def _no_lists(state: pathlib.Path) -> str:
     """Whether the file system can let the user read disks that are QEMU's."""
-    from nova.virt.libvirt import files
+    from nova.disk_files import files
     try:
         with tempfile.NamedTemporaryFile(dir=_existing(state)) as file:
             files.let_read(file.fileno(), 0)

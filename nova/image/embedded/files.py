@@ -13,13 +13,13 @@ import stat
 from typing import Any
 
 from nova import exception
+from nova.disk_files import reflink
 from nova.image import inspector
 from nova.image.embedded import hashing
 from nova.runtime import concurrency
 from nova.runtime import disk_space
 from nova.runtime import durable_files
 from nova.runtime import progress
-from nova.runtime import reflink
 
 LOG = logging.getLogger(__name__)
 

@@ -9,12 +9,12 @@ import uuid
 import pytest
 
 from nova import exception
+from nova.disk_files import qemu_img
 from nova.tests import ceph as cephs
 from nova.tests import long_runs
 from nova.tests.contract import driver_contract
 from nova.tests.waiting import wait_for
 from nova.virt import driver
-from nova.virt.libvirt import qemu_img
 from nova.virt.libvirt.local_disks import ceph_rights
 from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt import resize

@@ -52,13 +52,13 @@ def _methods(cls):
 def test_no_class_is_large():
     """Drivers inherit a contract and its features; the tests below say what these may be."""
     large = {f'{cls.__module__}.{cls.__name__}': (len(_methods(cls)), len(cls.__bases__)) for cls in _classes()
-             if not issubclass(cls, contract.ComputeDriver) and not issubclass(cls, contract.MIXINS)
+             if not issubclass(cls, contract.ComputeDriver) and not issubclass(cls, contract.FEATURES)
              and (len(_methods(cls)) > METHODS or len(cls.__bases__) > BASES)}
     assert not large
 
 
 def _features(driver):
-    return [each for each in _ours(driver)[1:] if each is not contract.ComputeDriver and each not in contract.MIXINS]
+    return [each for each in _ours(driver)[1:] if each is not contract.ComputeDriver and each not in contract.FEATURES]
 
 
 @functools.cache
@@ -101,4 +101,4 @@ def test_no_two_features_define_one_name(driver):
                 places.setdefault(name, []).append(each)
     for name, owners in places.items():
         first = owners[0]
-        assert all(issubclass(first, each) or each in contract.MIXINS for each in owners), (name, owners)
+        assert all(issubclass(first, each) or each in contract.FEATURES for each in owners), (name, owners)

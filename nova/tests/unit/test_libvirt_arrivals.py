@@ -8,8 +8,8 @@ import pytest
 from nova import conf as configuration
 from nova import exception
 from nova import objects
+from nova.disk_files import qemu_img
 from nova.tests.unit import test_libvirt_moves as moves
-from nova.virt.libvirt import qemu_img
 from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import disk_transfer
 

@@ -6,9 +6,9 @@ import tempfile
 
 import pytest
 
-from nova.runtime import reflink
+from nova.disk_files import qemu_img
+from nova.disk_files import reflink
 from nova.tests.unit import test_libvirt_storage as base
-from nova.virt.libvirt import qemu_img
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt import storage
 

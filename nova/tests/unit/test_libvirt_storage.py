@@ -10,6 +10,8 @@ import time
 import pytest
 
 from nova import exception
+from nova.disk_files import files
+from nova.disk_files import qemu_img
 from nova.image import inspector
 from nova.runtime import disk_space
 from nova.runtime import progress
@@ -17,9 +19,7 @@ from nova.tests.contract import driver_contract
 from nova.virt import driver
 from nova.virt.libvirt import configdrive
 from nova.virt.libvirt import console
-from nova.virt.libvirt import files
 from nova.virt.libvirt import imagecache
-from nova.virt.libvirt import qemu_img
 from nova.virt.libvirt import storage
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import new_disks

@@ -13,6 +13,7 @@ from oslo_config import cfg
 
 from nova import exception
 from nova import states
+from nova.disk_files import sandbox
 from nova.hardware import cpus
 from nova.hardware import fit
 from nova.hardware import guest_option_rows
@@ -24,7 +25,6 @@ from nova.runtime import metrics
 from nova.runtime import privileges
 from nova.virt import driver
 from nova.virt import image_signatures
-from nova.virt import sandbox
 from nova.virt import traits
 from nova.virt.libvirt import base
 from nova.virt.libvirt import capabilities

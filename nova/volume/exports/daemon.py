@@ -22,9 +22,9 @@ import typing
 
 from cryptography import x509
 
+from nova.disk_files import files
 from nova import exception
 from nova.runtime import versioned_records
-from nova.virt.libvirt import files
 from nova.volume.exports import qmp
 
 PROGRAM = 'qemu-storage-daemon'

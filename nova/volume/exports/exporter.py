@@ -17,12 +17,12 @@ import threading
 import time
 import typing
 
+from nova.disk_files import files
 from nova import exception
 from nova.runtime import concurrency
 from nova.runtime import disk_space
 from nova.runtime import metrics
 from nova.runtime import versioned_records
-from nova.virt.libvirt import files
 from nova.volume.exports import daemon as daemons
 
 LOG = logging.getLogger(__name__)

@@ -21,12 +21,12 @@ import subprocess
 import typing
 import uuid
 
+from nova.disk_files import files
+from nova.disk_files import qemu_img
+from nova.disk_files import reflink
 from nova import exception
 from nova.runtime import disk_space
 from nova.runtime import durable_files
-from nova.runtime import reflink
-from nova.virt.libvirt import files
-from nova.virt.libvirt import qemu_img
 from nova.volume.store import luks
 
 DIRECTORY_MODE = 0o711                   # QEMU runs as another user and passes through to what it is given
@@ -43,7 +43,7 @@ class VolumeFiles:
     """
     :param directory: made when the first volume is
     :param reserve: free space that copies leave
-    :param convert: nova.virt.libvirt.qemu_img.QemuImg, for images that are not raw
+    :param convert: nova.disk_files.qemu_img.QemuImg, for images that are not raw
     :param backups: directory of the backups; None: one in ``directory``
     """
 

@@ -15,8 +15,8 @@ from typing import Any
 from collections.abc import Iterator
 import uuid
 
+from nova.disk_files import qemu_img
 from nova.virt import driver
-from nova.virt.libvirt import qemu_img
 from nova.virt.libvirt import storage
 from nova.virt.libvirt.local_disks import files
 

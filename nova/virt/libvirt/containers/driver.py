@@ -19,6 +19,7 @@ from oslo_config import cfg
 
 from nova import exception
 from nova import states
+from nova.disk_files import files
 from nova.hardware import guest_options
 from nova.runtime import disk_space
 from nova.runtime import privileges
@@ -28,7 +29,6 @@ from nova.virt import image_signatures
 from nova.virt import traits
 from nova.virt.libvirt import base
 from nova.virt.libvirt import console
-from nova.virt.libvirt import files
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import host as hosts
 from nova.virt.libvirt import spec

@@ -22,7 +22,7 @@ import typing
 import zlib
 
 from nova import exception
-from nova.virt import sandbox
+from nova.disk_files import sandbox
 from nova.virt.libvirt.containers import users
 
 ROOT = 'root'                            # the directory, in that of the guest

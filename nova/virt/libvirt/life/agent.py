@@ -21,8 +21,8 @@ from oslo_utils import strutils
 from nova import exception
 from nova.runtime import durable_files
 from nova import states
+from nova.disk_files import files
 from nova.virt import driver
-from nova.virt.libvirt import files
 from nova.virt.libvirt.life import guest_network
 from nova.virt.libvirt.life import hands
 

@@ -22,9 +22,9 @@ from typing import Any
 
 from nova import exception
 from nova import states
+from nova.disk_files import files
 from nova.virt import driver
 from nova.virt.libvirt import disk_clients
-from nova.virt.libvirt import files
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt import spec

@@ -11,16 +11,16 @@ import os
 import shutil
 from typing import Any, TYPE_CHECKING
 
+from nova.disk_files import files
 from nova import exception
-from nova import states
 from nova.runtime import durable_files
 from nova.runtime import programs
 from nova.runtime import versioned_records
+from nova import states
 from nova.virt import driver
+from nova.virt.libvirt.life import hands
 from nova.virt import share_exports as exports
 from nova.virt import virtiofsd
-from nova.virt.libvirt import files
-from nova.virt.libvirt.life import hands
 
 if TYPE_CHECKING:
     from nova.context import RequestContext

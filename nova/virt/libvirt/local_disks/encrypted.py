@@ -10,8 +10,8 @@ import os
 import typing
 
 from nova import exception
+from nova.disk_files import files
 from nova.runtime import progress
-from nova.virt.libvirt import files
 from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import files as local_files

@@ -6,10 +6,10 @@ import subprocess
 import typing
 
 from nova import exception
+from nova.disk_files import files
+from nova.disk_files import reflink
 from nova.runtime import disk_space
 from nova.runtime import progress
-from nova.runtime import reflink
-from nova.virt.libvirt import files
 from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import xml
 

@@ -8,7 +8,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from nova import exception
-from nova.virt.libvirt import files
+from nova.disk_files import files
 from nova.virt.libvirt.local_disks import records
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ import subprocess
 from typing import Any, TYPE_CHECKING
 
 from nova import exception
+from nova.disk_files import files
+from nova.disk_files import qemu_img
 from nova.hardware import disks as disk_words
 from nova.hardware import guest_options
 from nova.runtime import disk_space
 from nova.runtime import progress
 from nova.virt.libvirt import configdrive
-from nova.virt.libvirt import files
 from nova.virt.libvirt import imagecache
-from nova.virt.libvirt import qemu_img
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import targets
 from nova.virt.libvirt.volumes import disk as volume_disks

@@ -19,9 +19,9 @@ import time
 import typing
 
 from nova import exception
+from nova.disk_files import files
 from nova.runtime import disk_space
 from nova.runtime import progress
-from nova.virt.libvirt import files
 from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import base as places

@@ -18,6 +18,7 @@ from oslo_config import cfg
 
 from nova import exception
 from nova import states
+from nova.disk_files import files
 from nova.runtime import concurrency
 from nova.virt import driver
 from nova.virt.libvirt.local_disks import records
@@ -25,7 +26,6 @@ from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import disk_transfer
 from nova.virt.libvirt.moves import encryption
 from nova.virt.libvirt import disk_clients
-from nova.virt.libvirt import files
 from nova.virt.libvirt import graphics
 from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import resize

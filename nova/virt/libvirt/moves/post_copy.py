@@ -14,11 +14,11 @@ from typing import Any, TYPE_CHECKING
 
 import libvirt
 
+from nova.disk_files import files
 from nova import exception
-from nova import utils
 from nova.runtime import concurrency
 from nova.runtime import versioned_records
-from nova.virt.libvirt import files
+from nova import utils
 from nova.virt.libvirt.moves import outgoing
 
 if TYPE_CHECKING:

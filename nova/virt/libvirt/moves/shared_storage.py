@@ -17,7 +17,7 @@ import dataclasses
 import hashlib
 import os
 
-from nova.virt.libvirt import files
+from nova.disk_files import files
 from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
