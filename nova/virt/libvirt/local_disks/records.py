@@ -5,6 +5,7 @@ import os
 import re
 
 from nova import exception
+from nova import utils
 from nova.objects import pci
 from nova.runtime import versioned_records
 from nova.virt.libvirt import vifs

@@ -16,6 +16,7 @@ import libvirt
 
 from nova.disk_files import files
 from nova import exception
+from nova import utils
 from nova.runtime import concurrency
 from nova.runtime import versioned_records
 from nova.virt.libvirt.moves import outgoing
