@@ -12,58 +12,63 @@ NETWORK_CHANGED = {'name': 'network-changed', 'tag': None, 'status': 'completed'
 
 INTERFACE = Interface(
     'network', '1.4',
-    # allocate addresses, ports and host plumbing for a server before it is built; idempotent per server.
-    # requested_networks as in RequestSpec; security_groups: list of names -> list of VIFs (objects/network_info.py)
-    Method('allocate_for_instance', ('instance', 'requested_networks', 'security_groups', 'host'), call=True),
-    # release all of it; with a host, only what no other host has taken over. Idempotent
-    Method('deallocate_for_instance', ('instance_uuid', 'host'), call=True),
-    # add a port to an existing server; idempotent per request. request: {'port_id', 'network_id', 'fixed_ip', 'tag'};
-    # with a network_id the port is created with that port_id -> its VIF
-    Method('attach_port', ('instance', 'request', 'attached_by', 'host'), call=True),
-    # -> the VIF of a server's port, None if there is none (or another request attached it, unless attached_by is None)
-    Method('find_port', ('instance_uuid', 'port_id', 'attached_by'), call=True),
-    # detach one port (attached by this request, unless None). Does nothing if the server has no such port
-    Method('detach_port', ('instance_uuid', 'port_id', 'attached_by', 'host'), call=True),
-    # add an address to the server's first port in a network, unless it has one that is not in ``known``; remove an
-    # address from any of its ports. Idempotent
-    Method('add_address', ('instance_uuid', 'network_id', 'known', 'host'), call=True),
-    Method('remove_address', ('instance_uuid', 'address', 'host'), call=True),
-    # set up plumbing of an existing server (after a host restart): bridge, DHCP, anti-spoofing -> list of VIFs
-    Method('setup_for_instance', ('instance', 'host'), call=True),
-    # set up plumbing at ``host``, the target of a running server's migration. setup_for_instance there completes the
-    # move -> list of VIFs
-    Method('prepare_for_instance', ('instance', 'host'), call=True),
-    # revert prepare_for_instance. Idempotent
-    Method('unprepare_for_instance', ('instance_uuid', 'host'), call=True),
-    # -> list of current VIFs, without any setup
-    Method('network_info', ('instance_uuid',), call=True),
-    # the server left its host and is on no host; it keeps ports and addresses
-    Method('leave_host', ('instance_uuid', 'host'), call=True),
-    # ports, security groups or rules changed: each host updates its plumbing
-    Method('refresh_security', ('port_ids',), fanout=True),
-    # heartbeat of a host's agent: tunnel address, whether it may host routers, the agent's release (runtime/release.py)
-    # -> the revision of the network state, any JSON. A new revision means that host_state may have changed
+    Method('allocate_for_instance', ('instance', 'requested_networks', 'security_groups', 'host'), call=True,
+           doc='Allocate addresses and ports for a server that is about to be built, and plug them on its host; '
+               'idempotent per server. ``requested_networks`` as in RequestSpec, ``security_groups``: names. '
+               'Return the list of VIFs (objects/network_info.py).'),
+    Method('deallocate_for_instance', ('instance_uuid', 'host'), call=True,
+           doc='Release all ports and addresses of a server; with a host, only if no other host has taken it over. '
+               'Idempotent.'),
+    Method('attach_port', ('instance', 'request', 'attached_by', 'host'), call=True,
+           doc="Attach a port to an existing server; idempotent per request. ``request``: {'port_id', "
+               "'network_id', 'fixed_ip', 'tag'}; with a network_id the port is created with that port_id. Return "
+               'its VIF.'),
+    Method('find_port', ('instance_uuid', 'port_id', 'attached_by'), call=True,
+           doc='Return the VIF of a port of a server, or None if the server does not have it or another request '
+               'attached it.'),
+    Method('detach_port', ('instance_uuid', 'port_id', 'attached_by', 'host'), call=True,
+           doc='Detach one port; with ``attached_by``, only a port of that request. Idempotent.'),
+    Method('add_address', ('instance_uuid', 'network_id', 'known', 'host'), call=True,
+           doc="Add an address to the server's first port in a network, unless the port has one that is not in "
+               '``known``. Idempotent.'),
+    Method('remove_address', ('instance_uuid', 'address', 'host'), call=True,
+           doc='Remove an address from the port of a server that has it. Idempotent.'),
+    Method('setup_for_instance', ('instance', 'host'), call=True,
+           doc='Plug the ports of a server on its host (bridge, DHCP, anti-spoofing), for example after a restart. '
+               'Return the list of VIFs.'),
+    Method('prepare_for_instance', ('instance', 'host'), call=True,
+           doc='Plug the ports at ``host`` for a server that still runs elsewhere; setup_for_instance there '
+               'completes the move. Return the list of VIFs.'),
+    Method('unprepare_for_instance', ('instance_uuid', 'host'), call=True,
+           doc='Revert prepare_for_instance. Idempotent.'),
+    Method('network_info', ('instance_uuid',), call=True,
+           doc='Return the current list of VIFs without changing the host.'),
+    Method('leave_host', ('instance_uuid', 'host'), call=True,
+           doc='Unplug a server that has left its host and is on no host; its ports and addresses stay reserved.'),
+    Method('refresh_security', ('port_ids',), fanout=True,
+           doc='Apply changed ports, security groups or rules on each host.'),
     Method('report_host', ('host', 'address', 'routers', 'version'), call=True, since='1.1', timeout=REPORT_TIMEOUT_S,
-           newer=(Newer('version', '1.4', optional=True),)),
-    # -> the network state of a host (host_state.HostState) as JSON
-    # physical  {physical network: bridge of the host}
-    # address   tunnel address of the host
-    # known     {'parts', 'names', 'moves', 'domains': whether the agent supports distributed routers, DNS names with
-    # DSCP marks, migration tracking, and network domains}. If the agent has a state: also {'revision': of the state,
-    # 'members': [ids of the groups with known members]}
-    # The answer is {'revision'} if nothing changed, with 'rules' and 'members' if only group rules changed, else with
-    # 'state'
-    Method('host_state', ('host', 'physical', 'address', 'known'), call=True, since='1.1',
-           newer=(Newer('known', '1.2', optional=True),)),
-    # DHCP leases that began, ended or were renewed on a host: [{'mac', 'address', 'until': Unix time}], at most
-    # MAX_LEASES. Addresses of unknown ports are ignored
-    Method('report_leases', ('host', 'leases'), call=True, since='1.3', optional=True, timeout=REPORT_TIMEOUT_S),
+           newer=(Newer('version', '1.4', optional=True),),
+           doc='Heartbeat of the agent of a host: tunnel address, whether the host may have routers, release of the '
+               'agent (runtime/release.py). Return the revision of the network state (any JSON); a changed revision '
+               'means that host_state may have changed.'),
+    Method('host_state', ('host', 'physical', 'address', 'known'), call=True, since='1.1', newer=(Newer('known', '1.2',
+           optional=True),),
+           doc='Return the network state of a host (host_state.HostState) as JSON. '
+               '``physical``: {physical network: bridge of the host}, ``address``: tunnel address of the host. '
+               "``known``: {'parts', 'names', 'moves', 'domains': whether the agent supports distributed routers, "
+               'DNS names with DSCP marks, migrating guests and domains of networks} and, if it has a '
+               "state, {'revision', 'members': ids of the groups whose members it has}. The response has only what "
+               "is missing: 'revision' alone; with 'rules' and 'members' if only rules of groups have changed; "
+               "otherwise with 'state'."),
+    Method('report_leases', ('host', 'leases'), call=True, since='1.3', optional=True, timeout=REPORT_TIMEOUT_S,
+           doc="Report DHCP leases that began, were renewed or ended on a host: [{'mac', 'address', 'until': Unix "
+               'time}], at most MAX_LEASES. Addresses that belong to no port of the host are ignored.'),
 )
 
 AGENT = Interface(
     'network_agent', '1.0',
-    # apply the current state of the network service; returns when the host is in line
-    Method('plumb', call=True),
-    # a change happened: each host checks for it
-    Method('changed', fanout=True),
+    Method('plumb', call=True,
+           doc='Apply the current state of the network service on the host; returns when it is applied.'),
+    Method('changed', fanout=True, doc='Tell all hosts that their state may have changed.'),
 )

@@ -17,6 +17,9 @@ from nova.network.linux import runner
 
 # NAME: pid of the process that keeps the namespace, and the namespace's inode
 HOLDERS = pathlib.Path('/run/nova-namespaces')
+# Devices must not configure themselves by router advertisements: the address that a device forms from its MAC can be
+# the one that it is to get. A kernel without IPv6 has no such setting.
+_NO_AUTOCONF = 'file=/proc/sys/net/ipv6/conf/default/accept_ra; [ ! -e $file ] || echo 0 > $file'
 _HOLD = 'sleep infinity </dev/null >/dev/null 2>&1 & echo $! $(stat -L -c %i /proc/$!/ns/net)'
 
 
@@ -41,6 +44,7 @@ class Namespace:
             if holder is None:
                 self.host('ip', 'netns', 'add', self.name)
                 self.run('ip', 'link', 'set', 'lo', 'up')
+                self.run('sh', '-c', _NO_AUTOCONF)
                 self._hold()
                 return True
             self.host('ip', 'netns', 'attach', self.name, str(holder))
@@ -117,7 +121,7 @@ class Namespace:
         fresh = [address for address in wanted if address not in known]
         for address in fresh:
             more = ['nodad'] if ':' in address else []
-            self.run('ip', 'address', 'add', address, 'dev', device, *more)
+            self.run('ip', 'address', 'replace', address, 'dev', device, *more)
         return bool(fresh)
 
     def routes(self, wanted: dict[str, str]) -> None:

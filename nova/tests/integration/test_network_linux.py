@@ -544,6 +544,18 @@ def test_a_namespace_outlives_the_mounts_of_a_unit():
     assert name not in namespaces.managed('nvt') and not (namespaces.HOLDERS / name).exists()
 
 
+def test_devices_of_a_namespace_ignore_router_advertisements():
+    # A DHCP device configured itself by the advertisement of its network's router; its own address was there then, and
+    # adding it failed ("address already assigned").
+    space = namespaces.Namespace(run, f'nvt{os.getpid()}')
+    try:
+        assert space.ensure()
+        space.run('ip', 'link', 'add', 'left', 'type', 'veth', 'peer', 'name', 'right')
+        assert space.run('cat', '/proc/sys/net/ipv6/conf/left/accept_ra').strip() == '0'
+    finally:
+        space.remove()
+
+
 def test_changed_rules_are_what_a_whole_load_makes(tmp_path):
     """The kernel's own print of the tables, after changes alone and after loads of all."""
     space = f'nf{uuid.uuid4().hex[:6]}'
