@@ -54,7 +54,7 @@ class Daemon:
         found = files.read_json(os.path.join(self.directory, RECORD))
         return found if isinstance(found, dict) else None
 
-    def make(self, host: str, port: int) -> None:
+    def create(self, host: str, port: int) -> None:
         """Write host.json for a new daemon."""
         os.makedirs(self.directory, mode=0o700, exist_ok=True)
         files.write_json(os.path.join(self.directory, RECORD), {'host': host, 'port': port})
@@ -92,7 +92,7 @@ class Daemon:
             if process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
                 raise exception.InvalidVolume(reason=f'cannot start the exporter of host {record["host"]}: '
-                                                     f'{self._last_words()}')
+                                                     f'{self._last_log_line()}')
             time.sleep(POLL_S)
 
     def stop(self) -> None:
@@ -124,7 +124,7 @@ class Daemon:
 
     def names(self) -> set[str]:
         """Return the ids of its exports; see ``ident``."""
-        with self._asking() as monitor:
+        with self._connected() as monitor:
             return _exports(monitor)
 
     def open(self, name: str, path: str, readonly: bool) -> None:
@@ -133,7 +133,7 @@ class Daemon:
         :raises InvalidVolume: the daemon refuses it or does not answer
         """
         node = ident(name)
-        with self._asking() as monitor:
+        with self._connected() as monitor:
             if node in _exports(monitor):
                 return
             if node not in _nodes(monitor):
@@ -149,7 +149,7 @@ class Daemon:
         :param nodes: as returned by ``names``
         :raises InvalidVolume: the daemon does not answer
         """
-        with self._asking() as monitor:
+        with self._connected() as monitor:
             for node in nodes:
                 if node in _exports(monitor):
                     monitor.run('block-export-del', id=node, mode='hard')
@@ -170,7 +170,7 @@ class Daemon:
 
         :raises InvalidVolume: the daemon refuses it or does not answer
         """
-        with self._asking() as monitor:
+        with self._connected() as monitor:
             copy = _copy_of(name)
             # zeros written by a guest are not stored either
             monitor.run('blockdev-add', driver='qcow2', node_name=copy, discard='unmap', detect_zeroes='unmap',
@@ -187,7 +187,7 @@ class Daemon:
 
         :raises InvalidVolume: it failed, or the daemon does not answer
         """
-        with self._asking() as monitor:
+        with self._connected() as monitor:
             for job in monitor.run('query-jobs'):
                 if job['id'] == _copy_of(name):
                     if job.get('error'):
@@ -203,7 +203,7 @@ class Daemon:
         """Release these copies, or all; does nothing if the daemon is not running."""
         if not self.is_alive():
             return
-        with contextlib.suppress(exception.InvalidVolume), self._asking() as monitor:
+        with contextlib.suppress(exception.InvalidVolume), self._connected() as monitor:
             found = {node for node in _nodes(monitor) if node.startswith(COPY)}
             for node in found if nodes is None else found & nodes:
                 deadline = time.monotonic() + CLOSE_S
@@ -216,7 +216,7 @@ class Daemon:
                     time.sleep(POLL_S)
 
     @contextlib.contextmanager
-    def _asking(self) -> typing.Iterator[qmp.Monitor]:
+    def _connected(self) -> typing.Iterator[qmp.Monitor]:
         try:
             with self._monitor() as monitor:
                 yield monitor
@@ -238,7 +238,7 @@ class Daemon:
             return None
         return pid if place == os.path.realpath(self.directory) else None
 
-    def _last_words(self) -> str:
+    def _last_log_line(self) -> str:
         with contextlib.suppress(OSError), open(os.path.join(self.directory, LOG), errors='replace') as log:
             lines = log.read(65536).strip().splitlines()
             if lines:
