@@ -1,4 +1,4 @@
-"""ACLs of buckets and objects: each project has its own, alone."""
+"""ACLs of buckets and objects: fixed, with full control for their project only."""
 from __future__ import annotations
 
 from nova.objectstore import answers
@@ -24,6 +24,6 @@ def acl(req: Request) -> Answer:
 
 def set_acl(req: Request) -> Answer:
     if req.header('x-amz-acl') is None:
-        raise errors.unsupported('An ACL as a document')
+        raise errors.unsupported('An ACL document')
     acl(req)
     return 200, [], b''

@@ -1,4 +1,4 @@
-"""Operations of the service and of buckets. The name of each is that of its action in the audit log."""
+"""Operations on the service and on buckets. Function names are action names in the audit log."""
 from __future__ import annotations
 
 from typing import Any
@@ -11,7 +11,7 @@ from nova.objectstore.request import PAGE
 from nova.objectstore.request import Request
 from nova.runtime.http import priorities
 
-AT_ONCE = 100                    # objects that one transaction removes: others write between two of them
+AT_ONCE = 100                    # objects deleted in one transaction, so that other writers are not blocked
 
 
 def list_buckets(req: Request) -> Answer:
@@ -27,7 +27,7 @@ def make_bucket(req: Request) -> Answer:
         documents.only(root, 'LocationConstraint')
         found = root.findtext('LocationConstraint')
         if found not in (None, '', req.region):
-            raise errors.S3Error('InvalidLocationConstraint', f'This store is the region {req.region}.')
+            raise errors.S3Error('InvalidLocationConstraint', f'The region of this store is {req.region}.')
     req.store.make_bucket(req.project, req.bucket)
     return 200, [('Location', '/' + req.bucket)], b''
 
@@ -62,7 +62,7 @@ def list_objects(req: Request) -> Answer:
         try:
             after = bytes.fromhex(token).decode()
         except ValueError:
-            raise errors.S3Error('InvalidArgument', 'The continuation token is not one of this store.') from None
+            raise errors.S3Error('InvalidArgument', 'The continuation token is invalid.') from None
     found = req.store.page(req.project, req.bucket, prefix, delimiter, after, most)
     shown = answers.shown(req.params.get('encoding-type'))
     cut = bool(found.next is not None and most)
@@ -87,7 +87,7 @@ def remove_objects(req: Request) -> Answer:
     root = documents.parse(req.document(documents.MAX_DOCUMENT), 'Delete')
     keys = [each.findtext('Key') for each in root.findall('Object')]
     if not 0 < len(keys) <= PAGE or None in keys:
-        raise errors.S3Error('MalformedXML', f'1 to {PAGE} keys are removed at once.')
+        raise errors.S3Error('MalformedXML', f'A request must delete 1 to {PAGE} keys.')
     documents.only(root, 'Object', 'Quiet')
     for each in root.findall('Object'):
         documents.only(each, 'Key')

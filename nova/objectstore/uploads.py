@@ -1,4 +1,4 @@
-"""Operations of uploads in parts. The name of each is that of its action in the audit log."""
+"""Operations on multipart uploads. Function names are action names in the audit log."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
@@ -49,7 +49,7 @@ def complete(req: Request) -> Answer:
         documents.only(part, 'PartNumber', 'ETag', *(f'Checksum{name.upper()}' for name in digests.CHECKSUMS))
         number, etag = part.findtext('PartNumber', ''), part.findtext('ETag', '').strip('"')
         if not re.fullmatch('[0-9]{1,5}', number):
-            raise errors.S3Error('MalformedXML', 'A part has no number.')
+            raise errors.S3Error('MalformedXML', 'A part has no valid number.')
         wanted.append((int(number), etag))
         sums[int(number)] = digests.Sums({each.tag[8:].lower(): each.text or '' for each in part
                                           if each.tag.startswith('Checksum')})
@@ -64,7 +64,7 @@ def complete(req: Request) -> Answer:
             whole.check()
     size = req.header('x-amz-mp-object-size')
     if size is not None and not re.fullmatch('[0-9]{1,16}', size):
-        raise errors.S3Error('InvalidArgument', 'x-amz-mp-object-size is a number of bytes.')
+        raise errors.S3Error('InvalidArgument', 'x-amz-mp-object-size must be a number of bytes.')
     row = req.store.complete(req.project, req.bucket, req.key, req.params['uploadId'], wanted, watched,
                              None if size is None else int(size))
     return answers.xml('CompleteMultipartUploadResult', (
@@ -93,7 +93,7 @@ def list_parts(req: Request) -> Answer:
 def list_uploads(req: Request) -> Answer:
     prefix = req.params.get('prefix', '')
     if req.params.get('delimiter') or req.params.get('key-marker'):
-        raise errors.unsupported('A delimiter or marker of uploads')
+        raise errors.unsupported('A delimiter or marker in a list of uploads')
     rows = [row for row in req.store.uploads(req.project, req.bucket) if row.key.startswith(prefix)]
     shown = answers.shown(req.params.get('encoding-type'))
     return answers.xml('ListMultipartUploadsResult', (

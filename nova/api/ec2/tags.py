@@ -79,8 +79,8 @@ def checked(tags: Sequence[dict[str, Any]] | None) -> dict[str, str]:
         key, value = tag.get('Key') or '', tag.get('Value') or ''
         if not key or len(key) > KEY_LENGTH or len(value) > VALUE_LENGTH or key.startswith('aws:') or _hidden(key):
             raise errors.Ec2Error('InvalidParameterValue', f'A tag key must have 1 to {KEY_LENGTH} characters, must '
-                                  f'not begin with "aws:" or "{HIDDEN}" and must not be "{tokens.PROPERTY}"; a value has '
-                                  f'at most {VALUE_LENGTH} characters.')
+                                  f'not begin with "aws:" or "{HIDDEN}" and must not be "{tokens.PROPERTY}"; a value '
+                                  f'has at most {VALUE_LENGTH} characters.')
         found[key] = value
     return found
 

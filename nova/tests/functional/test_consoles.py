@@ -367,7 +367,7 @@ def test_a_session_that_ends_with_the_time_of_its_token(cloud, client, server, s
                 expires_at=utils.utcnow() + datetime.timedelta(seconds=2)))
         with open_socket(url) as opened, pytest.raises(closed.ConnectionClosed) as end:
             opened.recv(10)
-        assert 'time is over' in end.value.rcvd.reason
+        assert 'session timeout' in end.value.rcvd.reason
     finally:
         cloud.conf.clear_override('enforce_session_timeout', group='consoleauth')
 

@@ -299,9 +299,9 @@ def test_files_that_cannot_be_used(found, tmp_path):
         found.trusted(PROJECT)
     (tmp_path / 'file').write_text('')
     broken = authorities.Authorities(tmp_path / 'file' / 'CA', tmp_path / 'k', False)
-    with pytest.raises(exception.Unavailable, match='cannot be used for certificates'):
+    with pytest.raises(exception.Unavailable, match='Cannot use .* for certificates'):
         broken.trusted(PROJECT)
-    with pytest.raises(exception.Unavailable, match='cannot be used for certificates'):
+    with pytest.raises(exception.Unavailable, match='Cannot use .* for certificates'):
         manager.CertManager(broken).start()
 
 
