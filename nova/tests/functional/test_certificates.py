@@ -146,7 +146,7 @@ def test_the_service_decrypts_and_has_lists(cloud, cert):
     assert found.get_revoked_certificate_by_serial_number(serial) is not None
     with pytest.raises(exception.InvalidInput, match='specify the user or the project'):
         client.revoke_certs(ctx, user_id=None, project_id=None)
-    with pytest.raises(exception.InvalidInput, match='no id'):
+    with pytest.raises(exception.InvalidInput, match='not a valid ID'):
         client.fetch_ca(ctx, project_id='../..')
 
 
@@ -185,7 +185,7 @@ def test_an_operator_rotates_and_revokes(cloud, capsys):
 
 @pytest.mark.parametrize('words, sentence', [
     (('revoke',), 'Name what to revoke'), (('revoke', '--serial', 'x'), 'no serial number'),
-    (('revoke', '--project', '*'), 'no id'), (('ca', '../x'), 'no id')])
+    (('revoke', '--project', '*'), 'not a valid ID'), (('ca', '../x'), 'not a valid ID')])
 def test_an_operator_is_told(cloud, capsys, words, sentence):
     code, shown = run(cloud, capsys, *words)
     assert code == 1 and sentence in shown

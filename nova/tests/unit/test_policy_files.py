@@ -124,10 +124,10 @@ def test_what_only_handlers_ask_is_not_given_with_an_extension():
 
 
 @pytest.mark.parametrize(('text', 'words'), [
-    ('"a": "b', 'is not YAML'), ('- a\n- b\n', 'has no rules'), ('"a": 5\n', 'which is no rule'),
-    ('7: "role:x"\n', 'which is no rule'), (f'"{LIST}": "role:a and"\n', 'cannot be understood'),
-    (f'"{LIST}": "(role:a"\n', 'cannot be understood'), (f'"{LIST}": "role:a or nonsense"\n', 'cannot be understood'),
-    (f'"{LIST}": "rule:missing"\n', 'refers to the rule missing, which is not there'),
+    ('"a": "b', 'is not YAML'), ('- a\n- b\n', 'is not a mapping'), ('"a": 5\n', 'which is not a rule'),
+    ('7: "role:x"\n', 'which is not a rule'), (f'"{LIST}": "role:a and"\n', 'has an invalid check'),
+    (f'"{LIST}": "(role:a"\n', 'has an invalid check'), (f'"{LIST}": "role:a or nonsense"\n', 'has an invalid check'),
+    (f'"{LIST}": "rule:missing"\n', 'refers to the rule missing, which does not exist'),
     ('"mine": "rule:yours"\n"yours": "rule:mine"\n', 'refers to itself: mine → yours → mine'),
     ('"context_is_admin": "rule:context_is_admin"\n', 'refers to itself')])
 def test_a_broken_file_is_refused_in_a_sentence(deployment, text, words):
@@ -175,7 +175,7 @@ def test_a_change_that_breaks_a_file_changes_nothing(deployment, caplog):
         for _ in range(3):
             rules.forget()
             assert may(rules, 'good', LIST) and not may(rules, 'admin', LIST)
-    assert len([record for record in caplog.records if 'rules of before go on' in record.message]) == 1
+    assert len([record for record in caplog.records if 'previous rules remain in effect' in record.message]) == 1
     deployment.write(f'"{LIST}": "role:better"\n')
     rules.forget()
     assert may(rules, 'better', LIST)
@@ -253,7 +253,7 @@ def test_one_warning_for_each_older_name(deployment, caplog):
     rules.add({'plugin:x': '@'})
     said = [record.getMessage() for record in caplog.records if record.name == 'nova.policy']
     assert len(said) == 2
-    assert 'compute_extension:services, a name of the older API' in said[0] and 'which nothing asks' in said[1]
+    assert 'compute_extension:services, a name of the older API' in said[0] and 'unknown rule' in said[1]
 
 
 def test_older_names_lead_to_rules_that_there_are():
