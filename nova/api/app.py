@@ -41,7 +41,7 @@ from nova.web.mapper import Mapper
 from nova.web.mapper import Methods
 from nova.web.request import Headers
 from nova.web.request import Response
-from nova.web.request import Streams
+from nova.web.request import ConcurrencyLimit
 from nova.web.request import decoded_path
 from nova.web.routes import Route
 
@@ -74,7 +74,7 @@ class Services:
     projects   nova.identity.known_projects.Projects
     rates      nova.api.rate_limits.RateLimits; set by the Application
     application   the Application, for operations that call other operations
-    streams    request.Streams: limit on open event streams
+    streams    request.ConcurrencyLimit: limit on open event streams
     waits      waits.Waits; set by the Application
     passwords  sealed_passwords.Passwords; set by the Application
     builds     admission.Builds; set by the Application
@@ -323,7 +323,7 @@ class Application(application.Application):
             services.policy.add(extensions.load().rules)
         services.application = self
         services.passwords = sealed_passwords.Passwords(services.conf)
-        services.streams = Streams(services.conf.api.event_streams)
+        services.streams = ConcurrencyLimit(services.conf.api.event_streams)
         services.waits = waits.Waits(services.cells, max(2, services.conf.http.threads // WAITING_SHARE))
         services.builds = admission.Builds(services.conf.api.max_waiting_builds)
         services.auditor = log.Auditor(services.api_db, services.notifier)

@@ -52,7 +52,7 @@ class Waits:
     """
 
     def __init__(self, cells: db_cells.Cells, most: int) -> None:
-        self._cells, self._slots = cells, web_request.Streams(most)
+        self._cells, self._slots = cells, web_request.ConcurrencyLimit(most)
         self._lock = threading.Lock()
         self._waits: set[_Wait] = set()
         self._looks = False                          # the polling thread is running

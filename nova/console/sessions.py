@@ -79,7 +79,7 @@ class Sessions:
         self._open: set[relay.Session] = set()
         self._tokens: collections.Counter[str] = collections.Counter()
         self._clients: collections.Counter[str] = collections.Counter()
-        self._shares = web_request.Streams(conf.console.max_sessions)
+        self._shares = web_request.ConcurrencyLimit(conf.console.max_sessions)
         self._stopping = threading.Event()
         metrics.CONSOLE_SESSIONS.watch(self, lambda sessions: {(): len(sessions)})
 

@@ -56,7 +56,7 @@ class Application:
         self._bundles, self._own_network = bundles, own_network
         self._services, self._api_db, self._rules, self._region, self._url = services, api_db, rules, region, url
         self._ids = ids.Ids(api_db)
-        self._waits = web_request.Streams(operations.MOST_WAITS)
+        self._waits = web_request.ConcurrencyLimit(operations.MOST_WAITS)
         self._fragments = xml_cache.XmlCache()
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
