@@ -33,7 +33,7 @@ from nova.db.audit import log
 from nova.db.cells import cells as db_cells
 from nova.identity import auth
 from nova.identity.embedded import bootstrap as identity_bootstrap
-from nova.identity.face import app as identity_app
+from nova.identity.api import app as identity_app
 from nova.image.face import app as image_app
 from nova.network import interface as network_interface
 from nova.network.face import app as network_app

@@ -7,9 +7,9 @@ from typing import Any
 from nova import exception
 from nova.identity.embedded import directory
 from nova.identity.embedded import password_rules
-from nova.identity.face import operations
-from nova.identity.face import schemas
-from nova.identity.face import views
+from nova.identity.api import operations
+from nova.identity.api import schemas
+from nova.identity.api import views
 
 Row = operations.Row
 
