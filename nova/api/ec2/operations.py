@@ -65,7 +65,8 @@ class Request:
     url: str
     request_id: str
     bundles: Bundles | None = None
-    waits: web_request.ConcurrencyLimit = dataclasses.field(default_factory=lambda: web_request.ConcurrencyLimit(MOST_WAITS))
+    waits: web_request.ConcurrencyLimit = dataclasses.field(
+        default_factory=lambda: web_request.ConcurrencyLimit(MOST_WAITS))
     fragments: xml_cache.XmlCache = dataclasses.field(default_factory=xml_cache.XmlCache)
     own_network: bool = True
     began: float = dataclasses.field(default_factory=time.monotonic)
