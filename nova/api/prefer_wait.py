@@ -45,7 +45,7 @@ class _Wait:
     cell: db_cells.Cell | None = None
 
 
-class Waits:
+class PreferWait:
     """Waiting requests of one process.
 
     :param most: maximum number; each occupies a thread of the HTTP server. One project may use half of them
