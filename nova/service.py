@@ -300,10 +300,10 @@ class WSGIService:
 def _loaded(conf: cfg.ConfigOpts, name: str) -> Any:
     from paste import deploy
 
-    from nova.web import paste as offers
+    from nova.web import paste_registry
     try:
         return deploy.loadapp('config:' + apis.paste_file(conf), name=name,
-                              global_conf={'conf': offers.offer(conf)})
+                              global_conf={'conf': paste_registry.register(conf)})
     except LookupError as error:
         raise exception.InvalidInput(f'{conf.http.paste_config} has no standalone application {name}: {error}'
                                      ) from None

@@ -35,7 +35,7 @@ from nova.runtime import sealed_passwords
 from nova.share import api as share_api
 from nova.web import application
 from nova.web import bodies
-from nova.web import paste
+from nova.web import paste_registry
 from nova.web import preferences
 from nova.web.mapper import Mapper
 from nova.web.mapper import Methods
@@ -124,7 +124,7 @@ class Services:
 
 def factory(global_conf: dict[str, str], **local: str) -> 'Application':
     """Application factory for Paste."""
-    return Application(paste.offered(global_conf['api_services']))
+    return Application(paste_registry.lookup(global_conf['api_services']))
 
 
 def public(environ: bodies.Environ) -> bool:

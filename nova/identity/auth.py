@@ -32,7 +32,7 @@ from nova import utils
 from nova.identity import token_cache
 from nova.identity import tokens
 from nova.runtime.http import priorities
-from nova.web import paste
+from nova.web import paste_registry
 from nova.web import pipeline
 
 Environ = dict[str, Any]
@@ -273,7 +273,7 @@ def _named(path: str) -> Any:
 def _settings(global_conf: dict[str, Any], local: dict[str, str]) -> dict[str, Any]:
     """Convert the strings of a paste file to arguments of a middleware; public and fault are ``module:name``."""
     settings: dict[str, Any] = {name: _named(local[name]) for name in ('public', 'fault') if name in local}
-    settings['is_admin'] = paste.offered(global_conf['policy']).is_admin
+    settings['is_admin'] = paste_registry.lookup(global_conf['policy']).is_admin
     if 'auth_uri' in local:
         settings['auth_uri'] = local['auth_uri']
     return settings
@@ -281,10 +281,10 @@ def _settings(global_conf: dict[str, Any], local: dict[str, str]) -> dict[str, A
 
 def embedded_factory(global_conf: dict[str, Any], **local: str) -> Factory:
     """Filter factory for Paste; the service must be registered before the pipeline is loaded."""
-    service = paste.offered(global_conf['identity_service'])
+    service = paste_registry.lookup(global_conf['identity_service'])
     settings = _settings(global_conf, local)
     if 'auth_uri' not in settings:
-        settings['auth_uri'] = identity_uri(paste.offered(global_conf['conf']))
+        settings['auth_uri'] = identity_uri(paste_registry.lookup(global_conf['conf']))
     return lambda app: EmbeddedAuth(app, service, **settings)
 
 
@@ -384,7 +384,7 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
                 content_type='application/json', headers={'Retry-After': '5'})
 
     caller_keys = hooks.keys_of_caller()
-    conf = paste.offered(global_conf['conf'])
+    conf = paste_registry.lookup(global_conf['conf'])
     for section, options in opts.list_auth_token_opts():
         conf.register_opts(options, section)
     # auth_token has no default timeout: an unresponsive Keystone would block all threads of the API
@@ -396,7 +396,7 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
 
 def keystone_factory(global_conf: dict[str, Any], **local: str) -> Factory:
     settings = _settings(global_conf, local)
-    conf = paste.offered(global_conf['conf'])
+    conf = paste_registry.lookup(global_conf['conf'])
     if 'keystone_authtoken' in conf:                # authtoken was loaded before it
         settings.setdefault('auth_uri', conf.keystone_authtoken.www_authenticate_uri)
     return lambda app: KeystoneContext(app, **settings)

@@ -10,7 +10,7 @@ from nova import exception
 from nova.api import proxy_headers
 from nova.tests.functional import base
 from nova.tests.functional import cloud as cloud_fixture
-from nova.web import paste
+from nova.web import paste_registry
 from nova.web import pipeline
 
 DIRECT = 'http://cloud.test:8774'
@@ -44,7 +44,7 @@ FORWARDED = [
 def test_links(tmp_path, headers, expected, proxies, believed):
     fixture = base.ApiFixture(tmp_path, oslo_middleware__enable_proxy_headers_parsing=believed,
                               http__trusted_proxies=proxies)
-    filter_ = proxy_headers.factory({'api_services': paste.offer(fixture.services)})
+    filter_ = proxy_headers.factory({'api_services': paste_registry.register(fixture.services)})
     links = base.Client(filter_(fixture.application), project=None).get('/', headers=headers).json['version']['links']
     assert next(link['href'] for link in links if link['rel'] == 'self') == (
         f'{expected if proxies == PROXIES else DIRECT}/v2.1/')

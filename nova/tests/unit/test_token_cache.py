@@ -14,7 +14,7 @@ from nova import utils
 from nova.identity import auth
 from nova.identity import token_cache
 from nova.tests import image_service
-from nova.web import paste
+from nova.web import paste_registry
 
 DOMAIN = {'id': 'default', 'name': 'Default'}
 
@@ -136,7 +136,7 @@ def protected(keystone, tmp_path, more=''):
     def behind(environ, start_response):
         seen.append({name for name in environ if name.startswith('HTTP_X_')})
         return webob.Response()(environ, start_response)
-    application = auth.authtoken_factory({'conf': paste.offer(conf)}, delay_auth_decision='true')(
+    application = auth.authtoken_factory({'conf': paste_registry.register(conf)}, delay_auth_decision='true')(
         auth.KeystoneContext(behind))
 
     def call(token):
@@ -152,7 +152,7 @@ def guarded(keystone, tmp_path, behind):
         'user_domain_id = default\nproject_name = service\nproject_domain_id = default\nservice_type = compute\n'
         'www_authenticate_uri = http://keystone.test/\n')
     conf = nova_conf.new(files=[str(tmp_path / 'own.conf')])
-    return auth.authtoken_factory({'conf': paste.offer(conf)}, delay_auth_decision='true')(behind)
+    return auth.authtoken_factory({'conf': paste_registry.register(conf)}, delay_auth_decision='true')(behind)
 
 
 def environments(keystone, tmp_path, status='200 OK'):
