@@ -39,10 +39,10 @@ _PAIR = re.compile(r'\s*([A-Za-z]+)\s*=\s*(?:"([^"]*)"|([^\s";]*))\s*')
 _PORT = re.compile(r'\[([^\]]*)\](?::\d{1,5})?|([\d.]+):\d{1,5}')
 
 
-def factory(global_conf: dict[str, str], **local: str) -> Callable[[Any], pipeline.Steps]:
+def factory(global_conf: dict[str, str], **local: str) -> Callable[[Any], pipeline.FilterChain]:
     """Filter factory for Paste."""
     conf = paste_registry.lookup(global_conf['api_services']).conf
-    return lambda application: pipeline.before(ProxyHeaders(trusted(conf)).read, application)
+    return lambda application: pipeline.prepend(ProxyHeaders(trusted(conf)).read, application)
 
 
 def trusted(conf: cfg.ConfigOpts) -> tuple[Network, ...]:

@@ -247,7 +247,7 @@ class Cloud:
             self._object_store = object_store.application(
                 self.conf, rules, object_store.LocalCallers(self.identity), self.auditor.finish)
             mounts.add(wsgi.Mount(object_store.PATH, self._object_store, max_body=None))
-        return pipeline.before(proxy_headers.ProxyHeaders(proxy_headers.trusted(self.conf)).read,
+        return pipeline.prepend(proxy_headers.ProxyHeaders(proxy_headers.trusted(self.conf)).read,
                                apis.dashboard(self.conf, mounts, self.url))
 
     def _store_port(self) -> list[server.Server]:

@@ -162,4 +162,4 @@ def dashboard(conf: cfg.ConfigOpts, application: Application, url: str | None = 
     if identity is None and url is None and 'keystone_authtoken' in conf:
         where = conf.keystone_authtoken.www_authenticate_uri
         identity = where and where.rstrip('/').removesuffix('/v3') + '/v3'
-    return pipeline.before(app.Dashboard(identity, url, conf.dashboard.connect_to).answer, application)
+    return pipeline.prepend(app.Dashboard(identity, url, conf.dashboard.connect_to).answer, application)

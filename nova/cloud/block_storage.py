@@ -82,4 +82,4 @@ def authenticated(conf: ConfigOpts, api_db: Any, face: Any, rules: Any,
     uri = conf.keystone_authtoken.www_authenticate_uri if 'keystone_authtoken' in conf else None
     caller = auth.KeystoneContext(face, public=public, fault=auth.identity_fault, auth_uri=uri,
                                   is_admin=rules.is_admin)
-    return pipeline.before(auth.strip_identity, checked(caller))
+    return pipeline.prepend(auth.strip_identity, checked(caller))

@@ -404,4 +404,4 @@ def keystone_factory(global_conf: dict[str, Any], **local: str) -> Factory:
 
 def strip_factory(global_conf: dict[str, Any], **local: str) -> Factory:
     """Filter factory for Paste: remove identity headers before an authentication filter that keeps them."""
-    return lambda app: pipeline.before(strip_identity, app)
+    return lambda app: pipeline.prepend(strip_identity, app)

@@ -78,9 +78,9 @@ ADDRESSES = [
 def test_the_address_of_the_client(peer, headers, client):
     seen = []
     conf = nova_conf.new(files=[], oslo_middleware__enable_proxy_headers_parsing=True, http__trusted_proxies=PROXIES)
-    inner = pipeline.before(proxy_headers.ProxyHeaders(proxy_headers.trusted(conf)).read,
+    inner = pipeline.prepend(proxy_headers.ProxyHeaders(proxy_headers.trusted(conf)).read,
                             lambda environ, _start: seen.append(environ['REMOTE_ADDR']))
-    outer = pipeline.before(proxy_headers.ProxyHeaders(proxy_headers.trusted(conf)).read, inner)      # once is enough
+    outer = pipeline.prepend(proxy_headers.ProxyHeaders(proxy_headers.trusted(conf)).read, inner)      # once is enough
     outer({'REMOTE_ADDR': peer, **{
         f'HTTP_{name.upper().replace("-", "_")}': value for name, value in headers.items()}}, None)
     assert seen == [client]
