@@ -15,7 +15,7 @@ from nova import policies
 from nova.context import RequestContext
 from nova.policies import explain
 from nova.policies import files
-from nova.policies import former
+from nova.policies import legacy_names
 from nova.runtime.hooks import oslo_policy as policy_hooks
 
 LOG = logging.getLogger(__name__)
@@ -138,9 +138,9 @@ class Policy:
             if used or (rule.source, name) in self._warned:
                 continue
             self._warned.add((rule.source, name))
-            if name in former.NAMES:
+            if name in legacy_names.NAMES:
                 LOG.warning('The policy file %s has the rule %s, a legacy name. It applies to %s if no file has '
-                            'these: use these names instead.', rule.source, name, ', '.join(former.NAMES[name]))
+                            'these: use these names instead.', rule.source, name, ', '.join(legacy_names.NAMES[name]))
             else:
                 LOG.warning('The policy file %s has the unknown rule %s, which has no effect.', rule.source, name)
 

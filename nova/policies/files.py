@@ -21,7 +21,7 @@ from oslo_policy import policy as oslo_policy
 
 from nova import exception
 from nova import policies
-from nova.policies import former
+from nova.policies import legacy_names
 
 SUFFIXES = ('.yaml', '.yml', '.json', '.conf')
 DEFAULT = 'default'
@@ -104,8 +104,8 @@ def _in_force(name: str, text: str, written: dict[str, Rule], known: Mapping[str
         if extension in written:
             return dataclasses.replace(written[extension], by=extension)
         extension = _extension(extension, known)
-    former_texts = {each: rule.text for each, rule in written.items() if each in former.NAMES}
-    older = former.text(name, known, former_texts, policies.EXTRAS) if former_texts else None
+    former_texts = {each: rule.text for each, rule in written.items() if each in legacy_names.NAMES}
+    older = legacy_names.text(name, known, former_texts, policies.EXTRAS) if former_texts else None
     if older:
         return Rule(older[0], _check(older[0]), written[older[1]].source, older[1])
     return Rule(text, _check(text), DEFAULT)

@@ -12,7 +12,7 @@ from nova import policy
 from nova.api import app
 from nova.policies import base
 from nova.policies import files
-from nova.policies import former
+from nova.policies import legacy_names
 
 OWN = {'project_id': 'p', 'user_id': 'u'}
 
@@ -258,9 +258,9 @@ def test_one_warning_for_each_older_name(deployment, caplog):
 
 def test_older_names_lead_to_rules_that_there_are():
     known = {name for name, *_ in policies.RULES}
-    for name, rules in former.NAMES.items():
+    for name, rules in legacy_names.NAMES.items():
         for rule in rules:
-            if rule.endswith(former.ALL):
+            if rule.endswith(legacy_names.ALL):
                 assert any(each.startswith(rule[:-1]) for each in known), (name, rule)
             else:
                 assert rule in known, (name, rule)
