@@ -18,7 +18,7 @@ from nova.api.ec2 import errors
 from nova.api.ec2 import ids
 from nova.api.ec2 import operations
 from nova.api.ec2 import protocol
-from nova.api.ec2 import refused
+from nova.api.ec2 import unsupported
 from nova.api.ec2 import signing
 from nova.api.ec2 import table
 from nova.api.ec2 import xml_cache
@@ -100,8 +100,8 @@ class Application:
         if action == signing.WHO:
             return protocol.who(user.user_id, user.project_id, request_id)
         row = table.OPERATIONS.get(action)
-        if action in refused.OF:
-            raise errors.unsupported(refused.OF[action])
+        if action in unsupported.OF:
+            raise errors.unsupported(unsupported.OF[action])
         if row is None:
             raise errors.Ec2Error('InvalidAction', f'The action {action[:64]!r} is not valid for this web service.')
         self._authorize(row, user)

@@ -2,7 +2,7 @@
 import pytest
 
 from nova.api.ec2 import operations
-from nova.api.ec2 import refused as refusals
+from nova.api.ec2 import unsupported as refusals
 from nova.api.ec2 import table
 from nova.db.networks import listing
 from nova.tests import waiting
