@@ -10,7 +10,7 @@ from typing import Any
 import uuid
 
 from nova import exception
-from nova.objectstore import framed
+from nova.objectstore import framing
 from nova.runtime import concurrency
 from nova.runtime import directories
 from nova.runtime import disk_space
@@ -34,7 +34,7 @@ class Contents:
         self._flushes = concurrency.Pool('flush', FLUSHES)
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def write(self, pieces: Iterable[framed.Piece], size: int = 0) -> str:
+    def write(self, pieces: Iterable[framing.Piece], size: int = 0) -> str:
         """Write a content durably and return the name of its file.
 
         :param size: expected number of bytes
@@ -107,9 +107,9 @@ class Contents:
         return self._directory / name[:2] / name
 
 
-def _batches(pieces: Iterable[framed.Piece]) -> Iterator[list[framed.Piece]]:
+def _batches(pieces: Iterable[framing.Piece]) -> Iterator[list[framing.Piece]]:
     """Group pieces into batches, because each write may yield to other threads."""
-    batch: list[framed.Piece] = []
+    batch: list[framing.Piece] = []
     size = 0
     for piece in pieces:
         batch.append(piece)
@@ -121,7 +121,7 @@ def _batches(pieces: Iterable[framed.Piece]) -> Iterator[list[framed.Piece]]:
         yield batch
 
 
-def _write(number: int, pieces: list[framed.Piece]) -> int:
+def _write(number: int, pieces: list[framing.Piece]) -> int:
     """Write all bytes and return their number.
 
     :param number: file descriptor

@@ -5,7 +5,7 @@ import hashlib
 from typing import Any
 import urllib.parse
 
-from nova.objectstore import answers
+from nova.objectstore import responses
 from nova.objectstore import contents
 from nova.objectstore import errors
 from nova.objectstore import headers
@@ -58,7 +58,7 @@ def _copy(req: Request) -> Answer:
             raise errors.S3Error('InvalidRequest', f'Use multipart copies for more than {stores.MAX_PUT} bytes.')
         made = req.store.put(req.project, req.bucket, req.key, stores.copied(contents.read(file), digest),
                              row.size, headers.kept(req) if replace else row.headers, digest.hexdigest)
-    return answers.xml('CopyObjectResult', (('LastModified', answers.stamp(made.modified_at)),
+    return responses.xml('CopyObjectResult', (('LastModified', responses.stamp(made.modified_at)),
                                             ('ETag', f'"{made.etag}"')))
 
 
@@ -87,4 +87,4 @@ def remove(req: Request) -> Answer:
 def no_tags(req: Request) -> Answer:
     """Return no tags, because tags are not supported; clients ask before they copy."""
     req.store.find(req.project, req.bucket, req.key)
-    return answers.xml('Tagging', (('TagSet', ()),))
+    return responses.xml('Tagging', (('TagSet', ()),))

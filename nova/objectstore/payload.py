@@ -11,10 +11,10 @@ from typing import Any
 import uuid
 
 from nova import exception
-from nova.objectstore import counting
+from nova.objectstore import background_calls
 from nova.objectstore import digests
 from nova.objectstore import errors
-from nova.objectstore import framed
+from nova.objectstore import framing
 from nova.web import bodies
 
 PIECE = 512 * 1024                                 # bytes of one read, as the HTTP server receives them
@@ -52,7 +52,7 @@ class Payload:
         self._trailers = _names(digests.header_of(environ, 'x-amz-trailer')) if trailed else ()
         self._sums = digests.Sums(digests.sums_of(environ) if sums else {},
                           [each.removeprefix('x-amz-checksum-') for each in self._trailers])
-        self._counting = counting.Counting()
+        self._background = background_calls.BackgroundCalls()
         self._md5_wanted = digests.header_of(environ, 'content-md5')
         self._md5 = None if quick and self._md5_wanted is None and self.length > MD5_MOST else hashlib.md5(
             usedforsecurity=False)
@@ -75,7 +75,7 @@ class Payload:
             raise errors.S3Error('EntityTooLarge', f'The content is larger than {most} bytes.')
         return length
 
-    def __iter__(self) -> Iterator[framed.Piece]:
+    def __iter__(self) -> Iterator[framing.Piece]:
         whole, left = hashlib.sha256(), self.length
         counted: tuple[tuple[Any, bool], ...] = (
             (self._md5, self._md5 is not None), (whole, not self._framed and self._hash != UNSIGNED),
@@ -86,9 +86,9 @@ class Payload:
             if left < 0:
                 break
             for count in counts:
-                self._counting.add(count, piece)
+                self._background.add(count, piece)
             yield piece
-        self._counting.end()
+        self._background.end()
         if left:
             raise errors.S3Error('IncompleteBody', 'The length of the content differs from that in the request.')
         if not self._framed and self._hash not in (UNSIGNED, whole.hexdigest()):
@@ -109,7 +109,7 @@ class Payload:
 
     def _chunks(self) -> Iterator[memoryview]:
         """Yield the chunks of aws-chunked, and verify the checksums in its trailers."""
-        size, frames = MIN_CHUNK, framed.Framed(self._input.read, PIECE)
+        size, frames = MIN_CHUNK, framing.FrameReader(self._input.read, PIECE)
         while size:
             before, found = size, _CHUNK.fullmatch(frames.line())
             if not found or self._chain is not None and not found[2]:
@@ -124,13 +124,13 @@ class Payload:
                     raise self._malformed()
                 left -= len(piece)
                 if self._chain is not None:
-                    self._counting.add(digest.update, piece)
+                    self._background.add(digest.update, piece)
                 yield piece
             if self._chain is not None:
-                self._counting.then(_check_chunk, self._chain, found[2].decode(), digest)
+                self._background.then(_check_chunk, self._chain, found[2].decode(), digest)
             if size and frames.line():
                 raise self._malformed()
-        self._counting.end()
+        self._background.end()
         self._read_trailers(frames)
 
     def _malformed(self, why: str = 'The content is not framed as aws-chunked.') -> errors.S3Error:
@@ -138,10 +138,10 @@ class Payload:
 
         :raises S3Error: an earlier signature is wrong, which takes precedence
         """
-        self._counting.end()
+        self._background.end()
         return errors.S3Error('InvalidChunkSizeError', why)
 
-    def _read_trailers(self, frames: framed.Framed) -> None:
+    def _read_trailers(self, frames: framing.FrameReader) -> None:
         """Read and verify the trailers.
 
         :raises S3Error: unannounced, missing or wrongly signed trailer

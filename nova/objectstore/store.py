@@ -23,7 +23,7 @@ from nova.db.objects import objects as db
 from nova.db.objects import tables
 from nova.objectstore import contents
 from nova.objectstore import errors
-from nova.objectstore import framed
+from nova.objectstore import framing
 from nova.runtime import disk_space
 
 MAX_OBJECT, MAX_PUT = 5 << 40, 5 << 30            # maximum bytes of a multipart object, and of a single upload
@@ -152,7 +152,7 @@ class Store:
                 if self.find(project, bucket, key).file == row.file:
                     raise
 
-    def put(self, project: str, bucket: str, key: str, pieces: Iterable[framed.Piece], size: int,
+    def put(self, project: str, bucket: str, key: str, pieces: Iterable[framing.Piece], size: int,
             headers: dict[str, str], etag: Any) -> Any:
         """Write an object atomically and return its row.
 
@@ -296,7 +296,7 @@ class Store:
         self._db.run(write)
         return ident
 
-    def put_part(self, project: str, bucket: str, key: str, upload: str, number: int, pieces: Iterable[framed.Piece],
+    def put_part(self, project: str, bucket: str, key: str, upload: str, number: int, pieces: Iterable[framing.Piece],
                  size: int, etag: Any) -> Any:
         """Write a part and return its row."""
         with self._db.reader() as conn:

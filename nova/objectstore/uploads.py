@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 import hashlib
 import re
 
-from nova.objectstore import answers
+from nova.objectstore import responses
 from nova.objectstore import contents
 from nova.objectstore import digests
 from nova.objectstore import documents
@@ -20,7 +20,7 @@ from nova.objectstore.request import Request
 
 def begin_upload(req: Request) -> Answer:
     ident = req.store.begin_upload(req.project, req.bucket, req.key, headers.kept(req))
-    return answers.xml('InitiateMultipartUploadResult', (('Bucket', req.bucket), ('Key', req.key), ('UploadId', ident)))
+    return responses.xml('InitiateMultipartUploadResult', (('Bucket', req.bucket), ('Key', req.key), ('UploadId', ident)))
 
 
 def put_part(req: Request) -> Answer:
@@ -38,7 +38,7 @@ def put_part(req: Request) -> Answer:
         size, digest = span[1] - span[0] + 1, hashlib.md5(usedforsecurity=False)
         row = req.store.put_part(*place, stores.copied(contents.read(file, span[0], size), digest), size,
                                  digest.hexdigest)
-    return answers.xml('CopyPartResult', (('LastModified', answers.stamp(row.modified_at)), ('ETag', f'"{row.etag}"')))
+    return responses.xml('CopyPartResult', (('LastModified', responses.stamp(row.modified_at)), ('ETag', f'"{row.etag}"')))
 
 
 def complete(req: Request) -> Answer:
@@ -67,7 +67,7 @@ def complete(req: Request) -> Answer:
         raise errors.S3Error('InvalidArgument', 'x-amz-mp-object-size must be a number of bytes.')
     row = req.store.complete(req.project, req.bucket, req.key, req.params['uploadId'], wanted, watched,
                              None if size is None else int(size))
-    return answers.xml('CompleteMultipartUploadResult', (
+    return responses.xml('CompleteMultipartUploadResult', (
         ('Location', f'/{req.bucket}/{req.key}'), ('Bucket', req.bucket), ('Key', req.key),
         ('ETag', f'"{row.etag}"')))
 
@@ -82,11 +82,11 @@ def list_parts(req: Request) -> Answer:
     after, most = req.number('part-number-marker', 0, stores.MAX_PARTS, 0), req.number('max-parts', 0, PAGE, PAGE)
     rest = [part for part in found if part.number > after]
     page = rest[:most]
-    return answers.xml('ListPartsResult', (
+    return responses.xml('ListPartsResult', (
         ('Bucket', req.bucket), ('Key', req.key), ('UploadId', req.params['uploadId']),
         ('PartNumberMarker', after), ('NextPartNumberMarker', page[-1].number if page else 0), ('MaxParts', most),
         ('IsTruncated', len(rest) > len(page)), *(('Part', [
-            ('PartNumber', part.number), ('LastModified', answers.stamp(part.modified_at)), ('ETag', f'"{part.etag}"'),
+            ('PartNumber', part.number), ('LastModified', responses.stamp(part.modified_at)), ('ETag', f'"{part.etag}"'),
             ('Size', part.size)]) for part in page)))
 
 
@@ -95,9 +95,9 @@ def list_uploads(req: Request) -> Answer:
     if req.params.get('delimiter') or req.params.get('key-marker'):
         raise errors.unsupported('A delimiter or marker in a list of uploads')
     rows = [row for row in req.store.uploads(req.project, req.bucket) if row.key.startswith(prefix)]
-    shown = answers.shown(req.params.get('encoding-type'))
-    return answers.xml('ListMultipartUploadsResult', (
+    shown = responses.shown(req.params.get('encoding-type'))
+    return responses.xml('ListMultipartUploadsResult', (
         ('Bucket', req.bucket), ('Prefix', shown(prefix)), ('EncodingType', req.params.get('encoding-type')),
         ('MaxUploads', stores.MAX_UPLOADS), ('IsTruncated', False),
-        *(('Upload', [('Key', shown(row.key)), ('UploadId', row.id), ('Initiated', answers.stamp(row.created_at)),
+        *(('Upload', [('Key', shown(row.key)), ('UploadId', row.id), ('Initiated', responses.stamp(row.created_at)),
                       ('StorageClass', 'STANDARD')]) for row in rows)))

@@ -26,8 +26,8 @@ from nova.api.ec2.networks import security_rules
 from nova.api.ec2.networks import subnets
 from nova.api.ec2.networks import vpcs
 from nova.api.ec2.volumes import attachments
-from nova.api.ec2.volumes import status
 from nova.api.ec2.volumes import snapshots
+from nova.api.ec2.volumes import status
 from nova.api.ec2.volumes import volumes
 
 MODULES = (

@@ -6,7 +6,7 @@ from concurrent import futures
 import functools
 from typing import Any
 
-from nova.objectstore import framed
+from nova.objectstore import framing
 from nova.runtime import concurrency
 
 THREADS = 4                       # threads of a process; more than processors have no benefit
@@ -20,7 +20,7 @@ def _pool() -> concurrency.Pool:
     return concurrency.Pool('digest', THREADS)
 
 
-class Counting:
+class BackgroundCalls:
     """Runs calls in their order in another thread, with at most two buffered batches.
 
     An exception of a call is raised by a later ``add``, or by ``end``.
@@ -31,7 +31,7 @@ class Counting:
         self._size = 0
         self._running: futures.Future[None] | None = None
 
-    def add(self, function: Callable[[Any], Any], piece: framed.Piece) -> None:
+    def add(self, function: Callable[[Any], Any], piece: framing.Piece) -> None:
         """Process a piece."""
         self._batch.append((function, (piece,)))
         self._size += len(piece)

@@ -7,7 +7,7 @@ Piece = bytes | memoryview                       # part of a content
 MAX_LINE = 256               # maximum bytes of a line
 
 
-class Framed:
+class FrameReader:
     """Buffered reader.
 
     :param read: function(maximum number of bytes) -> next bytes, b'' at the end
