@@ -11,8 +11,8 @@ from nova import policies
 from nova.api import facts
 from nova.api import faults as api_faults
 from nova.api import idempotency
-from nova.api import versions
 from nova.api import prefer_wait
+from nova.api import versions
 from nova.web import faults
 from nova.web import json_types
 from nova.web import preferences

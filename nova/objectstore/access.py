@@ -1,9 +1,9 @@
 """ACLs of buckets and objects: fixed, with full control for their project only."""
 from __future__ import annotations
 
-from nova.objectstore import responses
 from nova.objectstore import documents
 from nova.objectstore import errors
+from nova.objectstore import responses
 from nova.objectstore.request import Answer
 from nova.objectstore.request import Request
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from nova.objectstore import responses
 from nova.objectstore import documents
 from nova.objectstore import errors
+from nova.objectstore import responses
 from nova.objectstore.request import Answer
 from nova.objectstore.request import PAGE
 from nova.objectstore.request import Request

@@ -5,10 +5,10 @@ import hashlib
 from typing import Any
 import urllib.parse
 
-from nova.objectstore import responses
 from nova.objectstore import contents
 from nova.objectstore import errors
 from nova.objectstore import headers
+from nova.objectstore import responses
 from nova.objectstore import store as stores
 from nova.objectstore.request import Answer
 from nova.objectstore.request import Request

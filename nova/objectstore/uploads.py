@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator
 import hashlib
 import re
 
-from nova.objectstore import responses
 from nova.objectstore import contents
 from nova.objectstore import digests
 from nova.objectstore import documents
 from nova.objectstore import errors
 from nova.objectstore import headers
 from nova.objectstore import objects
+from nova.objectstore import responses
 from nova.objectstore import store as stores
 from nova.objectstore.request import Answer
 from nova.objectstore.request import PAGE
@@ -20,7 +20,8 @@ from nova.objectstore.request import Request
 
 def begin_upload(req: Request) -> Answer:
     ident = req.store.begin_upload(req.project, req.bucket, req.key, headers.kept(req))
-    return responses.xml('InitiateMultipartUploadResult', (('Bucket', req.bucket), ('Key', req.key), ('UploadId', ident)))
+    return responses.xml('InitiateMultipartUploadResult',
+                         (('Bucket', req.bucket), ('Key', req.key), ('UploadId', ident)))
 
 
 def put_part(req: Request) -> Answer:
@@ -38,7 +39,8 @@ def put_part(req: Request) -> Answer:
         size, digest = span[1] - span[0] + 1, hashlib.md5(usedforsecurity=False)
         row = req.store.put_part(*place, stores.copied(contents.read(file, span[0], size), digest), size,
                                  digest.hexdigest)
-    return responses.xml('CopyPartResult', (('LastModified', responses.stamp(row.modified_at)), ('ETag', f'"{row.etag}"')))
+    return responses.xml('CopyPartResult',
+                         (('LastModified', responses.stamp(row.modified_at)), ('ETag', f'"{row.etag}"')))
 
 
 def complete(req: Request) -> Answer:
@@ -86,8 +88,8 @@ def list_parts(req: Request) -> Answer:
         ('Bucket', req.bucket), ('Key', req.key), ('UploadId', req.params['uploadId']),
         ('PartNumberMarker', after), ('NextPartNumberMarker', page[-1].number if page else 0), ('MaxParts', most),
         ('IsTruncated', len(rest) > len(page)), *(('Part', [
-            ('PartNumber', part.number), ('LastModified', responses.stamp(part.modified_at)), ('ETag', f'"{part.etag}"'),
-            ('Size', part.size)]) for part in page)))
+            ('PartNumber', part.number), ('LastModified', responses.stamp(part.modified_at)),
+            ('ETag', f'"{part.etag}"'), ('Size', part.size)]) for part in page)))
 
 
 def list_uploads(req: Request) -> Answer:

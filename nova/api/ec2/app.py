@@ -18,9 +18,9 @@ from nova.api.ec2 import errors
 from nova.api.ec2 import ids
 from nova.api.ec2 import operations
 from nova.api.ec2 import protocol
-from nova.api.ec2 import unsupported
 from nova.api.ec2 import signing
 from nova.api.ec2 import table
+from nova.api.ec2 import unsupported
 from nova.api.ec2 import xml_cache
 from nova.db import engine
 from nova.runtime.http import priorities

@@ -11,8 +11,8 @@ from nova import policies
 from nova import states
 from nova.api import app
 from nova.api import versions
-from nova.api.ec2 import unsupported
 from nova.api.ec2 import table as ec2
+from nova.api.ec2 import unsupported
 
 EXTENSION = pathlib.Path(__file__).parents[3] / 'doc' / 'ext'
 

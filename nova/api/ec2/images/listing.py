@@ -10,8 +10,8 @@ from nova.api.ec2 import operations
 from nova.api.ec2 import protocol
 from nova.api.ec2 import tags
 from nova.api.ec2.images import imports
-from nova.api.ec2.images import snapshot_images
 from nova.api.ec2.images import registration
+from nova.api.ec2.images import snapshot_images
 from nova.api.servers import devices
 from nova.hardware import disks
 
