@@ -145,7 +145,7 @@ def test_unusual_checks_are_understood(deployment, text):
 
 
 def test_a_file_that_was_named_and_is_not_there(tmp_path):
-    with pytest.raises(exception.InvalidInput, match='not there'):
+    with pytest.raises(exception.InvalidInput, match='does not exist'):
         policy.Policy(nova_conf.new(files=[], oslo_policy__policy_file=str(tmp_path / 'no.yaml')))
 
 
@@ -253,7 +253,7 @@ def test_one_warning_for_each_older_name(deployment, caplog):
     rules.add({'plugin:x': '@'})
     said = [record.getMessage() for record in caplog.records if record.name == 'nova.policy']
     assert len(said) == 2
-    assert 'compute_extension:services, a name of the older API' in said[0] and 'unknown rule' in said[1]
+    assert 'compute_extension:services, a legacy name' in said[0] and 'unknown rule' in said[1]
 
 
 def test_older_names_lead_to_rules_that_there_are():
