@@ -20,6 +20,7 @@ import orjson
 from cryptography import fernet
 
 from nova import exception
+from nova.runtime import durable_files
 
 Renewed = Callable[[str], str | None]
 
@@ -172,26 +173,14 @@ class KeyRing:
         return self._cipher
 
     def _write(self, keys: Sequence[bytes], replace: bool, path: str | None = None) -> None:
-        """Write the file atomically; without ``replace`` the first of several processes wins."""
-        path = path or self.path
-        part = f'{path}.{secrets.token_hex(4)}'
-        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, 'wb') as file:
-            if os.path.exists(self.path):                # keep the owner if root runs the command
-                owner = os.stat(self.path)
-                os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
-            file.write(b'\n'.join(keys) + b'\n')
-            file.flush()
-            os.fsync(file.fileno())
+        """Write the file in one step; without ``replace`` the first of several processes wins."""
+        path, content = path or self.path, b'\n'.join(keys) + b'\n'
+        # root may do it for the user of the service
+        owner = durable_files.owner_of(self.path) if os.path.exists(self.path) else None
         if replace:
-            os.replace(part, path)
-            return
-        try:
-            os.link(part, self.path)
-        except FileExistsError:
-            LOG.debug('Another process has created the token keys.')
-        finally:
-            os.unlink(part)
+            durable_files.replace(path, content, owner=owner)
+        elif not durable_files.create(path, content, owner=owner):
+            LOG.debug('Another process made the token keys first.')
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:

@@ -21,7 +21,7 @@ from nova.network import ipam
 from nova.network.face import app
 from nova.network.face import calls
 from nova.network.face import networks as face_networks
-from nova.network.operators import described
+from nova.network.operators import legacy_parameters
 from nova.network.operators import networks as operators
 from nova.web import params
 from nova.web.params import Object
@@ -33,7 +33,7 @@ _TEXT = params.nullable(params.string(1, 43))
 _VLAN = {'type': ['integer', 'string', 'null']}
 # unsupported parameters, and the reason
 REFUSED = {
-    **described.REFUSED,
+    **legacy_parameters.REFUSED,
     'fixed_cidr': 'allowed_start and allowed_end limit the addresses of servers',
     'vpn_start': 'os-cloudpipe configures the port of a VPN instance',
 }
@@ -50,7 +50,7 @@ _ADD = Object(Param('id', params.nullable(params.string(1, 255)), required=True)
 
 def _create(req: Request) -> Document:
     given = {name: value for name, value in req.body['network'].items() if value is not None}
-    described.refuse(given, REFUSED)
+    legacy_parameters.refuse(given, REFUSED)
     if 'vlan' in given and 'vlan_start' in given:
         raise exception.BadRequest('vlan and vlan_start have the same meaning for one network: send only one of them.')
     vlan, project = given.get('vlan', given.get('vlan_start')), given.get('project_id')
@@ -59,7 +59,7 @@ def _create(req: Request) -> Document:
     kind = {} if vlan is None else {'provider:network_type': 'vlan', 'provider:segmentation_id': vlan}
     owner = {} if project is None else {'project_id': project}
     ident = _make(req, {'name': given['label'], 'shared': project is None, 'mtu': given.get('mtu'), **kind, **owner},
-                  [*described.subnet_v4(given), *described.subnet_v6(given)], for_all=project is None)
+                  [*legacy_parameters.subnet_v4(given), *legacy_parameters.subnet_v6(given)], for_all=project is None)
     return networks.show(req, ident)
 
 
@@ -71,7 +71,7 @@ def _make(req: Request, network: dict[str, Any], subnets: list[dict[str, Any]], 
     face = app.Face(req.services.conf, req.services.api_db)
 
     def make(conn: Connection) -> str:
-        return described.make(conn, face, req.context, network, subnets, for_all)
+        return legacy_parameters.make(conn, face, req.context, network, subnets, for_all)
     ident: str = req.services.api_db.run(ipam.arbitrated(make))
     floating_ips.notify_hosts(req, 'network')
     return ident
@@ -83,7 +83,8 @@ def _tenant_create(req: Request) -> Document:
         version = ipaddress.ip_network(given['cidr'], strict=False).version
     except ValueError:
         raise exception.BadRequest('cidr must be a network such as 10.0.0.0/24.') from None
-    subnets = described.subnet_v4(given) if version == 4 else described.subnet_v6({'cidr_v6': given['cidr']})
+    subnets = (legacy_parameters.subnet_v4(given) if version == 4
+               else legacy_parameters.subnet_v6({'cidr_v6': given['cidr']}))
     return networks.tenant_show(req, _make(req, {'name': given['label']}, subnets))
 
 

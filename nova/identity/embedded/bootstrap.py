@@ -1,7 +1,5 @@
 """Initial roles, projects and users of a deployment, and the clouds.yaml for clients."""
 import logging
-import os
-import secrets
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +7,7 @@ from typing import Any
 import yaml
 
 from nova import exception
+from nova.runtime import durable_files
 from nova import utils
 from nova.db import engine
 from nova.db.identity import directory as queries
@@ -130,7 +129,7 @@ def write_clouds_yaml(path: str, base_url: str, new_passwords: dict[str, str] | 
             if authority:
                 clouds[cloud]['cacert'] = str(authority)
     if document != _read(path):
-        _replace(path, yaml.safe_dump(document, sort_keys=False))
+        durable_files.replace(path, yaml.safe_dump(document, sort_keys=False).encode())
 
 
 def _read(path: str) -> dict[str, Any] | None:
@@ -139,18 +138,3 @@ def _read(path: str) -> dict[str, Any] | None:
             return yaml.safe_load(file) or {}
     except FileNotFoundError:
         return None
-
-
-def _replace(path: str, text: str) -> None:
-    """Write a private file atomically; it is never readable by other users."""
-    part = f'{path}.{secrets.token_hex(4)}'
-    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(handle, 'w', encoding='utf-8') as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:
-        os.unlink(part)
-        raise
