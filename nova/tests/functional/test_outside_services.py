@@ -201,7 +201,7 @@ def test_an_application_of_a_loader_and_of_a_paste_file(conf, tmp_path):
         finally:
             made.stop(5)
         made.wait()
-    with pytest.raises(exception.InvalidInput, match='no application nothing'):
+    with pytest.raises(exception.InvalidInput, match='no standalone application nothing'):
         service.WSGIService('nothing', conf=conf('[http]', f'paste_config = {paste}'))
     with pytest.raises(exception.InvalidInput, match='cert_file'):
         service.WSGIService('hello', Loader(), use_ssl=True, conf=conf())
