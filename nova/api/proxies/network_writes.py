@@ -12,7 +12,7 @@ from nova import exception
 from nova.api.projects import known
 from nova.api.proxies import floating_ips
 from nova.api.proxies import networks
-from nova.api.proxies.served import Operation
+from nova.api.proxies.operations import Operation
 from nova.api.request import Document
 from nova.api.request import Request
 from nova.db.audit import log
