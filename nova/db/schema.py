@@ -1,11 +1,12 @@
 """Schemas: alembic, one branch of revisions for the API database and one for a cell's.
 
-Revisions are called ``<branch>_<number>`` and follow each other in one line, so that the newest one is known from
-the names of the files, without loading alembic.
+The revisions of a branch are two sequences, one for each phase of an upgrade. The names of the files give the newest
+revision, without loading alembic.
 
-They only add (EXPAND): the code of the release before runs on a schema that is newer than its own. What drops or
-tightens is a line of its own, ``<branch>_contract_<number>`` (CONTRACT), applied by a command when no older service
-lives any more. The number of a database's newest contraction is its generation: code that does not know it is refused.
+    <branch>_expand_<number>     adds tables, columns and indexes: the code of the release before runs on the result
+    <branch>_contract_<number>   drops and tightens: applied by a command when no older service is alive
+
+The number of a database's newest contraction is its generation: code that does not know it is refused.
 """
 from __future__ import annotations
 
@@ -42,6 +43,9 @@ BRANCHES = {
              'nova-manage db sync'),
 }
 
+# branch: last revision of the tree before the first release, whose databases nova.db.conversion converts
+PREDECESSORS = {'api': 'api_0033', 'cell': 'cell_0011'}
+CONVERT = 'nova-manage db convert'
 # branch: what adds the rows that are always there
 ROWS = {'api': categories.ensure}
 
@@ -60,12 +64,12 @@ def head(branch: str, phase: str = EXPAND) -> str | None:
 
 
 def directory(branch: str, phase: str = EXPAND) -> pathlib.Path:
-    """Where the revisions of a branch are."""
-    return DIRECTORY / (branch if phase == EXPAND else f'{branch}_contract')
+    """Return the directory of the revisions of one phase."""
+    return DIRECTORY / _prefix(branch, phase).removesuffix('_')
 
 
 def revisions(branch: str) -> list[str]:
-    """The revisions of a branch that only add, the oldest first."""
+    """Return the revisions of a branch that expand its schema, the oldest first."""
     prefix = _prefix(branch, EXPAND)
     return sorted(name.removesuffix('.py') for name in os.listdir(directory(branch)) if name.startswith(prefix))
 
@@ -77,7 +81,7 @@ def create(conn: sa.Connection, branch: str, revision: str) -> None:
 
 
 def _prefix(branch: str, phase: str) -> str:
-    return f'{branch}_' if phase == EXPAND else f'{branch}_contract_'
+    return f'{branch}_expand_' if phase == EXPAND else f'{branch}_contract_'
 
 
 def _number(branch: str, phase: str, revision: str | None) -> int | None:
@@ -109,6 +113,11 @@ def version_of(conn: sa.Connection, phase: str = EXPAND) -> str | None:
     return conn.exec_driver_sql(f'SELECT version_num FROM {phase}').scalar()
 
 
+def stamp(conn: sa.Connection, revision: str) -> None:
+    """Record the revision of a database that has one."""
+    conn.execute(sa.update(sa.table(EXPAND, sa.column('version_num'))).values(version_num=revision))
+
+
 def is_behind(db: Database, branch: str, phase: str = EXPAND) -> bool:
     """Whether this code has revisions that the database lacks; False also where it has newer ones."""
     found = _number(branch, phase, version(db, phase))
@@ -119,7 +128,10 @@ def sync(db: Database, branch: str) -> None:
     """Bring a database to the newest revision; does nothing when it is there, or further. Safe to run in parallel.
 
     Tables that an older release made on a server with another default collation get the collation of the others.
+
+    :raises DatabaseNotReady: it is to be converted first (nova.db.conversion), or its revision is unknown
     """
+    refuse_other(db, branch)
     _unify_collations(db, branch)
     if _upgrade(db, branch, EXPAND):
         LOG.info('The %s database is at revision %s', branch, head(branch))
@@ -132,7 +144,7 @@ def _unify_collations(db: Database, branch: str) -> None:
     with db.reader() as conn:
         differ = len(set(collations.found(conn, tables).values())) > 1
     if differ:
-        with db.writer() as conn, _alone(conn):
+        with db.writer() as conn, alone(conn):
             collations.unify(conn, tables)
 
 
@@ -149,7 +161,7 @@ def _upgrade(db: Database, branch: str, phase: str) -> bool:
         return False
     from alembic import command
 
-    with db.writer() as conn, _alone(conn):
+    with db.writer() as conn, alone(conn):
         if version_of(conn, phase) == head(branch, phase):
             return False
         with collations.stated(conn, metadata(branch).tables):
@@ -165,14 +177,35 @@ def check(db: Database, branch: str) -> None:
     """
     with db.reader() as conn:
         found, contracted = version_of(conn), version_of(conn, CONTRACT)
+    name = _name(db, branch)
+    _refuse_other(name, branch, found)
     number = _number(branch, EXPAND, found)
-    name = db.name if db.name.startswith(branch) else branch         # one of several cells by its name
     if number is None or number < _newest(branch, EXPAND):
         raise exception.DatabaseNotReady(branch=name, found=found or 'none', expected=head(branch),
                                          command=BRANCHES[branch][1])
     generation = _number(branch, CONTRACT, contracted)
     if generation is None or generation > _newest(branch, CONTRACT):
         raise exception.DatabaseTooNew(branch=name, found=contracted, known=head(branch, CONTRACT) or 'none')
+
+
+def refuse_other(db: Database, branch: str) -> None:
+    """
+    :raises DatabaseNotReady: a database is of the tree before the first release, or its revision is unknown
+    """
+    _refuse_other(_name(db, branch), branch, version(db))
+
+
+def _refuse_other(name: str, branch: str, found: str | None) -> None:
+    if found == PREDECESSORS[branch]:
+        raise exception.DatabaseNotReady(branch=name, found=found, expected=revisions(branch)[0], command=CONVERT)
+    if _number(branch, EXPAND, found) is None:
+        raise exception.DatabaseUnknown(branch=name, found=found, expected=revisions(branch)[0],
+                                        predecessor=PREDECESSORS[branch])
+
+
+def _name(db: Database, branch: str) -> str:
+    """Return the name of a database in messages: one of several cells is called by its own."""
+    return db.name if db.name.startswith(branch) else branch
 
 
 def config(branch: str, conn: sa.Connection, phase: str = EXPAND) -> Any:
@@ -202,8 +235,8 @@ def _is_ours(name: Any, kind: str, parents: dict[str, Any]) -> bool:
 
 
 @contextlib.contextmanager
-def _alone(conn: sa.Connection) -> Iterator[None]:
-    """One migration at a time; SQLite's write transaction is such a lock by itself.
+def alone(conn: sa.Connection) -> Iterator[None]:
+    """Lock a database against other migrations; in SQLite the write transaction is such a lock.
 
     :raises Unavailable: another one takes longer than LOCK_TIMEOUT (MariaDB; PostgreSQL waits for it)
     """

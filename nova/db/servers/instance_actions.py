@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import InstanceActionEventsRow, InstanceActionsRow
 
 DEADLINE_S = 600        # a task that says nothing for so long is looked after by a reconciler
-EVENT_FACTS = 'told'    # among the arguments of an action: {name: value} for its events alone, not for a repetition
+EVENT_FACTS = 'event_facts'          # among the arguments of an action: {name: value} for its events alone
 UNTAKEN_S = 120         # not begun for so long: its message was lost with the service that had taken it
 
 

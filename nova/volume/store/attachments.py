@@ -23,7 +23,7 @@ Connector = dict[str, typing.Any]
 
 HELD = ('reserved', 'attaching', 'in-use')
 CLOSING = 'closing'              # of an attachment whose export ends
-LEAVES = 'leaves'                # in a connector: the host before, whose export ends
+PREVIOUS_HOST = 'previous_host'      # in a connector: the host whose export ends
 
 
 class Ways:
@@ -81,7 +81,7 @@ class Attachments:
     def connect(self, ctx: nova_context.RequestContext, attachment_id: str, connector: dict[str, typing.Any],
                 device: str | None) -> dict[str, typing.Any]:
         self._ways.check(connector)
-        connector = {name: value for name, value in connector.items() if name != LEAVES}
+        connector = {name: value for name, value in connector.items() if name != PREVIOUS_HOST}
 
         def write(conn: Connection) -> typing.Any:
             attachment = rows.attachment(conn, ctx, attachment_id, lock=True)
@@ -92,7 +92,7 @@ class Attachments:
             before = attachment['connector']
             leaves = bool(before) and before.get('host') != connector.get('host') and self._ways.is_export(before)
             db.update(conn, volume_attachments, ident, {
-                'connector': {**connector, LEAVES: before['host']} if leaves else connector, 'device': device,
+                'connector': {**connector, PREVIOUS_HOST: before['host']} if leaves else connector, 'device': device,
                 'status': status})
             settle(conn, attachment['volume_id'])
             return row, ident, before if leaves else None

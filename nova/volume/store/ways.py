@@ -109,7 +109,7 @@ class Ways(attachments.Ways):
             found = db.connected(conn)
         return {(host, row['id']) for row in found for host in (
             row['connector'].get('host') if row['status'] == attachments.CLOSING else None,
-            row['connector'].get(attachments.LEAVES)) if host is not None}
+            row['connector'].get(attachments.PREVIOUS_HOST)) if host is not None}
 
     def _credentials(self) -> str:
         """The directory as QEMU wants it; made of the deployment's own certificates where the operator has none."""
