@@ -23,6 +23,7 @@ from nova.cloud import apis
 from nova.cloud import assembly
 from nova.cloud import block_storage
 from nova.cloud import consoles
+from nova.cloud import conversion
 from nova.cloud import drivers
 from nova.cloud import first_start
 from nova.cloud import http_server
@@ -173,6 +174,7 @@ class Cloud:
         """Databases at the newest schema, first users, flavors and network."""
         conf = self.conf
         self.api_db, self.cell_db = assembly.open_databases(conf)
+        conversion.convert(conf, self.api_db, self.cell_db, {conf.host, *self.hosts})
         self._migrate(self.api_db, 'api')
         self._migrate(self.cell_db, 'cell')
         self.cells = db_cells.Cells(conf, self.api_db, self.cell_db,

@@ -243,11 +243,11 @@ def test_what_must_be_done_first(deployment):
     assert 'nova-compute on ancient' in out
 
 
-def test_a_schema_that_is_behind_ends_the_check(deployment):
+def test_a_schema_that_is_to_be_converted_ends_the_check(deployment):
     with deployment.db.writer() as conn:
-        conn.exec_driver_sql("UPDATE alembic_version SET version_num = 'cell_0001'")
+        conn.exec_driver_sql("UPDATE alembic_version SET version_num = 'cell_0011'")
     code, results, out = check(deployment)
-    assert code == 2 and results == {'Database Schema': 'Failure'} and 'nova-manage db sync' in ' '.join(out.split())
+    assert code == 2 and results == {'Database Schema': 'Failure'} and 'nova-manage db convert' in ' '.join(out.split())
 
 
 def test_what_cannot_be_found_out_is_255(deployment, capsys):

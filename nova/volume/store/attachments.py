@@ -22,8 +22,8 @@ Row = dict[str, typing.Any]
 Connector = dict[str, typing.Any]
 
 HELD = ('reserved', 'attaching', 'in-use')
-CLOSING = 'closing'              # status of an attachment during the closing of its export
-PREVIOUS_HOST = 'leaves'         # key of a connector: previous host with a closing export
+CLOSING = 'closing'              # of an attachment whose export ends
+PREVIOUS_HOST = 'previous_host'      # in a connector: the host whose export ends
 
 
 class AttachBackend:
@@ -79,7 +79,7 @@ class Attachments:
 
     def connect(self, ctx: nova_context.RequestContext, attachment_id: str, connector: dict[str, typing.Any],
                 device: str | None) -> dict[str, typing.Any]:
-        self._backend.check(connector)
+        self._ways.check(connector)
         connector = {name: value for name, value in connector.items() if name != PREVIOUS_HOST}
 
         def write(conn: Connection) -> typing.Any:
