@@ -72,6 +72,12 @@ class RecordFormat:
         return min(self.upgrades, default=self.version)
 
     @property
+    def readable(self) -> str:
+        """The versions that this release reads, for messages."""
+        return f'version {self.version}' if self.oldest == self.version else (
+            f'versions {self.oldest} to {self.version}')
+
+    @property
     def known(self) -> frozenset[str]:
         """Names of the fields that this release knows."""
         return self.fields or frozenset()
@@ -98,11 +104,11 @@ class RecordFormat:
         if readable_by > self.version:
             raise self._unreadable(source, (
                 f'a newer release wrote it in version {version}, which needs version {readable_by} or later, and this '
-                f'release reads version {self.oldest} to {self.version}. Upgrade this service'))
+                f'release reads {self.readable}. Upgrade this service'))
         if version < self.oldest:
             raise self._unreadable(source, (
-                f'an older release wrote it in version {version}, and this release reads version {self.oldest} to '
-                f'{self.version}. Start the release before this one once'))
+                f'an older release wrote it in version {version}, and this release reads {self.readable}. Start the '
+                f'release before this one once'))
         try:
             for each in range(version, self.version):
                 values = self.upgrades[each](values)

@@ -20,10 +20,10 @@ import subprocess
 import typing
 import uuid
 
-from nova import exception
 from nova.disk_files import files
 from nova.disk_files import qemu_img
 from nova.disk_files import reflink
+from nova import exception
 from nova.runtime import disk_space
 from nova.runtime import durable_files
 from nova.volume.store import luks
