@@ -101,7 +101,7 @@ class LibvirtDriver(base.LibvirtBase):
                                 options.qemu_img_timeout)
         self.platform = platform.Platform(conf)
         self.clients = disk_clients.DiskClients(self._ceph)
-        self.connectors = connectors.Connectors(host, connectors.Way(
+        self.connectors = connectors.Connectors(host, connectors.ConnectorOptions(
             options.volume_root_helper, options.volume_use_multipath,
             os.path.join(os.path.dirname(directory), 'os-brick')))
         self._connections = connections.VolumeConnections(conf, self.storage, self.hypervisor, self.connectors,
@@ -211,7 +211,7 @@ class LibvirtDriver(base.LibvirtBase):
     def has_disks(self, instance: Instance, source: str) -> bool:
         self.storage.check_reach(instance.uuid)          # else the guest would be created again despite its disks
         pool_record.take(self.storage, instance.uuid, source, self.platform.virt_type)
-        return shared_storage.came_over(self.storage.load(instance.uuid), source, self.host)
+        return shared_storage.was_taken_over(self.storage.load(instance.uuid), source, self.host)
 
     def fence(self, instance: Instance, former: driver.FormerHost) -> bool:
         return fencing.fence(self.storage, self._ceph, instance.uuid, former)
@@ -258,7 +258,7 @@ class LibvirtDriver(base.LibvirtBase):
             keep_disks = keep_disks and not self.storage.has_lost(uuid)
             guest = None if keep_disks else self.storage.load(uuid)
             if not keep_disks:
-                self.storage.kept.forget(uuid)
+                self.storage.resize_backups.forget(uuid)
             self._guests.remove(uuid, keep_disks, keep_machine and self._guests.keeps_machine(instance, guest))
             self._connections.disconnect(guest.volumes if guest else ())
         self._guests.remove_unused_images()

@@ -79,7 +79,7 @@ class Attachments:
 
     def connect(self, ctx: nova_context.RequestContext, attachment_id: str, connector: dict[str, typing.Any],
                 device: str | None) -> dict[str, typing.Any]:
-        self._ways.check(connector)
+        self._backend.check(connector)
         connector = {name: value for name, value in connector.items() if name != PREVIOUS_HOST}
 
         def write(conn: Connection) -> typing.Any:

@@ -1,4 +1,4 @@
-"""What a resize puts aside: a guest as it was, until the resize is confirmed or reverted."""
+"""Backups of a resize: disks and record of a guest, kept until the resize is confirmed or reverted."""
 from __future__ import annotations
 
 import contextlib
@@ -21,7 +21,7 @@ LOG = logging.getLogger(__name__)
 KEPT = '_kept'                           # end of the name of such a directory
 
 
-class KeptGuests:
+class ResizeBackups:
     """
     :param stored: the guests
     :param pool, host: as of Storage
@@ -31,15 +31,15 @@ class KeptGuests:
         self._storage, self._pool, self._host = stored, pool, host
 
     def path(self, uuid: str) -> str:
-        """The directory of a guest as it was before a resize."""
+        """Return the directory of the backup of a guest."""
         return self._storage.path(uuid) + KEPT
 
     def load(self, uuid: str) -> xml.Guest | None:
-        """The recorded Guest that was put aside, or None. Its paths are those of the guest's own directory."""
+        """Return the record of a backup, or None. Its paths are those of the guest's own directory."""
         return records.read(self.path(uuid))
 
     def guests(self) -> dict[str, xml.Guest | None]:
-        """{uuid: the guest that this host put aside, or None without a record}; unreadable records are left out."""
+        """Return {uuid: record, or None if it is missing} of this host's backups; unreadable records are left out."""
         stored, found = self._storage, {}
         for name in sorted(os.listdir(stored.directory)):
             uuid = name.removesuffix(KEPT)
@@ -51,11 +51,11 @@ class KeptGuests:
         return found
 
     def uuids(self) -> list[str]:
-        """Uuids of the guests of this host that were put aside."""
+        """Return the uuids of the guests of which this host has a backup."""
         return list(self.guests())
 
     def forget(self, uuid: str) -> None:
-        """Remove for ever what was put aside of a guest; nothing when there is nothing, or another host keeps it."""
+        """Remove the backup of a guest; no error if there is none. A backup of another host stays."""
         kept, stored = self.load(uuid), self._storage
         if kept is not None and not stored.is_ours(kept):
             LOG.info('What was put aside of %s is %s\'s and stays.', uuid, kept.host)

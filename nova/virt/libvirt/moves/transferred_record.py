@@ -18,7 +18,7 @@ from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import image_cache
-from nova.virt.libvirt.local_disks import kept_guests
+from nova.virt.libvirt.local_disks import resize_backups
 from nova.virt.libvirt.local_disks import storage
 
 DISK = re.compile(r'disk(\.[a-z0-9]{1,20})?\Z')
@@ -123,7 +123,7 @@ def place(source: Any, uuid: str) -> tuple[str, str]:
     """
     directory = source.get('directory') if isinstance(source, dict) else None
     names = directory.split('/') if isinstance(directory, str) else []
-    if len(names) < 2 or names[0] or '..' in names or names[-1] not in (uuid, uuid + kept_guests.KEPT):
+    if len(names) < 2 or names[0] or '..' in names or names[-1] not in (uuid, uuid + resize_backups.KEPT):
         raise _refusal()
     return source.get('address'), str(directory)
 
