@@ -21,7 +21,7 @@ from nova.virt import share_servers
 CLONE_NEWNS = 0x00020000                 # linux/sched.h
 MOUNT_S = 60                             # that a server has to answer
 MOST_BYTES = 16384                       # of the file
-VERSION = 1                              # of its format (virt/libvirt/life/shares.py) that this program reads
+VERSION = 1                              # of its format (virt/libvirt/features/shares.py) that this program reads
 CAPABILITIES = ['--print-capabilities']  # what libvirt asks first, from 10.0 on
 KEY = '.key'                             # end of the name of the file with the key of a share's user, next to it
 DESCRIPTIONS = '/usr/share/qemu/vhost-user/*.json'       # of programs that serve QEMU's devices, in QEMU's form

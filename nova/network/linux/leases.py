@@ -1,7 +1,7 @@
-"""The leases of this host: files of nova-dhcpbridge for those that begin and end, dnsmasq's own for how long they last.
+"""DHCP leases of this host: begin and end from nova-dhcpbridge, expiry from dnsmasq.
 
-dnsmasq renews a lease without a word. Files are looked at when their directory has changed; a whole look, once a
-minute, takes the time of renewed leases from what dnsmasq itself keeps.
+dnsmasq renews a lease without a call of the script. Files are read when their directory changed. A full scan, once a
+minute, reads the expiry of renewed leases from dnsmasq's own file.
 """
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ MAX = 65536                      # files that are read: dnsmasq has no more leas
 
 
 class Leases:
-    """
-    :param directory: of the files of nova-dhcpbridge
+    """Leases of one host.
+
+    :param directory: directory of nova-dhcpbridge's files
     """
 
     def __init__(self, directory: pathlib.Path) -> None:
@@ -34,7 +35,7 @@ class Leases:
         self._unreadable = versioned_records.UnreadableRecords()
 
     def prepare(self, arguments: list[str]) -> tuple[list[str], list[str]]:
-        """(arguments before dnsmasq, dnsmasq's with the one that makes it call nova-dhcpbridge)."""
+        """Return (arguments before dnsmasq, dnsmasq's arguments with nova-dhcpbridge as dhcp-script)."""
         script = programs.installed(COMMAND)
         if script is None:
             return [], arguments
@@ -42,9 +43,9 @@ class Leases:
         return ['env', f'{dhcpbridge.DIRECTORY}={self.directory}'], [*arguments, f'--dhcp-script={script}']
 
     def read(self, servers: Iterable[pathlib.Path]) -> list[dict[str, Any]]:
-        """[{'mac', 'address', 'until'}] that nova-dhcpbridge has left since the last call, and all leases of these.
+        """Return [{'mac', 'address', 'until'}]: files of nova-dhcpbridge since the last call, and leases of servers.
 
-        :param servers: directories of dnsmasqs
+        :param servers: directories of dnsmasq processes
         """
         found = {(each['mac'], each['address']): each for each in self._files()}
         for directory in servers:
@@ -81,9 +82,9 @@ def _lease(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def kept(directory: pathlib.Path) -> list[tuple[str, str, int]]:
-    """[(MAC, address, Unix time of its end)] of the leases that the dnsmasq of a directory keeps.
+    """Return [(MAC, address, Unix time of expiry)] of the leases in a dnsmasq directory.
 
-    Of IPv6 it keeps no MAC; the file of hosts has it.
+    dnsmasq stores no MAC for IPv6; the hosts file has it.
     """
     macs = {}
     for line in _lines(directory / 'hosts'):

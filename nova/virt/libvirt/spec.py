@@ -20,7 +20,7 @@ from nova.virt.libvirt.domain import ports
 
 if TYPE_CHECKING:
     from nova.objects.instance import Instance
-    from nova.virt.libvirt.storage import Storage
+    from nova.virt.libvirt.local_disks.storage import Storage
 
 DEFAULT_CMDLINE = 'root=/dev/{root} console={console}'
 NVRAM = 'disk.nvram'                     # UEFI variables, next to the disks
@@ -87,6 +87,11 @@ def cmdline(root: str, arch: str | None) -> str:
     :param arch: of another architecture than a PC's; None: a PC's
     """
     return DEFAULT_CMDLINE.format(root=root, console='ttyAMA0' if arch else 'ttyS0')
+
+
+def machine_files(kept: bool) -> tuple[str, ...]:
+    """Names of the files in a guest's directory that belong to its machine; none if they are not to be kept."""
+    return (NVRAM, MACHINE) if kept else ()
 
 
 def machine_of(guest: xml.Guest) -> dict[str, Any]:

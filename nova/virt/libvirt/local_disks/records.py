@@ -5,13 +5,13 @@ import os
 import re
 
 from nova import exception
+from nova import utils
 from nova.objects import pci
 from nova.runtime import versioned_records
-from nova import utils
-from nova.virt.libvirt.life import rescued
 from nova.virt.libvirt import vifs
-from nova.virt.libvirt.volumes import disk as volume_disks
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.domain import rescued
+from nova.virt.libvirt.domain import volume_disks
 
 RECORD = 'guest.json'
 UUID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
