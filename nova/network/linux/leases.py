@@ -45,7 +45,7 @@ class Leases:
         """
         found = {(each['mac'], each['address']): each for each in self._files()}
         for directory in servers:
-            for mac, address, until in kept(directory):
+            for mac, address, until in read_leases(directory):
                 found[mac, address] = {'mac': mac, 'address': address, 'until': until}
         return list(found.values())
 
@@ -67,7 +67,7 @@ class Leases:
         return found
 
 
-def kept(directory: pathlib.Path) -> list[tuple[str, str, int]]:
+def read_leases(directory: pathlib.Path) -> list[tuple[str, str, int]]:
     """Return [(MAC, address, Unix time of expiry)] of the leases in a dnsmasq directory.
 
     dnsmasq stores no MAC for IPv6; the hosts file has it.
