@@ -23,9 +23,9 @@ from nova.db.placement import aggregates
 from nova.db.tables.volume import volume_snapshots
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
+from nova.disk_files import qemu_img
 from nova.runtime import disk_space
 from nova.runtime import host_identity
-from nova.virt.libvirt import qemu_img
 from nova.volume import api
 from nova.volume.store import attachments
 from nova.volume.store import backups as volume_backups

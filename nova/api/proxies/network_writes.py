@@ -1,7 +1,7 @@
-"""What os-networks and os-tenant-networks made, deleted and gave away: networks of the embedded network service.
+"""Create and delete operations of os-networks and os-tenant-networks, for the embedded network service.
 
-An administrator's network is for all projects unless the request names one. It is of the type that the Network API
-gives to networks of projects, or a VLAN.
+A network of an administrator is shared unless the request names a project. Its type is the default of tenant networks,
+or VLAN.
 """
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nova import exception
 from nova.api.projects import known
 from nova.api.proxies import floating_ips
 from nova.api.proxies import networks
-from nova.api.proxies.served import Operation
+from nova.api.proxies.operations import Operation
 from nova.api.request import Document
 from nova.api.request import Request
 from nova.db.audit import log
@@ -31,11 +31,11 @@ RULE, TENANT_RULE = 'nova:networks', 'nova:tenant-networks'
 _LABEL = Param('label', params.string(1, 255), required=True)
 _TEXT = params.nullable(params.string(1, 43))
 _VLAN = {'type': ['integer', 'string', 'null']}
-# parameters that have no counterpart here, and why
+# unsupported parameters, and the reason
 REFUSED = {
     **legacy_parameters.REFUSED,
-    'fixed_cidr': 'allowed_start and allowed_end say which addresses servers get',
-    'vpn_start': 'the port of a VPN instance is that of os-cloudpipe',
+    'fixed_cidr': 'allowed_start and allowed_end limit the addresses of servers',
+    'vpn_start': 'os-cloudpipe configures the port of a VPN instance',
 }
 _CREATE = Object(Param('network', Object(
     _LABEL, *(Param(name, _TEXT) for name in ('cidr', 'cidr_v6', 'gateway', 'gateway_v6', 'dns1', 'dns2',
@@ -52,7 +52,7 @@ def _create(req: Request) -> Document:
     given = {name: value for name, value in req.body['network'].items() if value is not None}
     legacy_parameters.refuse(given, REFUSED)
     if 'vlan' in given and 'vlan_start' in given:
-        raise exception.BadRequest('vlan and vlan_start are the same for one network: only one of them is expected.')
+        raise exception.BadRequest('vlan and vlan_start have the same meaning for one network: send only one of them.')
     vlan, project = given.get('vlan', given.get('vlan_start')), given.get('project_id')
     if project is not None:
         known.check(req, project)
@@ -64,9 +64,9 @@ def _create(req: Request) -> Document:
 
 
 def _make(req: Request, network: dict[str, Any], subnets: list[dict[str, Any]], for_all: bool = False) -> str:
-    """The id of a new network with subnets: all of it is made, or nothing.
+    """Create a network with subnets in one transaction; return its ID.
 
-    :param for_all: it is no project's
+    :param for_all: the network does not belong to a project
     """
     face = app.Face(req.services.conf, req.services.api_db)
 
@@ -82,7 +82,7 @@ def _tenant_create(req: Request) -> Document:
     try:
         version = ipaddress.ip_network(given['cidr'], strict=False).version
     except ValueError:
-        raise exception.BadRequest('cidr is a network such as 10.0.0.0/24.') from None
+        raise exception.BadRequest('cidr must be a network such as 10.0.0.0/24.') from None
     subnets = (legacy_parameters.subnet_v4(given) if version == 4
                else legacy_parameters.subnet_v6({'cidr_v6': given['cidr']}))
     return networks.tenant_show(req, _make(req, {'name': given['label']}, subnets))

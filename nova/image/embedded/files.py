@@ -13,13 +13,13 @@ import stat
 from typing import Any
 
 from nova import exception
+from nova.disk_files import reflink
 from nova.image import inspector
 from nova.image.embedded import hashing
 from nova.runtime import concurrency
-from nova.runtime import directories
 from nova.runtime import disk_space
+from nova.runtime import durable_files
 from nova.runtime import progress
-from nova.runtime import reflink
 
 LOG = logging.getLogger(__name__)
 
@@ -95,7 +95,6 @@ class Files:
                 hashes.add(chunk)
                 done += len(chunk)
                 moved(done)
-            concurrency.blocking(os.fsync, file.fileno())
             return _columns(report, hashes)
 
     def _move_in(self, path: str, part: str) -> io.FileIO:
@@ -130,8 +129,7 @@ class Files:
         part = self.path(data_id) + PART
         try:
             yield part
-            os.rename(part, self.path(data_id))
-            directories.sync(self.directory)
+            concurrency.blocking(durable_files.commit, part, self.path(data_id))
         except BaseException as error:
             self.remove(data_id)
             if isinstance(error, OSError) and error.errno in disk_space.FULL:
@@ -198,7 +196,6 @@ class _Upload:
 
     def finish(self) -> None:
         self.file.truncate(self.inspector.report.size)
-        os.fsync(self.file.fileno())
 
 
 def _columns(report: inspector.Report, hashes: hashing.Hashes) -> dict[str, Any]:

@@ -14,7 +14,8 @@ import re
 import sys
 import time
 
-DIRECTORY = 'NOVA_DHCP_LEASES'           # environment variable of dnsmasq: directory of the files
+DIRECTORY = 'NOVA_DHCP_LEASES'           # variable of dnsmasq's environment: where the files are
+VERSION = 1                              # of the format of the files (leases.py)
 MAC = re.compile(r'[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z')
 EPILOG = ('More input comes from the environment: DNSMASQ_LEASE_EXPIRES or DNSMASQ_LEASE_LENGTH, and DNSMASQ_MAC for '
           f'IPv6, where CLIENT is a DUID. {DIRECTORY} is the directory of the files. Other actions are ignored: '
@@ -58,5 +59,5 @@ def write(directory: pathlib.Path, mac: str, address: str, until: int) -> None:
     """Write the file of a lease atomically."""
     name = f'{mac}_{address}'.replace(':', '-')
     fresh = directory / f'.{name}.{os.getpid()}'
-    fresh.write_text(json.dumps({'mac': mac, 'address': address, 'until': until}))
-    fresh.replace(directory / name)
+    fresh.write_text(json.dumps({'version': VERSION, 'readable_by': 1, 'mac': mac, 'address': address, 'until': until}))
+    fresh.replace(directory / name)      # dnsmasq's own file has the lease after a power failure

@@ -6,18 +6,21 @@ minute, reads the expiry of renewed leases from dnsmasq's own file.
 from __future__ import annotations
 
 from collections.abc import Iterable
-import contextlib
-import json
 import pathlib
 import time
 from typing import Any
 
+from nova import exception
 from nova.network.linux import dhcp
 from nova.network.linux import dhcpbridge
 from nova.runtime import programs
+from nova.runtime import versioned_records
 
 COMMAND = 'nova-dhcpbridge'
-MAX = 65536                      # maximum number of files to read: the limit of dnsmasq
+FIELDS = ('mac', 'address', 'until')
+FORMAT = versioned_records.RecordFormat(
+    name='record of a lease', version=dhcpbridge.VERSION, fields=frozenset(FIELDS), required=frozenset(FIELDS))
+MAX = 65536                      # files that are read: dnsmasq has no more leases
 
 
 class Leases:
@@ -29,6 +32,7 @@ class Leases:
     def __init__(self, directory: pathlib.Path) -> None:
         self.directory = directory
         self._seen = 0
+        self._unreadable = versioned_records.UnreadableRecords()
 
     def prepare(self, arguments: list[str]) -> tuple[list[str], list[str]]:
         """Return (arguments before dnsmasq, dnsmasq's arguments with nova-dhcpbridge as dhcp-script)."""
@@ -58,13 +62,23 @@ class Leases:
             return []
         found, now = [], time.time()
         for path in sorted(self.directory.glob('[!.]*'))[:MAX]:
-            with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
-                given = json.loads(path.read_text())
-                found.append({key: given[key] for key in ('mac', 'address', 'until')})
-                if given['until'] <= now:                    # the lease ended
-                    path.unlink()
+            try:
+                given = FORMAT.read_as(path, _lease)
+            except exception.RecordUnreadable as error:
+                self._unreadable.add(str(path), error)
+                continue
+            if given is None:
+                continue
+            found.append(given)
+            if given['until'] <= now:                        # the lease ended: no update follows
+                path.unlink(missing_ok=True)
+        self._unreadable.discard_missing()
         self._seen = changed
         return found
+
+
+def _lease(values: dict[str, Any]) -> dict[str, Any]:
+    return {'mac': str(values['mac']), 'address': str(values['address']), 'until': int(values['until'])}
 
 
 def read_leases(directory: pathlib.Path) -> list[tuple[str, str, int]]:

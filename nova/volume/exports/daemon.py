@@ -23,11 +23,14 @@ import typing
 from cryptography import x509
 
 from nova import exception
-from nova.virt.libvirt import files
+from nova.runtime import versioned_records
+from nova.disk_files import files
 from nova.volume.exports import qmp
 
 PROGRAM = 'qemu-storage-daemon'
 MONITOR, RECORD, LOG, PID = 'monitor', 'host.json', 'log', 'pid'
+FORMAT = versioned_records.RecordFormat(
+    name='record of an exporter', fields=frozenset({'host', 'port', 'ends_at'}), required=frozenset({'host', 'port'}))
 COPY = 'c'                   # first letter of the node of a copy
 START_S, CLOSE_S, POLL_S = 20, 5, 0.02
 CONNECTIONS = 1024           # of a host, concurrent: a guest has one for each of its disks
@@ -48,16 +51,21 @@ class Daemon:
         self._process: subprocess.Popen[bytes] | None = None
 
     def record(self) -> dict[str, typing.Any] | None:
-        """Return the content of host.json; None: there is no such daemon."""
+        """The record of host.json, or None if there is no such daemon.
+
+        :raises InvalidVolume: the record cannot be read
+        """
         if not os.path.isdir(self.directory):
             return None
-        found = files.read_json(os.path.join(self.directory, RECORD))
-        return found if isinstance(found, dict) else None
+        try:
+            return FORMAT.read(os.path.join(self.directory, RECORD))
+        except exception.RecordUnreadable as error:
+            raise exception.InvalidVolume(reason=error.message) from None
 
     def create(self, host: str, port: int) -> None:
         """Write host.json for a new daemon."""
         os.makedirs(self.directory, mode=0o700, exist_ok=True)
-        files.write_json(os.path.join(self.directory, RECORD), {'host': host, 'port': port})
+        FORMAT.write(os.path.join(self.directory, RECORD), {'host': host, 'port': port})
 
     def is_alive(self) -> bool:
         """Return whether the daemon runs."""
@@ -72,7 +80,7 @@ class Daemon:
         :raises InvalidVolume: it does not start; PortTaken is a subclass
         """
         record = {**(self.record() or {}), 'ends_at': _ends_at(credentials)}
-        files.write_json(os.path.join(self.directory, RECORD), record)
+        FORMAT.write(os.path.join(self.directory, RECORD), record)
         files.remove(os.path.join(self.directory, PID))
         with _listening(address, record['port']) as listener, open(os.path.join(self.directory, LOG), 'wb') as log:
             process = subprocess.Popen(

@@ -21,7 +21,8 @@ from nova import exception
 from nova.runtime import concurrency
 from nova.runtime import disk_space
 from nova.runtime import metrics
-from nova.virt.libvirt import files
+from nova.runtime import versioned_records
+from nova.disk_files import files
 from nova.volume.exports import daemon as daemons
 
 LOG = logging.getLogger(__name__)
@@ -60,6 +61,7 @@ class Exporter:
         self._credentials, self._wanted, self._ending = credentials, wanted, ending
         self._unknown: dict[str, set[str]] = {}          # {host: exports without an attachment}
         self._daemons: dict[str, daemons.Daemon] = {}
+        self._unreadable = versioned_records.UnreadableRecords()         # by directory of a daemon
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -134,8 +136,18 @@ class Exporter:
 
     def _records(self) -> list[dict[str, typing.Any]]:
         names = os.listdir(self._directory) if os.path.isdir(self._directory) else ()
-        found = (daemons.Daemon(os.path.join(self._directory, name)).record() for name in names)
-        return [record for record in found if record]
+        found = []
+        for name in names:
+            path = os.path.join(self._directory, name)
+            try:
+                record = daemons.Daemon(path).record()
+            except exception.InvalidVolume as error:
+                self._unreadable.add(path, error)
+                continue
+            self._unreadable.discard(path)
+            if record:
+                found.append(record)
+        return found
 
     def _hosts(self) -> set[str]:
         """Return the hosts with a daemon."""
@@ -196,7 +208,11 @@ class Exporter:
 
     def _restart_exited(self) -> None:
         for host, daemon in list(self._daemons.items()):
-            if daemon.record() is None or daemon.is_alive():
+            try:
+                if daemon.record() is None or daemon.is_alive():
+                    continue
+            except exception.InvalidVolume as error:
+                self._unreadable.add(daemon.directory, error)
                 continue
             with self._locked(host, wait=False) as held:         # not locked: it is being started or stopped
                 dead = held and daemon.record() is not None and not daemon.is_alive()

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import os
 import pathlib
-import shutil
 import typing
 
 from cryptography import x509
@@ -13,6 +12,7 @@ from oslo_config.cfg import ConfigOpts
 from nova import exception
 from nova.db.volumes import volumes as db
 from nova.runtime import certificates
+from nova.runtime import durable_files
 from nova.runtime import host_identity
 from nova.runtime import tls
 from nova.volume.exports import exporter
@@ -122,8 +122,5 @@ class EmbeddedAttachBackend(attachments.AttachBackend):
         os.makedirs(directory, mode=0o700, exist_ok=True)
         for source, name in ((authority.trusted, 'ca-cert.pem'), (pair.certificate, 'server-cert.pem'),
                              (pair.key, 'server-key.pem')):
-            part = os.path.join(directory, name + volume_files.PART)
-            shutil.copyfile(source, part)
-            os.chmod(part, 0o600)
-            os.replace(part, os.path.join(directory, name))
+            durable_files.replace(os.path.join(directory, name), pathlib.Path(source).read_bytes())
         return directory

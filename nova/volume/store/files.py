@@ -20,11 +20,12 @@ import subprocess
 import typing
 import uuid
 
+from nova.disk_files import files
+from nova.disk_files import qemu_img
+from nova.disk_files import reflink
 from nova import exception
 from nova.runtime import disk_space
-from nova.runtime import reflink
-from nova.virt.libvirt import files
-from nova.virt.libvirt import qemu_img
+from nova.runtime import durable_files
 from nova.volume.store import luks
 
 DIRECTORY_MODE = 0o711                   # world-executable because QEMU runs as a separate user
@@ -42,7 +43,7 @@ class VolumeFiles:
 
     :param directory: created with the first volume
     :param reserve: free space that copies must leave
-    :param convert: nova.virt.libvirt.qemu_img.QemuImg, for images that are not raw
+    :param convert: nova.disk_files.qemu_img.QemuImg, for images that are not raw
     :param backups: directory of the backups; None: a subdirectory of ``directory``
     """
 
@@ -273,9 +274,7 @@ class VolumeFiles:
             files.give_to_guest(part)
             if os.geteuid():  # an exporter may need it while libvirt has given the file to a guest that migrates away
                 files.let_read(part, os.geteuid(), files.READ | files.WRITE)
-            with open(part, 'rb') as file:
-                os.fsync(file.fileno())
-            os.replace(part, path)
+            durable_files.commit(part, path)
         except BaseException as error:
             files.remove(part)
             if isinstance(error, OSError) and error.errno in disk_space.FULL:
