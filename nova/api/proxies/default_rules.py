@@ -88,7 +88,7 @@ def _delete(req: Request, id: str) -> None:
     face = app.Face(req.services.conf, req.services.api_db)
 
     def drop(conn: Connection) -> None:
-        row = calls.changeable(conn, req.context, group_templates.TEMPLATES, _find(conn, id)['id'],
+        row = calls.get_changeable(conn, req.context, group_templates.TEMPLATES, _find(conn, id)['id'],
                                f'delete_{group_templates.TEMPLATES.singular}')
         calls.delete(conn, face, req.context, group_templates.TEMPLATES, row)
     req.services.api_db.run(drop)

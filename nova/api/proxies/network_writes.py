@@ -89,7 +89,7 @@ def _tenant_create(req: Request) -> Document:
 
 
 def _changeable(conn: Connection, req: Request, id: str, rule: str) -> dict[str, Any]:
-    row = calls.changeable(conn, req.context, face_networks.NETWORKS, id, rule)
+    row = calls.get_changeable(conn, req.context, face_networks.NETWORKS, id, rule)
     if row['project_id']:
         log.belongs_to(row['project_id'])
     return row
@@ -105,7 +105,7 @@ def _delete(req: Request, id: str) -> None:
 
 
 def _add(req: Request) -> None:
-    operators.take_network(req.services.conf, req.services.api_db, req.context, req.body['id'])
+    operators.add_network_to_project(req.services.conf, req.services.api_db, req.context, req.body['id'])
     floating_ips.notify_hosts(req, 'network')
 
 

@@ -155,7 +155,7 @@ def modify_network(conf: cfg.ConfigOpts, network: str, project: str | None, disa
     if bool(project) == disassociate_project:
         raise exception.InvalidInput('Either --project or --disassociate-project is expected.')
     api_db = _api_db(conf)
-    operators.give_network(api_db, network, known_projects.find(conf, api_db, project) if project else None)
+    operators.assign_network(api_db, network, known_projects.find(conf, api_db, project) if project else None)
 
 
 def list_fixed(conf: cfg.ConfigOpts, host: str | None) -> None:

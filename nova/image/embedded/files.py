@@ -147,7 +147,7 @@ class Files:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
 
-    def clean(self, data_ids: set[str]) -> None:
+    def delete_incomplete(self, data_ids: set[str]) -> None:
         """Remove incomplete uploads after a crash. Files without an image are kept.
 
         The database may have been restored from a backup and lack rows of later uploads.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MAX_ID = 255                # maximum length of an id in a lookup
 
 
-def seen(conn: engine.Connection, context: nova_context.RequestContext, resource: Resource,
+def get_visible(conn: engine.Connection, context: nova_context.RequestContext, resource: Resource,
          ident: str) -> dict[str, Any]:
     """Return a row visible to the caller. Another project's row is treated as missing.
 
@@ -32,14 +32,14 @@ def seen(conn: engine.Connection, context: nova_context.RequestContext, resource
     return row
 
 
-def changeable(conn: engine.Connection, context: nova_context.RequestContext, resource: Resource, ident: str,
+def get_changeable(conn: engine.Connection, context: nova_context.RequestContext, resource: Resource, ident: str,
                rule: str) -> dict[str, Any]:
     """Return a row that the caller may change.
 
     :param rule: policy rule named in the error
     :raises NotFound, PolicyDenied:
     """
-    row = seen(conn, context, resource, ident)
+    row = get_visible(conn, context, resource, ident)
     if not resource.writable(context, row):
         raise exception.PolicyDenied(rule=rule)
     return row
@@ -53,8 +53,8 @@ def removable(conn: engine.Connection, context: nova_context.RequestContext, res
     """
     rule = f'delete_{resource.singular}'
     if resource.removable is None:
-        return changeable(conn, context, resource, ident, rule)
-    row = seen(conn, context, resource, ident)
+        return get_changeable(conn, context, resource, ident, rule)
+    row = get_visible(conn, context, resource, ident)
     if not resource.removable(conn, context, row):
         raise exception.PolicyDenied(rule=rule)
     return row

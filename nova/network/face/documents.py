@@ -155,7 +155,7 @@ def _availability(row: collections.abc.Mapping[str, typing.Any], subnets: list[t
                   used: dict[str, int]) -> dict[str, typing.Any]:
     shown = [{'subnet_id': subnet['id'], 'subnet_name': subnet['name'], 'cidr': subnet['cidr'],
               'ip_version': subnet['ip_version'], 'used_ips': used.get(subnet['id'], 0),
-              'total_ips': sum(last - first + 1 for first, last in ipam.spans(subnet))} for subnet in subnets]
+              'total_ips': sum(last - first + 1 for first, last in ipam.pool_spans(subnet))} for subnet in subnets]
     return {'network_id': row['id'], 'network_name': row['name'], 'project_id': row['project_id'],
             'tenant_id': row['project_id'], 'subnet_ip_availability': shown,
             **{name: sum(subnet[name] for subnet in shown) for name in ('total_ips', 'used_ips')}}
@@ -275,6 +275,6 @@ def routes(resources: dict[str, typing.Any]) -> collections.abc.Iterator[Route]:
         yield Route('GET', f'/{path}', handler, any_scope=not path or path.partition('/')[0] in UNSCOPED)
     for method, path, reason in REFUSED:
         yield Route(method, f'/{path}', _refuse(reason),
-                    body=operations.Anything() if method in ('POST', 'PUT') else None)
-    yield Route('PUT', '/quotas/{project}', update_quotas, 'update_quota', body=operations.Wrapped('quota'))
+                    body=operations.UncheckedBody() if method in ('POST', 'PUT') else None)
+    yield Route('PUT', '/quotas/{project}', update_quotas, 'update_quota', body=operations.WrappedBody('quota'))
     yield Route('DELETE', '/quotas/{project}', reset_quotas, 'delete_quota', status=204)

@@ -56,7 +56,7 @@ def create(conn: Any, face: Any, context: Any, values: dict[str, Any]) -> str:
         raise exception.PolicyDenied(rule='create_floatingip:floating_ip_address')
     port = routers.service_port(network, db_ports.FLOATING, ident)
     given = ipam.claim(conn, network['id'], subnets, port['id'], [wanted] if wanted else [],
-                       ipam.quarantine(face.conf.network.dhcp_lease_time), owner=db_ports.FLOATING)
+                       ipam.quarantine_cutoff(face.conf.network.dhcp_lease_time), owner=db_ports.FLOATING)
     db_networks.insert(conn, t.ports, [port])
     row = {'id': ident, 'project_id': project, 'description': values['description'] or '',
            'floating_network_id': network['id'], 'floating_ip_address': given[0]['ip_address'],

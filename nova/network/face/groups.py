@@ -145,7 +145,8 @@ def delete_rule(conn: engine.Connection, face: Face, context: nova_context.Reque
 def with_protocol(column: Any) -> Callable[[list[str]], Any]:
     """Return a condition on rules for any of these protocols, in all notations."""
     def condition(values: list[str]) -> Any:
-        wanted = {form for value in values for form in (group_rules.forms(value) if value else group_rules.ANY)}
+        wanted = {alias for value in values
+                  for alias in (group_rules.protocol_aliases(value) if value else group_rules.ANY)}
         return listing.among(column, wanted, nothing=wanted >= set(group_rules.ANY))
     return condition
 

@@ -404,7 +404,7 @@ def _serve_dhcp(conn: engine.Connection, face: Face, network: Mapping[str, Any],
                 'tag': None, 'made_for_server': False}
         db.insert(conn, t.ports, [port])
     ipam.claim(conn, network['id'], [subnet], port['id'], [{'subnet_id': subnet['id']}],
-               ipam.quarantine(face.conf.network.dhcp_lease_time), port['mac_address'])
+               ipam.quarantine_cutoff(face.conf.network.dhcp_lease_time), port['mac_address'])
 
 
 def _modes(cidr: Cidr, values: dict[str, Any]) -> dict[str, Any]:

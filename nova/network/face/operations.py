@@ -31,7 +31,7 @@ MAX_BULK = 100              # resources created by one request
 MAX_TAGS = 50               # of one resource
 
 
-class Wrapped:
+class WrappedBody:
     """A body with the resource's name as its only key, and the attributes below it.
 
     :param name: name of the resource
@@ -57,7 +57,7 @@ class Wrapped:
         return document[self.name]
 
 
-class Anything:
+class UncheckedBody:
     """A body that the handler validates."""
 
     def validate(self, document: dict[str, typing.Any], _version: int = 0, _relaxed: bool = False
@@ -110,7 +110,7 @@ def index(resource: Resource, req: NetworkRequest) -> dict[str, typing.Any]:
 
 def show(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing.Any]:
     with req.face.api_db.reader() as conn:
-        view = _views(conn, req.context, resource, [calls.seen(conn, req.context, resource, id)], req.query)
+        view = _views(conn, req.context, resource, [calls.get_visible(conn, req.context, resource, id)], req.query)
     return {resource.singular: pages.fields(req.query, view)[0]}
 
 
@@ -140,7 +140,7 @@ def _tags_of(body: dict[str, typing.Any]) -> list[str] | None:
 
 def update(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing.Any]:
     def change(conn: typing.Any) -> tuple[dict[str, typing.Any], list[str]]:
-        row = calls.changeable(conn, req.context, resource, id, f'update_{resource.singular}')
+        row = calls.get_changeable(conn, req.context, resource, id, f'update_{resource.singular}')
         _check_revision(req, row)
         before, shown = _views(conn, req.context, resource, [row])[0], _shown(conn, resource, row)
         given = attributes.different(resource.attributes, before, req.body)
@@ -173,8 +173,9 @@ def act(resource: Resource, function: collections.abc.Callable[..., typing.Any],
     """Handle a resource-specific operation."""
     def work(conn: typing.Any) -> dict[str, typing.Any] | None:
         if reads:
-            return function(conn, req.face, req.context, calls.seen(conn, req.context, resource, id), None, **parts)
-        row = calls.changeable(conn, req.context, resource, id, f'update_{resource.singular}')
+            row = calls.get_visible(conn, req.context, resource, id)
+            return function(conn, req.face, req.context, row, None, **parts)
+        row = calls.get_changeable(conn, req.context, resource, id, f'update_{resource.singular}')
         return function(conn, req.face, req.context, row, req.body, **parts)
 
     if reads:
@@ -203,7 +204,7 @@ def _check_tag(value: typing.Any) -> str:
 def tags(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing.Any] | None:
     """Handle GET, PUT or DELETE of all tags."""
     def work(conn: typing.Any) -> dict[str, typing.Any]:
-        row = calls.seen(conn, req.context, resource, id)
+        row = calls.get_visible(conn, req.context, resource, id)
         if req.method == 'GET':
             return {'tags': db_tags.of(conn, [row['id']]).get(row['id'], [])}
         if not resource.writable(req.context, row):
@@ -218,7 +219,7 @@ def tags(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing.A
 def tag(resource: Resource, req: NetworkRequest, id: str, tag: str) -> None:
     """Handle GET, PUT or DELETE of one tag."""
     def work(conn: typing.Any) -> None:
-        row = calls.seen(conn, req.context, resource, id)
+        row = calls.get_visible(conn, req.context, resource, id)
         known = db_tags.of(conn, [row['id']]).get(row['id'], [])
         if req.method != 'PUT' and tag not in known:
             raise faults.TagNotFound(tag=tag[:60])
@@ -279,14 +280,14 @@ def _made(conn: typing.Any, resource: Resource, ident: str) -> dict[str, typing.
 
 def routes(resource: Resource) -> collections.abc.Iterator[Route]:
     """Return the routes of a resource. Their policy names appear in the audit log and in errors."""
-    one, body = f'/{resource.path}/{{id}}', Wrapped(resource.singular)
+    one, body = f'/{resource.path}/{{id}}', WrappedBody(resource.singular)
 
     def route(method: str, path: str, handler: typing.Any, name: str, status: int = 200,
               body: typing.Any = None) -> Route:
         return Route(method, path, functools.partial(handler, resource), f'{name}_{resource.singular}', status=status,
                      body=body)
     yield route('GET', f'/{resource.path}', index, 'list')
-    yield route('POST', f'/{resource.path}', create, 'create', 201, Wrapped(resource.singular, resource.plural))
+    yield route('POST', f'/{resource.path}', create, 'create', 201, WrappedBody(resource.singular, resource.plural))
     yield route('GET', one, show, 'show')
     yield route('PUT', one, update, 'update', body=body)
     yield route('DELETE', one, delete, 'delete', 204)
@@ -294,12 +295,12 @@ def routes(resource: Resource) -> collections.abc.Iterator[Route]:
         status = {'POST': 201, 'DELETE': 204}.get(method, 200)
         yield Route(method, f'{one}/{path}', functools.partial(act, resource, function, method == 'GET'),
                     f'{path.partition("/")[0].replace("-", "_")}_{resource.singular}', status=status,
-                    body=Anything() if method in ('POST', 'PUT') else None)
+                    body=UncheckedBody() if method in ('POST', 'PUT') else None)
     # clients expect tags below the plural, independent of the resource's path
     for path in dict.fromkeys((f'{one}/tags', f'/{resource.plural}/{{id}}/tags' if resource.at else f'{one}/tags')
                               ) if resource.tagged else ():
         yield route('GET', path, tags, 'show_tags')
-        yield route('PUT', path, tags, 'update_tags', body=Anything())
+        yield route('PUT', path, tags, 'update_tags', body=UncheckedBody())
         yield route('DELETE', path, tags, 'delete_tags', 204)
         yield route('GET', path + '/{tag}', tag, 'show_tag', 204)
         yield route('PUT', path + '/{tag}', tag, 'update_tag', 201)

@@ -40,7 +40,7 @@ OF_OTHERS: dict[str, Callable[[engine.Connection, list[str]], dict[str, list[Any
     'fixed_ips': db_networks.addresses_of, 'security_groups': db_groups.of_ports}
 
 
-def narrow(conn: engine.Connection, rows: list[dict[str, Any]], wanted: set[str]) -> list[dict[str, Any]]:
+def partial_views(conn: engine.Connection, rows: list[dict[str, Any]], wanted: set[str]) -> list[dict[str, Any]]:
     """Return views of ports with a few fields.
 
     :param rows: rows with id and the requested columns
@@ -96,8 +96,8 @@ def create(conn: engine.Connection, face: Face, context: nova_context.RequestCon
     wanted = values['fixed_ips']
     if subnets and wanted != []:
         ipam.claim(conn, network['id'], subnets, ident, wanted or [],
-                   ipam.quarantine(face.conf.network.dhcp_lease_time), mac, anywhere=resource.owner(context, network),
-                   owner=values['device_owner'])
+                   ipam.quarantine_cutoff(face.conf.network.dhcp_lease_time), mac,
+                   anywhere=resource.owner(context, network), owner=values['device_owner'])
     groups = _groups(conn, project, values['security_groups']) if security['port_security_enabled'] else []
     db_networks.insert(conn, t.ports, [{
         'id': ident, 'project_id': project, 'network_id': network['id'], 'name': values['name'],
@@ -216,7 +216,7 @@ def _change_addresses(conn: engine.Connection, face: Face, context: nova_context
         db_routers.forget_addresses(conn, row['id'], gone)
     if fresh:
         ipam.claim(conn, network['id'], subnets, row['id'], fresh,
-                   ipam.quarantine(face.conf.network.dhcp_lease_time), row['mac_address'],
+                   ipam.quarantine_cutoff(face.conf.network.dhcp_lease_time), row['mac_address'],
                    anywhere=resource.owner(context, network), owner=row['device_owner'])
 
 
@@ -281,5 +281,5 @@ PORTS = resource.Resource(
     }, CONSTANTS, {'fixed_ips': db.by_fixed_ips, 'security_groups': db.by_groups,
                    'security_group_id': db.by_groups}),
     visible=db.visible, writable=resource.owner, views=views, create=create, update=update, delete=delete,
-    narrow=(PLAIN, OF_OTHERS, narrow), removable=removable, server_view=_shown,
+    narrow=(PLAIN, OF_OTHERS, partial_views), removable=removable, server_view=_shown,
     missing=lambda ident: exception.PortNotFound(port_id=ident))

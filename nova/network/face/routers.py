@@ -154,7 +154,7 @@ def _add_gateway_port(conn: engine.Connection, face: Face, context: nova_context
         _check_apart(ipaddress.ip_network(subnet['cidr']), on_router)
     port = service_port(network, db_ports.GATEWAY, row['id'], row['host'])
     ipam.claim(conn, network['id'], subnets, port['id'], info.get('external_fixed_ips') or [],
-               ipam.quarantine(face.conf.network.dhcp_lease_time), owner=db_ports.GATEWAY)
+               ipam.quarantine_cutoff(face.conf.network.dhcp_lease_time), owner=db_ports.GATEWAY)
     db_networks.insert(conn, t.ports, [port])
 
 
@@ -214,7 +214,7 @@ def add_interface(conn: engine.Connection, face: Face, context: nova_context.Req
         port = service_port(network, db_ports.INTERFACE, row['id'], row['host'], row['project_id'])
         ipam.claim(conn, network['id'], [subnet], port['id'],
                    [{'subnet_id': subnet['id'], 'ip_address': subnet['gateway_ip']}],
-                   ipam.quarantine(face.conf.network.dhcp_lease_time), gateways=True)
+                   ipam.quarantine_cutoff(face.conf.network.dhcp_lease_time), gateways=True)
         db_networks.insert(conn, t.ports, [port])
     else:
         db_networks.update(conn, t.ports, port['id'], {

@@ -227,7 +227,7 @@ def _allocate_any(pool: Mapping[str, Any], values: Mapping[str, Any], taken: lis
                                             'pool with them.')
     length = pool['default_prefixlen'] if values['prefixlen'] is None else values['prefixlen']
     _check_length(pool, length)
-    found = ranges.free_piece(_of(pool), [*taken, *map(ipaddress.ip_network, others)], length)
+    found = ranges.find_free(_of(pool), [*taken, *map(ipaddress.ip_network, others)], length)
     if found is None:
         raise faults.SubnetAllocationError(reason=f'the pool has no free range of /{length}.')
     return found

@@ -385,7 +385,7 @@ def test_a_restart_finishes_what_was_cut_off(cloud, user, sealed):
     with cloud.api_db.writer() as conn:
         db.update(conn, tables.volumes, half, {'status': 'creating'})
         db.update(conn, tables.volumes, short, {'size': 2})
-    cloud.store.contents.recover()
+    cloud.store.jobs.recover()
     ready(user, f'/volumes/{half}', 'volume')
     header = luks.header_bytes(str(path))
     assert path.stat().st_size == GIB + header

@@ -44,7 +44,7 @@ class VolumeRequest(Request):
         """Whether the caller is a service or an administrator."""
         return self.context.is_admin or 'service' in (self.context.roles or ())
 
-    def meets(self, policy: str | None) -> bool:
+    def satisfies(self, policy: str | None) -> bool:
         """Return whether the caller satisfies a route's policy."""
         return policy is None or bool(self.context.is_admin if policy == schemas.ADMIN else self.trusted)
 
@@ -89,7 +89,7 @@ class VolumeApi(application.Api[VolumeRequest]):
         name, values = 'volume:' + row.handler.__name__, [*parts.values(), None, None]
         log.named(name, code=row.status, target_type=row.path.split('/')[1], target_id=values[0],
                   target_part=values[1], route='/v3' + _PART.sub('{id}', row.path))
-        if row.method != 'GET' and not req.context.may_write() or not req.meets(row.policy):
+        if row.method != 'GET' and not req.context.may_write() or not req.satisfies(row.policy):
             raise exception.PolicyDenied(rule=name)
         req.query = params.parse_plain(req.environ)
 

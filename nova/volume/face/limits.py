@@ -94,7 +94,7 @@ def services(request: VolumeRequest) -> dict[str, Any]:
                          if all(row[column] == value for column, value in wanted.items())]}
 
 
-def nothing(key: str) -> Callable[[VolumeRequest], dict[str, Any]]:
+def empty_list(key: str) -> Callable[[VolumeRequest], dict[str, Any]]:
     """Return a handler for an empty list of an unsupported resource."""
     def empty(request: VolumeRequest) -> dict[str, Any]:
         return {key: []}
@@ -109,7 +109,7 @@ ROUTES = (
           body=schemas.Body('quota_set', _QUOTAS)),
     Route('DELETE', '/os-quota-sets/{project_id}', delete_quotas, schemas.ADMIN),
     Route('GET', '/os-availability-zone', zones),
-    *(Route('GET', path, nothing(key)) for path, key in (
+    *(Route('GET', path, empty_list(key)) for path, key in (
         ('/extensions', 'extensions'), ('/groups/detail', 'groups'), ('/qos-specs', 'qos_specs'))),
     Route('GET', '/os-services', services, schemas.ADMIN),
 )

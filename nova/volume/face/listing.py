@@ -145,7 +145,7 @@ def _number(query: dict[str, str], name: str, default: int) -> int:
     return int(text)
 
 
-def kept(request: VolumeRequest, key: str, rows: Sequence[dict[str, Any]],
+def page_of_rows(request: VolumeRequest, key: str, rows: Sequence[dict[str, Any]],
          view: Callable[[dict[str, Any]], Any], filters: Iterable[str]) -> dict[str, Any]:
     """Return a page of filtered rows in memory; they keep their order unless the query has one.
 

@@ -36,7 +36,7 @@ def list_types(request: VolumeRequest) -> dict[str, Any]:
     everyones = caller.is_admin and word and not public
     found = [row for row in request.store.types.every(nova_context.ALL_PROJECTS if everyones else caller.project_id)
              if public is not False or not row['is_public']]
-    return listing.kept(request, 'volume_types', found, views.volume_type, ['is_public'])
+    return listing.page_of_rows(request, 'volume_types', found, views.volume_type, ['is_public'])
 
 
 def show_type(request: VolumeRequest, ident: str) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def volume(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
         'volume_type_id': row['volume_type_id'], 'shared_targets': False,
         'consumes_quota': True, **_times(row),
         'links': links(request.root_url, request.context.project_id, 'volumes', row['id']),
-        'attachments': [held(each, row) for each in row['attachments'] if each['status'] == 'attached']}
+        'attachments': [attachment_of_volume(each, row) for each in row['attachments'] if each['status'] == 'attached']}
     if row['encrypted']:
         shown['encryption_key_id'] = row['key_id']
     if row['image_metadata']:
@@ -100,7 +100,7 @@ def brief(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
             'links': links(request.root_url, request.context.project_id, 'volumes', row['id'])}
 
 
-def held(attachment: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+def attachment_of_volume(attachment: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
     """Return an attachment for its volume's document."""
     return {'id': row['id'], 'attachment_id': attachment['id'], 'volume_id': row['id'],
             'server_id': attachment['instance_uuid'], 'host_name': attachment['host'],

@@ -10,15 +10,15 @@ from nova.disk_files import files as guest_files
 from nova.disk_files import qemu_img
 from nova.runtime import disk_space
 from nova.tests import waiting
-from nova.volume.store import contents
+from nova.volume.store import jobs
 from nova.volume.store import files
 from nova.volume.store import keys
 
 
 @pytest.fixture
 def made(tmp_path, monkeypatch):
-    """Contents, whose first work waits in the removal of a file until ``go`` is set."""
-    found = contents.Contents(None, files.VolumeFiles(str(tmp_path), disk_space.Reserve(), qemu_img.QemuImg(60, False)),
+    """VolumeJobs, whose first work waits in the removal of a file until ``go`` is set."""
+    found = jobs.VolumeJobs(None, files.VolumeFiles(str(tmp_path), disk_space.Reserve(), qemu_img.QemuImg(60, False)),
                               None, keys.Keys(nova_conf.new(files=[], state_path=str(tmp_path)), None))
     found.waits, found.go, remove = threading.Event(), threading.Event(), guest_files.remove
 
@@ -63,7 +63,7 @@ def test_work_on_a_volume_that_is_worked_on_comes_next(made):
 
 def test_a_project_with_many_copies_holds_up_no_other(made):
     """Four large copies of one project were all that the storage did, however long they took."""
-    count = contents.WORKERS + 3
+    count = jobs.WORKERS + 3
     go, begun, done = [threading.Event() for _ in range(count)], [], []
 
     def copy(number):
@@ -73,9 +73,9 @@ def test_a_project_with_many_copies_holds_up_no_other(made):
         made._submit(f'large {number}', copy, number, owner='one')
     made._submit('small', lambda: done.append('other'), owner='other')
     waiting.wait_for(lambda: done == ['other'], 10, 'the volume of the other project')
-    assert begun == list(range(contents.WORKERS - 1))
+    assert begun == list(range(jobs.WORKERS - 1))
     for number in range(count):                      # one after the other: two that begin at once have no order
         go[number].set()
-        some = min(count, contents.WORKERS + number)
+        some = min(count, jobs.WORKERS + number)
         waiting.wait_for(lambda: begun == list(range(some)), 10, 'the next one, in its order')
     waiting.wait_for(lambda: not made._busy, 10, 'the end')

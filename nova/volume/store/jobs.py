@@ -45,7 +45,7 @@ class _Work:
     args: tuple[typing.Any, ...]
 
 
-class Contents:
+class VolumeJobs:
     """Background jobs on volumes.
 
     :param database: the API database
@@ -184,7 +184,7 @@ class Contents:
             elif row['image_id']:
                 self._image(ctx, row, path, size)
             else:
-                self._files.blank(path, size, self._keys.of(row))
+                self._files.create_empty(path, size, self._keys.of(row))
             if not self._db.run(_mark_available, volume_id):
                 self._discard_deleted(volume_id)
 
@@ -236,7 +236,7 @@ class Contents:
                     write(self._files.prepare_copy(path, room, source))
                     self._files.finish_copy(path, room, self._images.check_header)
                 except BaseException:
-                    self._files.give_up_copy(path)
+                    self._files.discard_copy(path)
                     raise
             self.snapshot_ended(snapshot_id, AVAILABLE)
 
@@ -250,7 +250,7 @@ class Contents:
                 begin(self._files.prepare_copy(path, row['size'] * GIB, self._files.volume(row['volume_id']),
                                                self._keys.of(row)))
             except BaseException:
-                self._files.give_up_copy(path)
+                self._files.discard_copy(path)
                 raise
 
     def _unfinished(self, snapshot_id: str) -> Row | None:
@@ -350,7 +350,7 @@ class Contents:
         with self._db.reader() as conn:
             every = [db.every(conn, table) for table in (volumes, volume_snapshots, volume_backups)]
         all_volumes, all_snapshots, all_backups = every
-        for path in self._files.clean(*({row['id'] for row in found} for found in every)):
+        for path in self._files.delete_incomplete(*({row['id'] for row in found} for found in every)):
             LOG.error('%s belongs to no volume, snapshot or backup. It is kept, because the database may have been '
                       'restored from a backup. Delete it if it is not needed.', path)
         for row in all_volumes:
