@@ -149,7 +149,7 @@ def to_query(req: api_request.Request, all_tenants_rule: str) -> listing.Query |
             elif kind is not None:
                 filters[column] = kind(name, given[-1])
     rows = _which_rows(values, privileged)
-    category = server_category.seen(req)
+    category = server_category.visible_category(req)
     if category is not None and filters.setdefault('category', category) != category:
         return None
     paging.check_period(filters.get('changes-since'), filters.get('changes-before'))
