@@ -61,7 +61,7 @@ def extracted():
             flags = ('python-format',) if '%(' in text else ()
             found.add(text, locations=[(where, None)], flags=flags)
     for path in sorted(dashboard.STATIC.rglob('*.js')):
-        for text in sorted(set(texts.marked(path.read_bytes()))):
+        for text in sorted(set(texts.translatable(path.read_bytes()))):
             found.add(text, locations=[(path.relative_to(TREE).as_posix(), None)])
     return found
 

@@ -123,7 +123,7 @@ def _extension(name: str, known: Mapping[str, str]) -> str | None:
     return above if ':' in above and above not in known and name not in policies.EXTRAS else None
 
 
-def is_asked(name: str) -> bool:
+def has_effect(name: str) -> bool:
     """Whether a rule of this name has an effect: it is a rule or an extension of the product."""
     return name in _own_rules() or any(rule.startswith(name + ':') for rule in _own_rules())
 

@@ -80,7 +80,7 @@ class Service:
         The token of a request was found good when it came in. If it has not run out since, a service that does not
         take it cannot check it, or has another Keystone: nothing that the user could mend with a new one.
         """
-        if code == BAD_TOKEN and not (ctx.auth_token and ctx.token_has_run_out()):
+        if code == BAD_TOKEN and not (ctx.auth_token and ctx.token_has_expired()):
             if not ctx.auth_token and self.has_account:
                 self._adapter.invalidate()               # the next request has a new one
             # which keystonemiddleware wants to have the role "service"
