@@ -27,6 +27,7 @@ from nova.tests import neutron_service
 from nova.tests import waiting
 from nova.tests.functional import cloud as clouds
 from nova.tests.functional import test_pci
+from nova.virt import driver as virt
 
 HOSTS = ['host1', 'host2']
 
@@ -489,6 +490,6 @@ def leave_half_done(cloud, server, coming, going):
             instance_actions.insert(conn, context.admin_context('req-' + str(uuidlib.uuid4())), [server],
                                     'detach_interface', arguments={'port_id': port})
         if step:
-            driver.detach_interface(caller, instance, shown[port])
+            driver.features[virt.Interfaces].detach_interface(caller, instance, shown[port])
         if step == 2:
             network.detach_port(caller, instance_uuid=server, port_id=port, attached_by=None, host=row['host'])
