@@ -358,6 +358,46 @@ def test_unused_images_go_and_used_ones_stay(store, images, qcow2, raw):
     assert not os.path.exists(paths['used'])
 
 
+NEWER = b'{"version": 3, "readable_by": 3, "anything": 1}'
+
+
+@pytest.mark.parametrize('content', [b'', b'{"uuid": "', b'\xff' * 64, b'[]', b'{"disks": 5}', NEWER, None],
+                         ids=['empty', 'torn', 'garbage', 'list', 'values', 'newer', 'huge'])
+@pytest.mark.parametrize('put_aside', [False, True])
+def test_a_record_that_cannot_be_read_affects_its_own_guest_only(store, images, qcow2, raw, caplog, content, put_aside):
+    image = images.add('used', qcow2, 'qcow2')
+    good, (disks, _files) = create(store, image)
+    from nova.tests.unit import test_libvirt_xml
+    store.save(test_libvirt_xml.guest(uuid=good.uuid, disks=disks))
+    bad = 'ffffffff-3c5f-4d55-9c53-3f3a4b1f2a01'
+    directory = store.kept.path(bad) if put_aside else store.path(bad)
+    os.makedirs(os.path.join(directory, 'snapshot-running'))
+    unused = store.cache.fetch(None, images.add('of-the-bad-one', raw, 'raw')).path
+    os.utime(unused, (1, 1))
+    path = os.path.join(directory, 'guest.json')
+    with open(path, 'wb') as file:
+        file.write(content or b'')
+        if content is None:
+            file.truncate(1 << 40)
+    for _time in range(2):
+        store.prepare()
+        store.remove_unused_images()
+        store.check_free()
+        assert [guest.uuid for guest in store.records()] == [guest.uuid for guest in store.guests()] == [good.uuid]
+        assert store.free_bytes() and store.kept.uuids() == []
+    assert os.path.exists(unused), 'the record may use it'
+    assert put_aside or os.path.exists(os.path.join(directory, 'snapshot-running')), 'it may be another host\'s'
+    logged = [each.getMessage() for each in caplog.records if each.levelname == 'ERROR']
+    assert len(logged) == 1 and path in logged[0] and logged[0].startswith('The hypervisor could not read'), (
+        logged)
+    with pytest.raises(exception.VirtError, match='record of a guest .* cannot be read'):
+        (store.kept if put_aside else store).load(bad)
+    create(store, image)                 # other guests are made
+    shutil.rmtree(directory)
+    store.remove_unused_images()
+    assert not os.path.exists(unused)
+
+
 def test_a_cached_image_is_ours_and_read_only(store, images, raw, qcow2):
     paths = [store.cache.fetch(None, images.add(name, source, kind)).path
              for name, source, kind in (('one', raw, 'raw'), ('two', qcow2, 'qcow2'))]
@@ -615,14 +655,6 @@ def test_lock_is_exclusive_and_survives_removal(tmp_path):
             assert fresh
     with files.lock(path, wait=False) as again:
         assert again
-
-
-def test_json_is_replaced_whole(tmp_path):
-    path = str(tmp_path / 'x.json')
-    assert files.read_json(path) is None
-    files.write_json(path, {'a': 1})
-    assert files.read_json(path) == {'a': 1} and os.listdir(tmp_path) == ['x.json']
-    assert os.stat(path).st_mode & 0o777 == 0o600
 
 
 def test_a_snapshot_leaves_the_reserve(images, tmp_path):

@@ -19,7 +19,7 @@ import typing
 from nova import exception
 from nova.objects import disk_clients
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.life import rescued
+from nova.virt.libvirt.domain import rescued
 
 if typing.TYPE_CHECKING:
     from nova.virt.libvirt.local_disks import pool as pools

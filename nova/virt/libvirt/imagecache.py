@@ -19,7 +19,9 @@ from collections.abc import Callable, Collection
 from typing import Any, TYPE_CHECKING
 
 from nova import exception
+from nova.runtime import concurrency
 from nova.runtime import disk_space
+from nova.runtime import durable_files
 from nova.runtime import progress
 from nova.virt import image_signatures
 from nova.virt.libvirt import files
@@ -103,6 +105,20 @@ class ImageCache:
         check_size(image_id, base.virtual_size, most_bytes)
         return base
 
+    def cache_image(self, context: RequestContext, image_id: str) -> None:
+        """Feature ImageCache: fetch an image before a guest needs it."""
+        self.fetch(context, self._images.show(context, image_id))
+
+    def has(self, context: RequestContext, path: str) -> bool:
+        """Return whether the cache has the image at ``path``, after an attempt to fetch it."""
+        image_id = os.path.basename(path).rpartition('.')[0]
+        try:
+            found = self.fetch(context, self._images.show(context, image_id))
+        except exception.NovaException as error:
+            LOG.info('Image %s cannot be had (%s); the disk is copied with what it has of it.', image_id, error)
+            return False
+        return found.path == path
+
     def _download(self, context: RequestContext, image: dict[str, Any], path: str, report: progress.Report,
                   most_bytes: int | None) -> None:
         image_id, disk_format = image['id'], image['disk_format']
@@ -124,7 +140,7 @@ class ImageCache:
                 files.remove(part)
                 part = converted
             protect(part)
-            os.replace(part, path)
+            concurrency.blocking(durable_files.commit, part, path)
         finally:
             files.remove(part)
             files.remove(converted)

@@ -7,8 +7,8 @@
                        disk.plain       what becomes an encrypted disk, for a moment: local_disks/encrypted.py
                        root             file system of a container, which belongs to its users
                        kernel, ramdisk  of images that come in three parts
-                       *.rescue, disk.configrescue     what a rescued guest runs with: life/rescue.py
-                       frozen           there while its file systems are brought to rest: life/agent.py
+                       *.rescue, disk.configrescue     what a rescued guest runs with: features/rescue.py
+                       frozen           there while its file systems are brought to rest: features/agent.py
                        console.log
     <instances>/_base/                  the image cache
 
@@ -20,6 +20,7 @@ import contextlib
 import dataclasses
 import glob
 import itertools
+import logging
 import os
 import pathlib
 import pwd
@@ -33,6 +34,7 @@ from nova import exception
 from nova.runtime import disk_space
 from nova.runtime import privileges
 from nova.runtime import reflink
+from nova.runtime import versioned_records
 from nova.virt.libvirt import files
 from nova.virt.libvirt import imagecache
 from nova.virt.libvirt.local_disks import kept_guests
@@ -40,7 +42,7 @@ from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.containers import unpack
-from nova.virt.libvirt.life import rescued
+from nova.virt.libvirt.domain import rescued
 from nova.virt.libvirt.local_disks import encrypted as encrypted_disks
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import owners
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.local_disks.base import Place
     from nova.virt.libvirt.local_disks.base import Pool
     from nova.virt.libvirt.qemu_img import Tool
+
+LOG = logging.getLogger(__name__)
 
 GIB = 1024 ** 3
 BASE = '_base'
@@ -119,6 +123,7 @@ class Storage:
         self.cache = imagecache.ImageCache(self._base, images, qemu_img, inspect, max_age, verify, reserve)
         self._shares = False
         self._parsed: dict[str, tuple[records.Stamp, xml.Guest]] = {}    # by uuid, see records()
+        self.unreadable = versioned_records.UnreadableRecords()          # by directory
         self._disks: Place = disks or local_files.Qcow2(directory, qemu_img, reserve)         # where new ones are made
         pooled = self._disks.pooled
         self._files = local_files.Qcow2(directory, qemu_img, reserve) if pooled else self._disks
@@ -133,18 +138,22 @@ class Storage:
         for directory in [*reversed(list(missing)), pathlib.Path(self.directory), pathlib.Path(self._base)]:
             directory.mkdir(exist_ok=True)
             directory.chmod(DIRECTORY_MODE)      # QEMU's user passes through
-        others = {guest.uuid for guest in self.records() if not self.is_ours(guest)}    # theirs may be under way
+        others = {self.path(guest.uuid) for guest in self.records() if not self.is_ours(guest)}
         for path in glob.glob(os.path.join(glob.escape(self.directory), '*', SNAPSHOT + '*')):
-            if os.path.basename(os.path.dirname(path)) not in others:
+            if self._may_clean(os.path.dirname(path), others):
                 shutil.rmtree(path, ignore_errors=True)
         for path in glob.glob(os.path.join(glob.escape(self.directory), '*', encrypted_disks.PLAIN)):
-            if os.path.basename(os.path.dirname(path)) not in others:
+            if self._may_clean(os.path.dirname(path), others):
                 files.remove(path)
         self.cache.clean()
         self.cache.protect()
         for place in {self._files, self._disks}:
             place.prepare()
         self._shares = reflink.possible(self.directory)
+
+    def _may_clean(self, path: str, others: set[str]) -> bool:
+        """Whether no other host can be writing in a directory, by its record."""
+        return path not in others and path not in self.unreadable
 
     @property
     def disk_cache(self) -> str:
@@ -387,6 +396,8 @@ class Storage:
     def records(self) -> list[xml.Guest]:
         """The recorded Guest of every directory, also of hosts that share it. They are not to be changed: a record that
         is the same file as before is not read again.
+
+        A record that cannot be read is logged and left out; ``unreadable`` has its directory.
         """
         known, found = dict(self._parsed), {}
         for name in sorted(os.listdir(self.directory)):
@@ -398,16 +409,29 @@ class Storage:
             if name in known and known[name][0] == stamp:
                 found[name] = known[name]
                 continue
-            guest = self.load(name)
+            guest = self.readable(self.path(name), self.load, name)
             if guest is not None:
                 found[name] = stamp, guest
         self._parsed = found
         return [guest for _stamp, guest in found.values()]
 
+    def readable(self, directory: str, load: Callable[[str], xml.Guest | None], uuid: str) -> xml.Guest | None:
+        """What ``load`` gives for a guest; None, and an entry in ``unreadable``, if its record cannot be read."""
+        try:
+            guest = load(uuid)
+        except exception.VirtError as error:
+            self.unreadable.add(directory, error)
+            return None
+        self.unreadable.discard(directory)
+        return guest
+
     def remove_unused_images(self) -> None:
-        kept = [guest for guest in map(self.kept.load, self.kept.uuids()) if guest]
-        self.cache.remove_unused({disk.backing_file for guest in [*self.records(), *kept]
-                                  for disk in rescued.files(guest)})
+        self.unreadable.discard_missing()
+        guests = [*self.records(), *self.kept.guests().values()]
+        if self.unreadable:
+            LOG.warning('Cached images stay: the records that cannot be read may use them.')
+            return
+        self.cache.remove_unused({disk.backing_file for guest in guests if guest for disk in rescued.files(guest)})
         self._disks.remove_unused()
 
 

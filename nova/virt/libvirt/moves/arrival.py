@@ -12,6 +12,8 @@ from typing import Any
 
 from nova import exception
 from nova.hardware import guest_option_contradictions
+from nova.runtime import versioned_records
+from nova.utils import UNKNOWN_FIELDS
 from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import storage
@@ -32,8 +34,8 @@ NOT_KEPT = ('size', 'pooled', 'source')
 SETTING = 255                            # characters of a value
 BOOT_FILES = ('kernel', 'ramdisk')
 SIZES = range(1 << 50)                   # bytes of a disk
-_FIELDS = {field.name for field in dataclasses.fields(xml.Guest)} | {'serial_ports'}      # the last: of older hosts
-_DISK_FIELDS = {field.name for field in dataclasses.fields(xml.Disk)} | set(NOT_KEPT)
+_FIELDS = versioned_records.fields_of(xml.Guest) | {'serial_ports'}      # the last: of older hosts
+_DISK_FIELDS = versioned_records.fields_of(xml.Disk).union(NOT_KEPT)
 
 
 def packed(guest: xml.Guest, directory: str | None = None) -> dict[str, Any]:
@@ -41,8 +43,10 @@ def packed(guest: xml.Guest, directory: str | None = None) -> dict[str, Any]:
 
     :param directory: where the disks are by now; None: where the record says
     """
-    values = {name: value for name, value in dataclasses.asdict(guest).items() if name not in OWN}
+    # the other host refuses fields that it does not know, and this one does not know what its unknown ones mean
+    values = {name: value for name, value in dataclasses.asdict(guest).items() if name not in (*OWN, UNKNOWN_FIELDS)}
     for disk in values['disks']:
+        del disk[UNKNOWN_FIELDS]
         path = os.path.join(directory, os.path.basename(disk['file'])) if directory else disk['file']
         # what is no file is seen by both hosts, or the move is refused
         disk['size'] = 0 if disk['source'] else size_of(path, disk['format'])

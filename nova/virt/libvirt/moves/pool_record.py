@@ -61,8 +61,8 @@ def digest(stored: storage.Storage, uuid: str) -> str | None:
     return None if note is None else note.digest
 
 
-def lend(stored: storage.Storage, uuid: str, lent: bool) -> None:
-    owners.lend(stored.path(uuid), lent)
+def mark_in_migration(stored: storage.Storage, uuid: str, marked: bool) -> None:
+    owners.mark_in_migration(stored.path(uuid), marked)
 
 
 def _refusal(reason: str) -> exception.VirtError:
