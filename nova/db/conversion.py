@@ -28,7 +28,7 @@ from nova import exception
 from nova import utils
 from nova.db import engine
 from nova.db import schema
-from nova.runtime import directories
+from nova.runtime import durable_files
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -127,13 +127,9 @@ def copy(db: engine.Database, path: str) -> None:
             found = target.execute('PRAGMA quick_check(1)').fetchone()[0]
         if found != 'ok':
             raise sqlite3.DatabaseError(found)
-        if os.geteuid() == 0:
-            owner = os.stat(str(db.url.database))
-            os.chown(part, owner.st_uid, owner.st_gid)
-        with open(part, 'rb') as file:
-            os.fsync(file.fileno())
-        os.rename(part, path)
-        directories.sync(os.path.dirname(os.path.abspath(path)))
+        if owner := durable_files.owner_of(str(db.url.database)):
+            os.chown(part, *owner)
+        durable_files.commit(part, path)
     except (OSError, sqlite3.Error) as error:
         with contextlib.suppress(OSError):
             os.unlink(part)

@@ -1,8 +1,7 @@
 """Conversion of stored files of the tree before the first release.
 
 Each row of ROWS names files and a function that returns their new content. A file that changes is first copied to the
-directory COPIES of the state directory. The new file is written under a temporary name, flushed and renamed, so an
-interrupted conversion is repeated.
+directory COPIES of the state directory. An interrupted conversion is repeated.
 
 To rename or rewrite a stored file: change the code that uses it, and add a row to ROWS. A change of content alone needs
 no row where the reader accepts records of version 1 (see the module of the record).
@@ -12,7 +11,6 @@ Names of stored values in databases are in ``nova.db.conversion``. After the fir
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-import contextlib
 import dataclasses
 import logging
 import os
@@ -22,12 +20,12 @@ import stat
 from oslo_config.cfg import ConfigOpts
 
 from nova.runtime import directories
+from nova.runtime import durable_files
 from nova.runtime import host_identity
 
 LOG = logging.getLogger(__name__)
 
 COPIES = 'before-conversion'             # below the state path: the files as they were, in the same directories
-PART = '.converted'                      # end of the name of a file that is being written
 
 
 def _unchanged(content: bytes) -> bytes:
@@ -69,39 +67,14 @@ def convert(conf: ConfigOpts, rows: Iterable[StoredFile] | None = None) -> list[
             converted, place = row.convert(content), path.with_name(row.name or path.name)
             if converted == content and place == path:
                 continue
-            _copy(path, content, copies / path.relative_to(path.anchor))
-            _replace(path, converted, place)
+            copy = copies / path.relative_to(path.anchor)
+            copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            owner = durable_files.owner_of(path)
+            durable_files.create(copy, content, owner=owner)         # a copy that exists is of the original content
+            durable_files.replace(place, converted, stat.S_IMODE(path.stat().st_mode), owner)
+            if place != path:
+                path.unlink()
+                directories.sync(path.parent)
             changed.append(path)
             LOG.info('Converted the stored file %s', path)
     return changed
-
-
-def _copy(path: pathlib.Path, content: bytes, copy: pathlib.Path) -> None:
-    """Copy a file once: a copy that exists is older than an interrupted conversion."""
-    if not copy.exists():
-        copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _write(copy, content, os.stat(path), 0o600)
-
-
-def _replace(path: pathlib.Path, content: bytes, place: pathlib.Path) -> None:
-    found = os.stat(path)
-    _write(place, content, found, stat.S_IMODE(found.st_mode))
-    if place != path:
-        path.unlink()
-        directories.sync(path.parent)
-
-
-def _write(place: pathlib.Path, content: bytes, owner: os.stat_result, mode: int) -> None:
-    part = place.with_name(place.name + PART)
-    with contextlib.suppress(FileNotFoundError):
-        part.unlink()                        # of an interrupted conversion
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with open(os.open(part, flags, 0o600), 'wb') as file:
-        if os.geteuid() == 0:
-            os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
-        os.fchmod(file.fileno(), mode)
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(part, place)
-    directories.sync(place.parent)

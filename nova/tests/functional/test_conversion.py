@@ -36,6 +36,7 @@ def client_of(state, name='nova-demo'):
                          entry['project_name'])
 
 
+@pytest.mark.timeout(900)
 def test_servers_and_volumes_of_the_tree_before_are_used(before, tmp_path):
     state = tmp_path / 'state'
     config = tmp_path / 'nova.conf'

@@ -39,6 +39,7 @@ def domain_id(uuid):
 
 
 @long_runs.only
+@pytest.mark.timeout(900)
 def test_running_guests_of_the_tree_before_go_on(before, directory):
     state, config = directory / 'state', directory / 'nova.conf'
     more = '[libvirt]\nvirt_type = qemu\n'

@@ -229,10 +229,10 @@ def test_stored_files_are_rewritten_and_renamed_and_copied(files):
     assert stored_files.convert(conf, ROWS) == []
 
 
-@pytest.mark.parametrize('at', range(1, 5))
-def test_an_interrupted_conversion_of_files_is_repeated(files, monkeypatch, at):
+@pytest.mark.parametrize('step, at', [('link', 1), ('replace', 1), ('link', 2), ('replace', 2)])
+def test_an_interrupted_conversion_of_files_is_repeated(files, monkeypatch, step, at):
     conf, guest = files
-    real, calls = os.rename, []
+    real, calls = getattr(os, step), []
 
     def die(*args):
         calls.append(args)
@@ -240,7 +240,7 @@ def test_an_interrupted_conversion_of_files_is_repeated(files, monkeypatch, at):
             raise KeyboardInterrupt
         real(*args)
     with monkeypatch.context() as patched:
-        patched.setattr(os, 'rename', die)
+        patched.setattr(os, step, die)
         with pytest.raises(KeyboardInterrupt):
             stored_files.convert(conf, ROWS)
     stored_files.convert(conf, ROWS)

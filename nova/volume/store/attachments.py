@@ -22,8 +22,8 @@ Row = dict[str, typing.Any]
 Connector = dict[str, typing.Any]
 
 HELD = ('reserved', 'attaching', 'in-use')
-CLOSING = 'closing'              # of an attachment whose export ends
-PREVIOUS_HOST = 'previous_host'      # in a connector: the host whose export ends
+CLOSING = 'closing'              # status of an attachment during the closing of its export
+PREVIOUS_HOST = 'previous_host'  # key of a connector: previous host with a closing export
 
 
 class AttachBackend:
