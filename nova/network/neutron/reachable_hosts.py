@@ -53,8 +53,8 @@ class HostFinder:
             return None
         bound = frozenset(port.get('binding:host_id') or '' for port in requesting)
         return ReachableHosts(self._placement.hosts_with(ctx, requesting) if requesting else None,
-                     bound if len(bound) == 1 else frozenset(),
-                     tuple(self._placement.hosts_in(ctx, each) for each in segments))
+                              bound if len(bound) == 1 else frozenset(),
+                              tuple(self._placement.hosts_in(ctx, each) for each in segments))
 
     def _segments(self, ctx: nova_context.RequestContext, ports: list[Document],
                   networks: set[str]) -> list[set[str]]:
