@@ -40,7 +40,7 @@ class HostFinder:
     def find(self, server: str, requested: list[Document]) -> ReachableHosts | None:
         """Return the usable hosts; None: all hosts.
 
-        :param requested: networks of the RequestSpec; the server's current ports count as well
+        :param requested: networks of the RequestSpec; the server's current ports count too
         """
         ctx = nova_context.admin_context()
         named = {each['port_id'] for each in requested if each.get('port_id')}

@@ -36,17 +36,17 @@ _GATEWAY = a.record(network_id_=a.ident, enable_snat=a.boolean, external_fixed_i
 
 def views(conn: engine.Connection, context: nova_context.RequestContext,
           rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    ways: dict[str, str] = {}
+    gateway_ids: dict[str, str] = {}
     for port in db_networks.many(conn, t.ports, [row['id'] for row in rows], 'device_id'):
         if port['device_owner'] == db_ports.GATEWAY:
-            ways[port['device_id']] = port['id']
-    fixed = db_networks.addresses_of(conn, list(ways.values()))
+            gateway_ids[port['device_id']] = port['id']
+    fixed = db_networks.addresses_of(conn, list(gateway_ids.values()))
     active = db.active(conn, [row['id'] for row in rows], gateways.DOWN_S)
     return [{**resource.times(row), 'name': row['name'], 'admin_state_up': row['admin_state_up'],
              'routes': row['routes'], **CONSTANTS, 'availability_zone_hints': row['zone_hints'] or [],
              'external_gateway_info': row['external_network_id'] and {
                  'network_id': row['external_network_id'], 'enable_snat': row['enable_snat'],
-                 'external_fixed_ips': fixed.get(ways.get(row['id'], ''), [])},
+                 'external_fixed_ips': fixed.get(gateway_ids.get(row['id'], ''), [])},
              **_status(row, row['id'] in active)} for row in rows]
 
 
