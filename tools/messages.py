@@ -22,8 +22,8 @@ from babel.messages import pofile
 from nova.api.dashboard import app as dashboard
 from nova.api.dashboard import texts
 
-FACES = ('nova/identity/api/', 'nova/identity/embedded/', 'nova/image/face/', 'nova/network/face/',
-         'nova/volume/face/')
+FACES = ('nova/identity/api/', 'nova/identity/embedded/', 'nova/image/rest/', 'nova/network/rest/',
+         'nova/volume/rest/')
 TREE = pathlib.Path(__file__).resolve().parents[1]
 LOCALES = TREE / 'nova' / 'locale'
 TEMPLATE = LOCALES / 'nova.pot'

@@ -132,7 +132,7 @@ class Allocation:
         return self._network.vifs(self._conn, rows)
 
     def _allocate(self, order: AllocationRequest, existing: dict[str, Any], any_network: Networks, known: Networks,
-              default_group: str | None) -> list[dict[str, Any]]:
+                  default_group: str | None) -> list[dict[str, Any]]:
         requests = selection.choose(any_network) if order.requests is None else order.requests
         groups = security.resolve(self._conn, self._project, order.group_names, default_group) if any(
             not request['port_id'] for request in requests) else []

@@ -144,7 +144,7 @@ def claim(allocator: ipam.AddressAllocator, network: NetworksRow, subnets: list[
     wanted = [{'ip_address': address}] if address else []
     try:
         return allocator.claim(network['id'], subnets, port['id'], wanted, port['mac_address'],
-                           anywhere=port['project_id'] == network['project_id'], owner=port['device_owner'])
+                               anywhere=port['project_id'] == network['project_id'], owner=port['device_owner'])
     except exception.InvalidInput as error:
         raise exception.NetworkRequestInvalid(reason=error.kwargs['reason'])
 

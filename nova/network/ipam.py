@@ -102,7 +102,7 @@ def quarantine_cutoff(lease_time: int) -> datetime.datetime:
 
 
 def choose_free(conn: Connection, subnet: SubnetsRow, count: int, rested_before: datetime.datetime,
-         excluded: Collection[int] = ()) -> list[tuple[int, bool]]:
+                excluded: Collection[int] = ()) -> list[tuple[int, bool]]:
     """Choose up to ``count`` free addresses of a subnet: [(number, rests)].
 
     ``rests`` is True if the address already has a row (released earlier), which must be replaced.

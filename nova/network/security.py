@@ -44,7 +44,7 @@ def resolve(conn: Connection, project_id: str, names: list[str] | None, known_de
 
 
 def resolve_groups(conn: Connection, project_id: str, names: list[str], default: str | None = None,
-         lock: bool = False) -> list[str]:
+                   lock: bool = False) -> list[str]:
     """Return the ids of the groups that names or ids refer to, in order without duplicates.
 
     :param lock: keep groups of other projects shared until the transaction ends

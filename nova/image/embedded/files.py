@@ -74,7 +74,7 @@ class Files:
               moved: progress.Moved = progress.ignore) -> dict[str, Any] | None:
         """Move a file on the store's file system into the store, without copying its data.
 
-        It must belong to this process or to a user whose files this process may take. It must not be open for writing:
+        It must belong to this process or to a user from whom it may take files. It must not be open for writing:
         QEMU, which wrote it, could change it after the inspection.
 
         :returns: as ``write``; None: the file must be copied instead

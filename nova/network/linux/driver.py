@@ -120,7 +120,7 @@ class LinuxDriver:
         for each in state.routers:
             self._apply_isolated(each.id, self._router, each, state.outside)
         self._remove_obsolete({each.id for each in state.overlays}, {each.id for each in relayed},
-                    {each.id for each in state.routers}, {each.bridge for each in state.overlays})
+                              {each.id for each in state.routers}, {each.bridge for each in state.overlays})
         self.switchover.hand_over_connections(state)
         self.switchover.retain({frames.tunnel_name(each) for each in state.overlays})
         self._apply_offload(state)
@@ -174,8 +174,8 @@ class LinuxDriver:
         name = self._namespace_name('n', state.id)
         space = namespaces.Namespace(self.run, name)
         device = frames.service_name(state)
-        server = overlay_dnsmasq.OverlayDnsmasq(space.run, device, self.overlays / state.bridge, self._domain(state),
-                                   self._leases)
+        server = overlay_dnsmasq.OverlayDnsmasq(
+            space.run, device, self.overlays / state.bridge, self._domain(state), self._leases)
         served = [(subnet.dhcp, subnet.cidr) for subnet in state.subnets if subnet.dhcp]
         if not state.mac or not served:
             server.stop()
@@ -250,7 +250,7 @@ class LinuxDriver:
     def _filter(self, state: Any) -> None:
         known = {port.device for port in state.ports}
         self._orphans = sorted({device for name in [*self._bridges(), *overlay.managed(self.overlays)]
-                               for device in bridge.guests(self.run, name)} - known)
+                                for device in bridge.guests(self.run, name)} - known)
         text = self._script(state)
         if text == self._loaded:
             if self._tables_present():

@@ -94,8 +94,7 @@ class OverlayDnsmasq(dhcp.Dnsmasq):
         options = ''.join(_option(lease, option) for lease in overlay.leases for option in lease['options'])
         changed = [dhcp.write(self.names, names), dhcp.write(self.options, options)]
         self.ensure_running(''.join(map(self._host, overlay.leases)), self.arguments_of(
-            overlay, lease_time, more_servers, more.domains),
-                  any(changed))
+            overlay, lease_time, more_servers, more.domains), any(changed))
 
     @staticmethod
     def _host(lease: dict[str, Any]) -> str:

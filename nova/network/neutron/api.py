@@ -73,7 +73,7 @@ class API:
         self._check_room(context, sum(not request.get('port_id') for request in requested) * count)
         known = self._group_names(context, ports.values())
         return selection.CheckedNetworks(requested, any(secured), self._devices(context, ports.values()),
-                                 tuple(sorted(set(known.values()))))
+                                         tuple(sorted(set(known.values()))))
 
     def _devices(self, context: RequestContext, ports: Collection[Document]) -> tuple[pci.Request, ...]:
         """Return requests for the host devices that ports need.
@@ -114,7 +114,7 @@ class API:
         try:
             if request.get('port_id'):
                 network_selection.check_port(ports.get(str(request['port_id'])), request, project_id,
-                                  guaranteed=self._guaranteed)
+                                             guaranteed=self._guaranteed)
             else:
                 network_selection.check_network(networks, subnets, request)
         except exception.NotFound as error:

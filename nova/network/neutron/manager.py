@@ -118,14 +118,15 @@ class NeutronManager:
         return network_selection.usable(self.neutron, ctx, project_id, idents) if idents else {}
 
     def _allocate_port(self, ctx: nova_context.RequestContext, instance: Instance, request: network_selection.Request,
-              networks: dict[str, Document], groups: list[str] | None, host: str, profile: Document) -> Document:
+                       networks: dict[str, Document], groups: list[str] | None, host: str,
+                       profile: Document) -> Document:
         """Bind an existing port of the project, or create a port."""
         zone = instance.availability_zone or self.conf.default_availability_zone
         values: Document = {'device_id': instance.uuid, 'device_owner': COMPUTE + zone, 'binding:host_id': host}
         if request['port_id'] and not request['network_id']:
             missing = exception.PortNotFound(port_id=request['port_id'])
             port = network_selection.check_port(self.neutron.show(ctx, 'ports', request['port_id'], missing), request,
-                                     instance.project_id, instance.uuid, self.claims.enabled)
+                                                instance.project_id, instance.uuid, self.claims.enabled)
             with self.claims.profile(ctx, port, host, instance.uuid) as kept:
                 values['binding:profile'] = {**kept, **profile, **devices.profile(port, instance.devices(), host)}
                 return self._assign_port(ctx, port, instance, values)
@@ -329,7 +330,7 @@ class NeutronManager:
         rows = self.neutron.list(ctx, 'ports', device_id=instance_uuid)
         project_id = self._project_of(instance_uuid) if rows else None
         return vifs.sort_ports([row for row in rows if row['device_owner'].startswith(COMPUTE)
-                              and vifs.POSITION in vifs.profile(row) and project_id in (None, row['project_id'])])
+                                and vifs.POSITION in vifs.profile(row) and project_id in (None, row['project_id'])])
 
     def _vifs(self, ctx: nova_context.RequestContext, ports: list[Document],
               prepared: dict[str, Document] | None = None) -> list[Document]:

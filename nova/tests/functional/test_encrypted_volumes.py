@@ -22,7 +22,7 @@ from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.functional import test_volume_backups as base
 from nova.volume import cinder
 from nova.volume import embedded
-from nova.volume.face.app import Application
+from nova.volume.rest.app import Application
 from nova.volume.store import luks
 
 pytestmark = pytest.mark.skipif(shutil.which('qemu-io') is None, reason='needs qemu-img and qemu-io')

@@ -14,7 +14,7 @@ from nova.image.embedded import service as image_store
 from nova.tests import image_service as service
 from nova.volume import cinder
 from nova.volume import embedded
-from nova.volume.face.app import Application
+from nova.volume.rest.app import Application
 
 SERVER, OTHER = '11111111-2222-3333-4444-555555555555', '66666666-2222-3333-4444-555555555555'
 CONNECTOR = {'host': 'h1', 'ip': '192.0.2.1', 'initiator': 'iqn.x'}

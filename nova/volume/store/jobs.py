@@ -219,7 +219,7 @@ class VolumeJobs:
         with self._db.reader() as conn:
             row = db.get(conn, table, ident, nova_context.ALL_PROJECTS)
             source = row and row['snapshot_id'] and db.get(conn, volume_snapshots, row['snapshot_id'],
-                                                          nova_context.ALL_PROJECTS)
+                                                           nova_context.ALL_PROJECTS)
         return row, source or None
 
     def _snapshot(self, snapshot_id: str, write: Callable[[str], None] | None = None) -> None:
