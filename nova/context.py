@@ -136,7 +136,7 @@ class RequestContext(context.RequestContext):
 
     @property
     def sees(self) -> Projects | str:
-        """Project whose resources the caller can see: ALL_PROJECTS for administrators, else the id of the project.
+        """Visible projects: ALL_PROJECTS for administrators, else the id of the caller's project.
 
         :raises ProjectNeeded: the token has no project
         """

@@ -90,8 +90,7 @@ class Policy:
         """Whether the caller is an administrator; evaluated once, when a request arrives.
 
         An administrator needs a token that is scoped to a project. Administrators of a domain or of the system of the
-        identity
-        service have no rights on servers, networks, images and volumes.
+        identity service have no rights on servers, networks, images and volumes.
         """
         return bool(context.project_id) and self.allows(context, 'context_is_admin', {})
 

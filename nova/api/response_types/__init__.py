@@ -23,7 +23,7 @@ import re
 import typing
 
 from nova.api import versions
-from nova.api.facts import tables
+from nova.api.response_types import tables
 from nova.web import json_types
 
 CLOSED, NO_BODY, ADDITION, ABSENT = '(no other fields)', '(no body)', '(addition)', '(absent)'
