@@ -1,11 +1,11 @@
-"""Directories whose files are to be there after a power failure."""
+"""Durability of directory entries."""
 from __future__ import annotations
 
 import os
 
 
 def sync(path: str | os.PathLike[str]) -> None:
-    """Let the names that a directory has be on the disk.
+    """Write a directory's entries to disk.
 
     :raises OSError:
     """

@@ -36,16 +36,16 @@ class Joined(Generic[_Order, _Result]):
         self._function, self._name = function, name
         self._lock = threading.Lock()
         # a project's lasts as long as a caller is in it
-        self._lanes: weakref.WeakValueDictionary[Hashable, batching.Gathering] = weakref.WeakValueDictionary()
+        self._lanes: weakref.WeakValueDictionary[Hashable, batching.Batch] = weakref.WeakValueDictionary()
 
     def __call__(self, lane: Hashable, order: _Order) -> _Result:
         """The result of an order; a run has orders of one lane, and runs of one lane follow each other."""
         with self._lock:
-            gathering = self._lanes.get(lane)
-            if gathering is None:
-                gathering = self._lanes[lane] = batching.Gathering(self._work, MOST)
+            batch = self._lanes.get(lane)
+            if batch is None:
+                batch = self._lanes[lane] = batching.Batch(self._work, MOST)
         call = _Call(order)
-        gathering.bring(call)
+        batch.run(call)
         found: _Result = call.result
         return found
 

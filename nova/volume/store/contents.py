@@ -20,7 +20,7 @@ from nova.db.tables.volume import volume_snapshots
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
 from nova.runtime import concurrency
-from nova.runtime import turns
+from nova.runtime import fairness
 from nova.volume.store import attachments
 from nova.volume.store import files as volume_files
 from nova.volume.store import keys as volume_keys
@@ -59,7 +59,7 @@ class Contents:
         self._lock = threading.Lock()
         self._busy: set[str] = set()
         self._again: dict[str, _Work] = {}           # what came meanwhile
-        self._turns: turns.Turns[_Work] = turns.Turns(WORKERS)
+        self._turns: fairness.FairQueue[_Work] = fairness.FairQueue(WORKERS)
 
     def make_volume(self, ctx: nova_context.RequestContext, row: Row) -> None:
         """Begin to make what is in a volume whose row is 'creating'."""
@@ -128,7 +128,7 @@ class Contents:
     # ---- jobs
 
     def _submit(self, ident: str, job: Callable[..., None], *args: typing.Any, owner: str = '') -> None:
-        work = _Work(ident, owner, concurrency.carried(job), args)
+        work = _Work(ident, owner, concurrency.with_context(job), args)
         with self._lock:
             if ident in self._busy:
                 self._again[ident] = work            # the one that runs may have done all that it looks at
