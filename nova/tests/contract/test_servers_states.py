@@ -50,7 +50,7 @@ def cloud(tmp_path_factory):
     fixture = servers.Servers(tmp_path_factory.mktemp('states'), quota__instances=-1, quota__cores=-1,
                               quota__ram=-1, volume__volumes=-1, volume__gigabytes=-1)
     with fixture.cell_db.writer() as conn:
-        fixture.add_host(conn, 'plain', 'plain', **{mixin.feature: False for mixin in driver.MIXINS})
+        fixture.add_host(conn, 'plain', 'plain', **{feature.feature: False for feature in driver.FEATURES})
     with fixture.api_db.writer() as conn:
         flavors.create(conn, {'flavor_id': '2', 'name': 'm1.small', 'memory_mb': 1024, 'vcpus': 2, 'root_gb': 2})
     yield fixture
