@@ -9,10 +9,10 @@ from typing import Generic, TypeVar
 
 Work = TypeVar('Work')
 
-MAX_TIMES_FREE = 3          # a project has at most so many times the free threads: 3/4 of all if it is the only one
-HALF_LIFE_S = 10          # half-life of a project's cost, in seconds
-MAX_COSTS = 1000          # maximum number of projects with a cost before small ones are dropped
-SMALL_COST_S = 0.01       # a small cost, in seconds of a thread
+MAX_TIMES_FREE = 3   # a project has at most so many times the free threads: 3/4 of all if it is the only one
+HALF_LIFE_S = 10     # half-life of a project's cost, in seconds
+MAX_COSTS = 1000     # maximum number of projects with a cost before small ones are dropped
+SMALL_COST_S = 0.01  # a small cost, in seconds of a thread
 
 
 class Shares:

@@ -21,10 +21,10 @@ from nova.runtime import release
 
 LOG = logging.getLogger(__name__)
 
-PROBE_TIMEOUT_S = 10               # a later probe message counts for the next heartbeat
-MAX_FAILURES = 2                   # consecutive failures before the queues are subscribed again
-REPLY_EVERY = 12               # report intervals between heartbeats with a reply: disabled, …
-PAUSE_S = 2                  # between two attempts to reach a conductor at the start, or a missing queue
+PROBE_TIMEOUT_S = 10  # a later probe message counts for the next heartbeat
+MAX_FAILURES = 2      # consecutive failures before the queues are subscribed again
+REPLY_EVERY = 12      # report intervals between heartbeats with a reply: disabled, …
+PAUSE_S = 2           # between two attempts to reach a conductor at the start, or a missing queue
 
 
 class Sender:
