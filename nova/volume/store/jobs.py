@@ -20,7 +20,7 @@ from nova.db.tables.volume import volume_snapshots
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
 from nova.runtime import concurrency
-from nova.runtime import turns
+from nova.runtime import fairness
 from nova.volume.store import attachments
 from nova.volume.store import files as volume_files
 from nova.volume.store import keys as volume_keys
@@ -60,7 +60,7 @@ class VolumeJobs:
         self._lock = threading.Lock()
         self._busy: set[str] = set()
         self._requeued: dict[str, _Work] = {}        # requested during a run of the same id
-        self._turns: turns.Turns[_Work] = turns.Turns(WORKERS)
+        self._turns: fairness.FairQueue[_Work] = fairness.FairQueue(WORKERS)
 
     def make_volume(self, ctx: nova_context.RequestContext, row: Row) -> None:
         """Start creating the data of a volume with status 'creating'."""
@@ -131,7 +131,7 @@ class VolumeJobs:
     # ---- jobs
 
     def _submit(self, ident: str, job: Callable[..., None], *args: typing.Any, owner: str = '') -> None:
-        work = _Work(ident, owner, concurrency.carried(job), args)
+        work = _Work(ident, owner, concurrency.with_context(job), args)
         with self._lock:
             if ident in self._busy:
                 self._requeued[ident] = work            # the running job may have passed the changed data

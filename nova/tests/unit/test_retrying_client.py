@@ -36,7 +36,7 @@ def ask(monkeypatch, errors, answers_s=0):
     monkeypatch.setattr(retrying_client, 'time', clock)
     service = Service(clock, errors)
     try:
-        result = retrying_client.Patient(service, 'conductor').method()
+        result = retrying_client.RetryingClient(service, 'conductor').method()
     except exception.Unavailable as error:
         result = type(error)
     return service.asked, clock.now, result
@@ -71,6 +71,6 @@ def test_one_server_may_be_meant():
     class Client:
         def method(self, **arguments):
             return arguments
-    client = retrying_client.Patient(Client(), 'network', 'host1')
+    client = retrying_client.RetryingClient(Client(), 'network', 'host1')
     assert client.method(host='host1') == {'server': 'host1', 'host': 'host1'}
-    assert retrying_client.Patient(Client(), 'network').method(host='host1') == {'host': 'host1'}
+    assert retrying_client.RetryingClient(Client(), 'network').method(host='host1') == {'host': 'host1'}
