@@ -277,6 +277,10 @@ class ComputeDriver:
         """The same of a guest that runs, as far as they can be found out now; {}: it has none."""
         return {}
 
+    def device_addresses(self, instance: Any) -> dict[str, list[str]]:
+        """Where the guest finds its devices: {MAC address, volume id or device name: [bus, address]}; {}: unknown."""
+        return {}
+
     def power_on(self, context: RequestContext, instance: Any, network_info: Any) -> Any:
         """Start the guest, defining it again when it is gone."""
         raise NotImplementedError

@@ -24,6 +24,7 @@ from nova.runtime import metrics
 from nova.runtime import privileges
 from nova.virt import driver
 from nova.virt import image_signatures
+from nova.virt import metadata
 from nova.virt import sandbox
 from nova.virt import traits
 from nova.virt.libvirt import base
@@ -273,6 +274,7 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
                 self._inject(disks, request)
                 guest = self._guest_of(instance, request, disks, boot_files)
                 self.storage.save(guest)
+                self._place_devices(instance, guest, request)
                 self._define_and_start(guest, request.await_networks)
             except Exception as error:
                 self._undo(uuid, request.keep_machine)
@@ -297,6 +299,18 @@ class LibvirtDriver(base.LibvirtBase, driver.Pause, driver.Suspend, snapshots.Sn
         network = guest_interfaces.text(request.network_info) if options.inject_network and possible else None
         if request.injected_files or network is not None:
             injection.write(disks[0], request.injected_files, options.inject_partition, network)
+
+    def _place_devices(self, instance: Instance, guest: xml.Guest, request: driver.SpawnRequest) -> None:
+        """Write the addresses of tagged devices into the config drive: libvirt chooses them when it defines a guest."""
+        def look() -> dict[str, list[str]]:
+            self._define(guest)
+            return self.device_addresses(instance)
+        if found := metadata.place_devices(request.config_drive or {}, look):
+            self.storage.new_disks.renew_config_drive(guest, {**(request.config_drive or {}), **found})
+            self.storage.save(guest)
+
+    def device_addresses(self, instance: Instance) -> dict[str, list[str]]:
+        return self.hypervisor.guest("read the devices' addresses", instance.uuid, guests.device_addresses)
 
     def _undo(self, uuid: str, keep_machine: bool = False) -> None:
         try:
