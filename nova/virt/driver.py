@@ -327,6 +327,13 @@ class ComputeDriver:
         """The same of a guest that runs, as far as they can be found out now; {}: it has none."""
         return {}
 
+    def device_addresses(self, instance: Instance) -> dict[str, list[str]]:
+        """Return where the guest finds its devices: {MAC address, volume id or device name: [bus, address]}.
+
+        Unknown devices are left out.
+        """
+        return {}
+
     def power_on(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
         """Start the guest, defining it again when it is gone."""
         raise NotImplementedError

@@ -18,6 +18,7 @@ from nova.runtime import metrics
 from nova.runtime import privileges
 from nova.virt import driver
 from nova.virt import image_signatures
+from nova.virt import metadata
 from nova.virt import traits
 from nova.virt.libvirt import base
 from nova.virt.libvirt import calls
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.disk_files.qemu_img import Tool
     from nova.objects.instance import Instance
+    from nova.virt.libvirt.xml import Guest
 
 LOG = logging.getLogger(__name__)
 
@@ -240,6 +242,7 @@ class LibvirtDriver(base.LibvirtBase):
                 injection.inject(self.conf.libvirt, disks, request)
                 guest = self._guests.describe(instance, request, disks, boot_files)
                 self.storage.save(guest)
+                self._place_devices(instance, guest, request)
                 self._guests.start(guest, request.await_networks)
             except Exception as error:
                 self._guests.undo(uuid, request.keep_machine)
@@ -250,6 +253,18 @@ class LibvirtDriver(base.LibvirtBase):
                 if isinstance(error, exception.VirtError):
                     raise exception.BuildFailed(instance_id=uuid, reason=error.message) from error
                 raise
+
+    def _place_devices(self, instance: Instance, guest: Guest, request: driver.SpawnRequest) -> None:
+        """Write the addresses of tagged devices, which libvirt chooses, into the config drive."""
+        def look() -> dict[str, list[str]]:
+            self._guests.define(guest)
+            return self.device_addresses(instance)
+        if found := metadata.place_devices(request.config_drive or {}, look):
+            self.storage.new_disks.renew_config_drive(guest, {**(request.config_drive or {}), **found})
+            self.storage.save(guest)
+
+    def device_addresses(self, instance: Instance) -> dict[str, list[str]]:
+        return self.hypervisor.guest("read the devices' addresses", instance.uuid, calls.device_addresses)
 
     def destroy(self, context: RequestContext, instance: Instance, network_info: Any, keep_disks: bool = False,
                 keep_machine: bool = False) -> None:
