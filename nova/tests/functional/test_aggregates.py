@@ -234,7 +234,7 @@ def test_a_scheduler_that_is_behind_puts_nothing_into_another_zone(cloud):
     """The claim looks at the zone itself: a table from before the change counts for nothing."""
     table = cloud.scheduler.table
     look, old = table.hosts, table.hosts(full=True)
-    table.hosts = lambda whole=False, **_: look(whole=True) if whole else old
+    table.hosts = lambda full=False, **_: look(full=True) if full else old
     for host in ('host1', 'host2', 'host3'):
         put(cloud, host, 'west')
     uuid, = cloud.create(availability_zone='nova')

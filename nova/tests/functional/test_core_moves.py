@@ -258,7 +258,7 @@ def test_no_host_is_left(cloud):
     cloud.settle()
     row = cloud.row(uuid)
     assert cloud.state(uuid) == (states.ACTIVE, None, states.RUNNING) and row['host'] == source
-    assert 'No valid host was found. 3 hosts: 1 is where the server is' in row['fault']['message']
+    assert 'No valid host was found. 3 hosts: 1 is excluded' in row['fault']['message']
     assert cloud.migration(number)['status'] == 'error'
     cloud.check()
 

@@ -486,7 +486,7 @@ def test_crash_dumps_of_a_server_do_not_queue_up(cloud):
     cloud.act(uuid, 'trigger_crash_dump')
     waiting.wait_for(lambda: begun, 20, 'the first')
     for _ in range(3):
-        with pytest.raises(exception.Conflict, match='under way'):
+        with pytest.raises(exception.Conflict, match='in progress'):
             cloud.act(uuid, 'trigger_crash_dump')
     for _ in range(5):
         cloud.act(uuid, 'injectNetworkInfo')

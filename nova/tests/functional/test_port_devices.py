@@ -201,15 +201,15 @@ def test_a_port_that_goes_while_a_host_is_looked_for_leaves_no_claim(cloud, monk
     if after != 'ACTIVE':
         act(cloud, server, after, shelve=None)
     scheduler = next(part.manager for part in cloud.services if part.binary == 'nova-scheduler')
-    rounds = scheduler.methods.select_move.__self__._rounds
-    run, lost = rounds.run, []
+    claims = scheduler.methods.select_move.__self__._claim_loop
+    run, lost = claims.run, []
 
     def decide_after_the_port_is_gone(request, *others):
         lost.append(cloud.neutron.rows['ports'].pop(port))
         report(cloud, server, port, code=200 if after == 'ACTIVE' else 422)
         waiting.wait_for(lambda: 'pci_requests' not in row_of(cloud, server)['flavor'], 20, 'the end of the port')
         return run(request, *others)
-    monkeypatch.setattr(rounds, 'run', decide_after_the_port_is_gone)
+    monkeypatch.setattr(claims, 'run', decide_after_the_port_is_gone)
     if after == 'ACTIVE':
         act(cloud, server, 'VERIFY_RESIZE', migrate=None)
     else:
