@@ -3,7 +3,7 @@
 A record is a JSON object. Two fields are its header:
 
     version      version of the format that the release knows which wrote the record last
-    readable_by  lowest version of the format whose releases can read the record
+    readable_by  lowest version of the format that can read the record
 
 A record without a header has version 1. The rules for a change are in doc/source/contributor/records.rst:
 
@@ -40,7 +40,7 @@ class RecordFormat:
 
     name         noun phrase for messages
     version      version that this release writes
-    readable_by  lowest version whose releases can read what this release writes
+    readable_by  lowest version that can read what this release writes
     fields       names of the fields; None: the keys are ids
     parts        {field, or field.field: names of the fields of the objects in it}
     required     fields that every record has
@@ -206,7 +206,7 @@ class UnreadableRecords:
         self._reasons.pop(source, None)
 
     def discard_missing(self) -> None:
-        """Forget the records whose path does not exist."""
+        """Forget the records that have no file any more."""
         for source in list(self._reasons):
             if not os.path.lexists(source):
                 self.discard(source)
