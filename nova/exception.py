@@ -689,6 +689,12 @@ class VirtError(NovaException):
     template = 'The hypervisor could not %(operation)s: %(reason)s'
 
 
+class RecordUnreadable(NovaException):
+    """A record on the disk of a service is damaged, or of a release whose records this one does not read."""
+
+    template = 'The %(name)s %(source)s cannot be read: %(reason)s.'
+
+
 class HypervisorUnreachable(VirtError):
     """The hypervisor does not answer: an operation that raises this first of all has changed nothing."""
 

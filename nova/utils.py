@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import orjson
 
 Record = TypeVar('Record')
+UNKNOWN_FIELDS = 'unknown_fields'                # field of a dataclass: what another release has in the record
 EC2_RESERVATION = 'ec2:reservation'              # item of a server's metadata, see ec2_reservation
 _RESERVATION = re.compile('(r-[0-9a-f]{17})/([0-9]{1,9})')
 
@@ -116,12 +117,27 @@ def load_json(text: str) -> Any:
 
 
 def from_known(kind: type[Record], values: Mapping[str, Any]) -> Record:
-    """A dataclass from a stored record. Fields that this release does not have are ignored.
+    """A dataclass from a stored record.
+
+    Fields that this release does not have are kept in the field ``unknown_fields``, or ignored if the class has none.
 
     :raises TypeError: a field without a default is missing
     """
     known = {field.name for field in dataclasses.fields(kind)}       # type: ignore[arg-type]
-    return kind(**{name: value for name, value in values.items() if name in known})
+    made = {name: value for name, value in values.items() if name in known}
+    if UNKNOWN_FIELDS in known:
+        made[UNKNOWN_FIELDS] = {name: value for name, value in values.items() if name not in known}
+    return kind(**made)
+
+
+def to_record(value: Any) -> Any:
+    """The values of a dataclass for a stored record: as dataclasses.asdict, with ``unknown_fields`` in their places."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        found = {field.name: to_record(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {**found.pop(UNKNOWN_FIELDS, {}), **found}
+    if isinstance(value, dict):
+        return {name: to_record(each) for name, each in value.items()}
+    return [to_record(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def some(names: Iterable[str], most: int = 10) -> str:

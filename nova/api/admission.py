@@ -1,9 +1,7 @@
-"""How many servers may wait to be built: more are refused with 503 and Retry-After instead of piling up.
+"""Limit on servers waiting to be built: requests beyond it get 503 with Retry-After.
 
-A cloud builds so many servers a second. Requests beyond that wait, and what waits for too long is begun again
-and again by who looks after lost tasks. A bound on the servers that wait keeps all of them younger than that.
-
-One project may have three quarters of the bound. What a single request has beyond that does not count against others.
+The backlog must stay shorter than the time after which the reconciler repeats a build that it believes lost. One
+project may use three quarters of the limit. The excess of a project does not count against other projects.
 """
 import collections
 import logging
@@ -17,39 +15,40 @@ from nova.db.servers import instances
 
 LOG = logging.getLogger(__name__)
 
-COUNT_EVERY = 64             # servers that a process accepts between two counts while few wait
-LOOK_S = 0.5                 # between two counts while many wait
-RETRY_S = 2, 30              # shortest and longest wait in Retry-After
+COUNT_EVERY = 64             # accepted servers between two counts while the backlog is short
+LOOK_S = 0.5                 # seconds between two counts while the backlog is long
+RETRY_S = 2, 30              # minimum and maximum of Retry-After in seconds
 
 
 class Builds:
-    """
-    :param limit: servers that wait at most; 0: no bound
+    """Admission of new servers in one API process.
+
+    :param limit: maximum number of servers that wait to be built; 0: unlimited
     """
 
     def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._limit, self._clock = limit, clock
         self._lock = threading.Lock()
-        self._share = max(1, limit - limit // 4)             # of one project
-        # Servers of each project: of the last count, and accepted since.
+        self._share = max(1, limit - limit // 4)             # limit of one project
+        # Servers by project: found by the last count, and accepted since.
         self._waiting: collections.Counter[str] = collections.Counter()
         self._accepted: collections.Counter[str] = collections.Counter()
         self._counted_at: float | None = None
         self._counting = False
-        self._rate = 0.0             # servers a second that were built between the last two counts
+        self._rate = 0.0             # servers built per second between the last two counts
 
     def admit(self, cells: db_cells.Cells, project_id: str, servers: int) -> None:
-        """Let a request of a project for so many servers pass.
+        """Admit a request for a number of servers.
 
-        :param cells: db.cells.Cells: new servers wait in the default one, placed ones in that of their host
-        :raises TooManyBuilds: there are too many that wait already, of all projects or of this one
+        :param cells: new servers wait in the default cell, placed ones in the cell of their host
+        :raises TooManyBuilds: the limit of all projects or of this project is reached
         """
         if not self._limit:
             return
         with self._lock:
             count = not self._counting and self._stale(project_id)
             self._counting |= count
-        if count:                    # the others go by what is known meanwhile: a cell may take its time to answer
+        if count:                    # other threads use the last count, because a cell may respond slowly
             try:
                 self._count(cells)
             finally:
@@ -60,14 +59,14 @@ class Builds:
                 self._accepted[project_id] += servers
                 return
             waiting = self._waiting + self._accepted
-        LOG.warning('A request for %d servers is refused: about %d wait to be built, %d of them of its project.',
+        LOG.warning('Refused a request for %d servers: about %d servers wait to be built, %d of them in its project.',
                     servers, waiting.total(), waiting[project_id])
         low, high = RETRY_S
         wait = (excess + self._limit * 0.1) / self._rate if self._rate > 0 else high
         raise exception.TooManyBuilds(retry_after=round(min(max(wait, low), high)))
 
     def _excess(self, project_id: str) -> int:
-        """Servers that wait beyond what may, of all projects or of this one; negative: so many more may."""
+        """Return the number of servers above the limit, of all projects or of this one; negative: free places."""
         waiting = self._waiting + self._accepted
         counted = sum(min(number, self._share) for number in waiting.values())
         return max(counted - self._limit, waiting[project_id] - self._share)
@@ -91,7 +90,7 @@ class Builds:
                 fewer = (self._waiting + before).total() - waiting.total()
                 self._rate = max(0.0, fewer) / (now - self._counted_at)
             self._waiting, self._counted_at = waiting, now
-            self._accepted -= before                         # without projects that have none left
+            self._accepted -= before                         # also drops projects without servers
 
     def _building(self, cell: db_cells.Cell) -> dict[str, int]:
         with cell.db.reader() as conn:

@@ -1,8 +1,7 @@
-"""Prefer: wait=SECONDS (RFC 7240): a request that begins something is answered when that has ended.
+"""Prefer: wait=SECONDS (RFC 7240): delay a response until the end of the task that the request started.
 
-The answer is the same as without, and comes as soon as the server has no task any more, or when the time is over. A
-client then needs one request instead of asking again and again. All who wait in a process are looked after by one
-thread, with one statement for each cell.
+The response is the usual one. It is sent when the server has no task, or at the timeout, and saves the client from
+polling. One thread in each process polls for all waiting clients with one statement for each cell.
 """
 from __future__ import annotations
 
@@ -24,17 +23,17 @@ from nova.web.request import Response
 
 LOG = logging.getLogger(__name__)
 
-MOST_S = 30                          # less than proxies wait for an answer
-LOOK_S, LATER_S = 0.025, 0.25        # between two looks: in the first second of the youngest wait, and later
-TROUBLE_S = 2                        # and after one that failed
+MOST_S = 30                          # shorter than the usual timeout of proxies
+LOOK_S, LATER_S = 0.025, 0.25        # polling interval: in the first second of the newest wait, and later
+TROUBLE_S = 2                        # polling interval after an error
 _WAIT = preferences.preference('wait', r'(\d{1,9})')
-# (method, path of the row, code of the answer) of what goes on after its answer
+# (method, path, status code) of operations that start a task
 _GOES_ON = {('POST', '/servers', 202), ('POST', '/servers/{id}/action', 202), ('DELETE', '/servers/{id}', 204)}
 _SERVER_ID = re.compile(r'/servers/([0-9a-f-]{36})\Z')
 
 
 def applies(method: str, path: str) -> bool:
-    """Whether the header has a meaning for an operation."""
+    """Return True if an operation supports the header."""
     return any((method, path) == row[:2] for row in _GOES_ON)
 
 
@@ -47,22 +46,22 @@ class _Wait:
 
 
 class Waits:
-    """The waits of one process.
+    """Waiting requests of one process.
 
-    :param most: of them at a time; each has a thread of the HTTP server. One project has half of them at most
+    :param most: maximum number; each occupies a thread of the HTTP server. One project may use half of them
     """
 
     def __init__(self, cells: db_cells.Cells, most: int) -> None:
         self._cells, self._slots = cells, web_request.Streams(most)
         self._lock = threading.Lock()
         self._waits: set[_Wait] = set()
-        self._looks = False                          # a thread looks
+        self._looks = False                          # the polling thread is running
 
     def answer(self, req: Request, response: Response) -> Response:
-        """The response of a request, when what it began has ended or the time is over that the client waits.
+        """Return the response after the task of a request has ended or the timeout has expired.
 
-        It is given back at once where the client does not wait, where nothing goes on, or where too many wait already;
-        only who has waited gets Preference-Applied.
+        It returns immediately if the client does not wait, no task was started, or too many requests wait. The
+        response has Preference-Applied only if the request has waited.
         """
         preference = _WAIT.search(req.environ.get(preferences.HEADER, ''))
         server_id = preference and _begun(req, response)
@@ -91,10 +90,10 @@ class Waits:
             with self._lock:
                 self._waits.discard(wait)
 
-    # ---- the thread
+    # ---- polling thread
 
     def _look_on(self) -> None:
-        """Look until no client waits."""
+        """Poll until no request waits."""
         while True:
             with self._lock:
                 waits = list(self._waits)
@@ -106,7 +105,7 @@ class Waits:
             try:
                 self._look(waits)
             except Exception:
-                LOG.exception('The servers for which clients wait cannot be looked at')
+                LOG.exception('Cannot read the tasks of servers for waiting requests; retrying')
                 pause_s = TROUBLE_S
             time.sleep(pause_s)
 
@@ -116,7 +115,7 @@ class Waits:
             if wait.cell is None:
                 try:
                     wait.cell = self._cells.of_server(wait.server_id)
-                except exception.InstanceNotFound:       # it was deleted
+                except exception.InstanceNotFound:       # the server was deleted
                     wait.ended.set()
                     continue
             by_cell.setdefault(wait.cell.uuid, []).append(wait)
@@ -126,8 +125,8 @@ class Waits:
             try:
                 with cell.db.reader() as conn:
                     busy = changes.busy(conn, [wait.server_id for wait in found])
-            except exception.NovaException as error:     # the cell is down: who waits waits on
-                LOG.info('Cell %s does not say how its servers are: %s', cell.name, error)
+            except exception.NovaException as error:     # the cell is down: keep waiting
+                LOG.info('Cannot read the tasks of servers in cell %s: %s', cell.name, error)
                 continue
             for wait in found:
                 if wait.server_id not in busy:
@@ -136,7 +135,7 @@ class Waits:
                     wait.ended.set()
 
     def _end_or_follow(self, wait: _Wait) -> None:
-        """It is not in its cell: deleted, or in another one since it got its host."""
+        """Handle a server that left its cell: it was deleted, or moved from cell0 to the cell of its host."""
         try:
             now = self._cells.of_server(wait.server_id)
         except exception.InstanceNotFound:
@@ -147,7 +146,7 @@ class Waits:
 
 
 def _begun(req: Request, response: Response) -> str | None:
-    """The server of which a request began something that goes on."""
+    """Return the ID of the server if a request started a task, else None."""
     row = req.route
     if row is None or (row.method, row.path, response.status or row.code(req.version)) not in _GOES_ON:
         return None

@@ -283,7 +283,7 @@ def compute(conf: cfg.ConfigOpts, bus: Bus, host: str, images: Images, helper: H
     from nova.compute import manager as compute_manager
     from nova.image import grants
     from nova.network import interface as network_interface
-    from nova.network.agents import plumbed_client
+    from nova.network.agents import plumbing_client
 
     bus = bus.of_host(host)
     granted = grants.GrantedImages(images)
@@ -292,7 +292,7 @@ def compute(conf: cfg.ConfigOpts, bus: Bus, host: str, images: Images, helper: H
     plumbed = driver.real_guests and conf.network.driver != 'fake' and conf.network.backend == 'embedded'
     networks: Any = bus.client(network_interface.INTERFACE)
     if plumbed and conf.network.agent:
-        networks, plumbed = plumbed_client.Plumbed(networks, bus.client(network_interface.AGENT), host), False
+        networks, plumbed = plumbing_client.PlumbingClient(networks, bus.client(network_interface.AGENT), host), False
     manager = compute_manager.ComputeManager(
         conf, host, driver, bus.client(conductor_interface.INTERFACE), networks, granted,
         network_server=host if plumbed else None)
@@ -300,15 +300,23 @@ def compute(conf: cfg.ConfigOpts, bus: Bus, host: str, images: Images, helper: H
 
 
 def virt_driver(conf: cfg.ConfigOpts, host: str, images: ImageSource, helper: Helper | None = None) -> ComputeDriver:
-    """The driver that compute_driver names.
+    """Make the driver that compute_driver names.
 
     :param helper: see ``compute``
-    :raises InvalidOption: there is none of this name, or it needs something that is not installed
+    :raises InvalidOption: there is none of this name, it needs something that is not installed, or it lacks a method
+        of the contract
     """
     from nova.runtime import entry_points
+    from nova.virt import driver
     name = CONTAINERS.get((conf.compute_driver, conf.libvirt.virt_type), conf.compute_driver)
     found = entry_points.named('compute_driver', name, VIRT_DRIVERS)
-    return found(conf, host, images, _image_check(conf), helper)
+    made: ComputeDriver = found(conf, host, images, _image_check(conf), helper)
+    missing = driver.missing_methods(made)
+    if missing:
+        raise exception.InvalidOption(
+            f'compute_driver: the driver {name} does not implement {", ".join(missing)}. '
+            f'The contract of drivers in nova/virt/driver.py requires these methods.')
+    return made
 
 
 def _image_check(conf: cfg.ConfigOpts) -> Callable[[str, str], None]:

@@ -126,7 +126,7 @@ def runs_guests(conf: cfg.ConfigOpts, binary: str) -> bool:
 
 def guest_helper(conf: cfg.ConfigOpts, user: pwd.struct_passwd) -> privileges.Helper:
     """The privileged part of a daemon that has real guests, not forked yet."""
-    from nova.virt.libvirt import storage
+    from nova.virt.libvirt.local_disks import storage
     from nova.virt.libvirt.privileged import remote
     return remote.helper(conf, storage.instances_directory(conf.state_path), user.pw_uid)
 

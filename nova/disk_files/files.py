@@ -1,7 +1,6 @@
-"""Small file operations that survive a crash at any point."""
+"""Locks, access lists and removal of files."""
 import contextlib
 import fcntl
-import json
 import os
 import struct
 import time
@@ -13,25 +12,6 @@ ACL, ACL_VERSION = 'system.posix_acl_access', 2
 OWNER, USER, GROUP, MASK, OTHERS, ANYBODY = 0x01, 0x02, 0x04, 0x10, 0x20, 0xffffffff
 READ, WRITE = 4, 2
 POLL = 0.05                              # seconds between two looks at a lock that is held
-
-
-def write_json(path: str, value: typing.Any) -> None:
-    """Replace ``path`` by ``value`` as JSON; a crash leaves the old content or the new one."""
-    part = path + '.part'
-    with open(part, 'w', opener=private) as file:
-        json.dump(value, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
-
-
-def read_json(path: str) -> typing.Any:
-    """The value, or None when there is no file."""
-    try:
-        with open(path) as file:
-            return json.load(file)
-    except FileNotFoundError:
-        return None
 
 
 def remove(path: str) -> None:

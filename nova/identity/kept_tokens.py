@@ -1,4 +1,4 @@
-"""What Keystone said of tokens, kept in the process: a client sends the same token with each of its requests."""
+"""Process-local cache of Keystone's token validations: clients send the same token with each request."""
 from __future__ import annotations
 
 import collections
@@ -8,25 +8,25 @@ import threading
 import time
 from typing import Any
 
-MOST = 4096                      # tokens; one takes a few kilobytes
-BESIDE_S = 10                    # where a memcached keeps them, too, whose answer does not say how old it is
+MOST = 4096                      # tokens; each takes a few kilobytes
+BESIDE_S = 10                    # limit if memcached caches validations too, because their age is unknown then
 
 
 class KeptTokens:
-    """The answers about the tokens that were used last.
+    """LRU cache of token validations.
 
-    :param seconds: for which an answer is good
-    :param most: answers at once; the one that was used the longest time ago goes first
+    :param seconds: lifetime of an entry
+    :param most: maximum number of entries
     """
 
     def __init__(self, seconds: float, most: int = MOST, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds, self._most, self._clock = seconds, most, clock
         self._lock = threading.Lock()
         self._kept: collections.OrderedDict[bytes, tuple[float, Any]] = collections.OrderedDict()
-        self._derived: dict[bytes, tuple[Any, Any]] = {}          # (answer, what was made of it); of those kept alone
+        self._derived: dict[bytes, tuple[Any, Any]] = {}          # (validation, derived data) of cached tokens
 
     def get(self, token: str, ask: Callable[[], Any]) -> Any:
-        """What is known of a token, else what ``ask`` returns; its errors are not kept."""
+        """Return the cached validation of a token, or call ``ask``; exceptions are not cached."""
         key, now = _key(token), self._clock()
         with self._lock:
             found = self._kept.get(key)
@@ -44,7 +44,7 @@ class KeptTokens:
         return data
 
     def derived(self, token: str) -> Any:
-        """What was made of the answer about a token, as long as that is good; None: nothing."""
+        """Return data derived from the validation of a token while it is valid, or None."""
         key, now = _key(token), self._clock()
         with self._lock:
             made, found = self._derived.get(key), self._kept.get(key)
@@ -54,7 +54,7 @@ class KeptTokens:
             return made[1]
 
     def derive(self, token: str, answer: Any, made: Any) -> None:
-        """Keep what was made of an answer, with it; not when it is no longer the one that is kept."""
+        """Cache data derived from a validation, unless the validation has been replaced."""
         key = _key(token)
         with self._lock:
             found = self._kept.get(key)
@@ -67,8 +67,8 @@ def _key(token: str) -> bytes:
 
 
 def seconds_for(cache_time: int, shared: bool) -> float:
-    """How long an answer is good, by keystonemiddleware's ``token_cache_time``; 0 or less: it is not kept.
+    """Return the lifetime of an entry for keystonemiddleware's ``token_cache_time``; 0 or less: no cache.
 
-    :param shared: a memcached keeps it as well
+    :param shared: memcached caches validations too
     """
     return min(cache_time, BESIDE_S) if shared else cache_time

@@ -12,8 +12,8 @@ import uuid
 from nova import exception
 from nova.objectstore import framed
 from nova.runtime import concurrency
-from nova.runtime import directories
 from nova.runtime import disk_space
+from nova.runtime import durable_files
 
 STEP = 16 << 20                    # bytes written between two looks at the free disk, and two flushes
 FLUSHES = 4                        # at the same time, ahead of the end of large contents
@@ -62,9 +62,7 @@ class Contents:
                             ahead = self._flushes.submit(concurrency.blocking, os.fdatasync, file.fileno())
                 if ahead is not None:
                     ahead.result()
-                concurrency.blocking(os.fsync, file.fileno())
-            part.rename(path)
-            directories.sync(path.parent)
+            concurrency.blocking(durable_files.commit, part, path)
         except OSError as error:
             part.unlink(missing_ok=True)
             raise exception.InsufficientStorage() from error

@@ -1,4 +1,4 @@
-"""Objects of this process by name: Paste hands strings to a factory, and nothing else."""
+"""Registry that gives paste factories Python objects of this process: Paste passes only strings."""
 import typing
 import weakref
 
@@ -6,20 +6,20 @@ _offered: weakref.WeakValueDictionary[str, typing.Any] = weakref.WeakValueDictio
 
 
 def offer(thing: typing.Any) -> str:
-    """A name of an object, for the ``global_conf`` of paste's loadapp; valid as long as the caller keeps the object."""
+    """Register an object and return its name for ``global_conf`` of paste's loadapp; the reference is weak."""
     name = f'{type(thing).__name__}-{id(thing)}'
     _offered[name] = thing
     return name
 
 
 def offered(name: str) -> typing.Any:
-    """The object of a name.
+    """Return a registered object.
 
-    :raises KeyError: no object has it
+    :raises KeyError: no object has this name
     """
     return _offered[name]
 
 
 def every(kind: type) -> list[typing.Any]:
-    """The objects of a class that have a name."""
+    """Return the registered objects of a class."""
     return [thing for thing in _offered.values() if isinstance(thing, kind)]

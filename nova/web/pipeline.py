@@ -1,16 +1,16 @@
-"""WSGI filters that look at a request before the application does: several of them in one call."""
+"""Chain of WSGI filters that inspect a request before the application, run in one call."""
 import collections.abc
 import typing
 
 Environ = dict[str, typing.Any]
-# gives the answer, or None where the request goes on
+# returns the response, or None to continue
 Step = collections.abc.Callable[[Environ, typing.Any], typing.Any]
 
 
 class Steps:
-    """WSGI: an application behind steps.
+    """WSGI application behind a chain of filters.
 
-    :param steps: in their order
+    :param steps: filters in their order
     """
 
     def __init__(self, steps: collections.abc.Iterable[Step], application: typing.Any) -> None:
@@ -25,7 +25,7 @@ class Steps:
 
 
 def before(step: Step, application: typing.Any) -> Steps:
-    """The application behind one more step."""
+    """Prepend one filter to an application."""
     if isinstance(application, Steps):
         return Steps((step, *application.steps), application.application)
     return Steps((step,), application)

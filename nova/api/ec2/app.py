@@ -1,7 +1,7 @@
-"""The EC2 API: the query protocol over HTTP, done by the services of the cloud as the user whose signature it has.
+"""The EC2 API: the query protocol over HTTP, implemented with calls to the cloud's services as the signing user.
 
-signature → user → operation → policy → parameters → handler → XML. The API has no state of its own but the numbers of
-its ids and its tags.
+signature → user → operation → policy → parameters → handler → XML. The API stores only ID numbers, tags and
+EC2-specific resources.
 """
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ from nova.web import request as web_request
 
 LOG = logging.getLogger(__name__)
 
-MAX_BODY = 256 * 1024               # bytes: user data of 16 KiB, twice encoded, and a thousand parameters
+MAX_BODY = 256 * 1024               # bytes: user data of 16 KiB, encoded twice, and a thousand parameters
 POLICY = 'ec2_api:{}'
 PHRASES = {200: 'OK', 400: 'Bad Request', 401: 'Unauthorized', 403: 'Forbidden', 405: 'Method Not Allowed',
            412: 'Precondition Failed', 500: 'Internal Server Error', 503: 'Service Unavailable'}
 
-S3_SCOPE = '/s3/aws4_request'       # of the signature of a request for another service
-OF_S3 = errors.Ec2Error('InvalidRequest', 'This is the endpoint of EC2, and the request is one of S3. The object store '
-                        'has an endpoint of its own: that of the type s3 in the catalog (AWS_ENDPOINT_URL_S3).', 403)
+S3_SCOPE = '/s3/aws4_request'       # in the signature of an S3 request
+OF_S3 = errors.Ec2Error('InvalidRequest', 'This is the endpoint of EC2, but the request is for S3. The object store '
+                        'has its own endpoint, with the type s3 in the catalog (AWS_ENDPOINT_URL_S3).', 403)
 
 
 class Application:
-    """A WSGI application.
+    """WSGI application of the EC2 API.
 
     :param services: calls.Services
     :param api_db: nova.db.engine.Database of the API
     :param rules: policy.Policy
     :param region: name of the region
-    :param url: where clients reach this API
-    :param bundles: operations.Bundles; None: this cloud opens none
+    :param url: public endpoint
+    :param bundles: operations.Bundles; None: bundles are not supported
     :param own_network: see ``operations.Request``
     """
 
@@ -73,7 +73,7 @@ class Application:
         except errors.Ec2Error as error:
             status, body = error.status, protocol.fault(error, request_id)
         except Exception:
-            LOG.exception('An EC2 request failed.')
+            LOG.exception('EC2 request failed')
             failed = errors.Ec2Error('InternalError', 'An internal error has occurred.', 500)
             status, body = 500, protocol.fault(failed, request_id)
         start_response(f'{status} {PHRASES.get(status, "Error")}', [
@@ -83,7 +83,7 @@ class Application:
 
     def _serve(self, environ: dict[str, Any], request_id: str) -> bytes:
         if environ['REQUEST_METHOD'] not in ('GET', 'POST'):
-            raise errors.Ec2Error('InvalidAction', 'Requests are GET or POST.', 405)
+            raise errors.Ec2Error('InvalidAction', 'Requests must use GET or POST.', 405)
         try:
             raw = bodies.read(environ, MAX_BODY) if environ['REQUEST_METHOD'] == 'POST' else b''
         except exception.TooLarge:
@@ -142,8 +142,9 @@ def _context(rules: policy.Policy, user: calls.User) -> context.RequestContext:
 
 
 def _refuse_others(row: operations.Operation, given: operations.Given) -> None:
-    """
-    :raises Ec2Error: a parameter that would not be carried out
+    """Refuse unsupported parameters.
+
+    :raises Ec2Error: a parameter is not supported
     """
     others = [name for name in given if name not in row.takes and name not in row.ignores]
     if others:

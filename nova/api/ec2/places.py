@@ -1,4 +1,4 @@
-"""Regions, zones and the account."""
+"""EC2 operations on regions, zones and account attributes."""
 from __future__ import annotations
 
 from typing import Any

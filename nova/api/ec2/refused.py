@@ -1,43 +1,43 @@
-"""Operations of EC2 that this cloud has nothing for, with the reason. All that stand nowhere are no valid action."""
+"""Unsupported operations of EC2, with the reason. Unlisted names are invalid actions."""
 from __future__ import annotations
 
 # (reason, names)
 REASONS = (
-    ('This cloud has no spot instances.',
+    ('Spot instances are not supported.',
      'RequestSpotInstances DescribeSpotInstanceRequests CancelSpotInstanceRequests DescribeSpotPriceHistory '
      'RequestSpotFleet DescribeSpotFleetRequests CancelSpotFleetRequests CreateSpotDatafeedSubscription '
      'DescribeSpotDatafeedSubscription DeleteSpotDatafeedSubscription'),
-    ('Nothing is reserved or sold here.',
+    ('Reservations and sales are not supported.',
      'DescribeReservedInstances DescribeReservedInstancesOfferings PurchaseReservedInstancesOffering '
      'DescribeReservedInstancesListings DescribeReservedInstancesModifications CreateCapacityReservation '
      'DescribeCapacityReservations CancelCapacityReservation'),
-    ('Projects have no hosts of their own.', 'AllocateHosts DescribeHosts ModifyHosts ReleaseHosts'),
-    ('Fleets are not made by this cloud: RunInstances starts up to MaxCount instances.',
+    ('Dedicated hosts are not supported.', 'AllocateHosts DescribeHosts ModifyHosts ReleaseHosts'),
+    ('Fleets are not supported: RunInstances starts up to MaxCount instances.',
      'CreateFleet DescribeFleets ModifyFleet DeleteFleets'),
-    ('Security groups alone filter what reaches instances.',
+    ('Network ACLs are not supported: use security groups.',
      'CreateNetworkAcl DescribeNetworkAcls DeleteNetworkAcl CreateNetworkAclEntry DeleteNetworkAclEntry '
      'ReplaceNetworkAclEntry ReplaceNetworkAclAssociation'),
-    ('An attached internet gateway translates addresses for all instances: NAT gateways are not there.',
+    ('NAT gateways are not supported: an attached internet gateway translates addresses for all instances.',
      'CreateNatGateway DescribeNatGateways DeleteNatGateway'),
-    ('VPCs are not joined with each other or with networks elsewhere.',
+    ('VPCs cannot be connected with each other or with external networks.',
      'CreateVpcPeeringConnection DescribeVpcPeeringConnections AcceptVpcPeeringConnection DeleteVpcPeeringConnection '
      'CreateVpnConnection DescribeVpnConnections DeleteVpnConnection CreateVpnGateway DescribeVpnGateways '
      'DeleteVpnGateway AttachVpnGateway DetachVpnGateway CreateCustomerGateway DescribeCustomerGateways '
      'DeleteCustomerGateway CreateTransitGateway DescribeTransitGateways DeleteTransitGateway '
      'CreateVpcEndpoint DescribeVpcEndpoints DeleteVpcEndpoints'),
-    ('Routes are of IPv4, in route tables; nothing is carried on by a gateway of IPv6.',
+    ('Egress-only internet gateways are not supported: routes are IPv4 only.',
      'CreateEgressOnlyInternetGateway DescribeEgressOnlyInternetGateways DeleteEgressOnlyInternetGateway'),
-    ('Other projects get no snapshot of yours: make an image of it and share that.', 'ModifySnapshotAttribute '
+    ('Snapshots cannot be shared with other projects: create an image and share it.', 'ModifySnapshotAttribute '
      'ResetSnapshotAttribute'),
-    ('A volume is read and written, or in error: what it is in is shown by DescribeVolumeStatus.',
+    ('The I/O of volumes cannot be disabled: DescribeVolumeStatus shows their status.',
      'EnableVolumeIO ModifyVolumeAttribute'),
-    ('There is one region.', 'CopyImage CopySnapshot'),
-    ('Disks are imported by the image service, or by RegisterImage as a bundle.',
+    ('Copies between regions are not supported: there is one region.', 'CopyImage CopySnapshot'),
+    ('Import and export tasks are not supported: use the image service, or RegisterImage with a bundle.',
      'ImportImage DescribeImportImageTasks ImportSnapshot DescribeImportSnapshotTasks CancelImportTask '
      'ImportInstance ImportVolume ExportImage DescribeExportImageTasks CreateInstanceExportTask DescribeExportTasks '
      'BundleInstance DescribeBundleTasks CancelBundleTask CreateStoreImageTask DescribeStoreImageTasks'),
-    ('A rule keeps its id as long as it is what it was: revoke it and authorize another one; descriptions change.',
+    ('Only the description of a rule can be modified: revoke it and authorize another one.',
      'ModifySecurityGroupRules'),
-    ('Traffic is not recorded.', 'CreateFlowLogs DescribeFlowLogs DeleteFlowLogs'),
+    ('Flow logs are not supported.', 'CreateFlowLogs DescribeFlowLogs DeleteFlowLogs'),
 )
 OF: dict[str, str] = {name: reason for reason, names in REASONS for name in names.split()}

@@ -1,4 +1,4 @@
-"""All operations of the EC2 API."""
+"""Table of all operations of the EC2 API."""
 from nova.api.ec2 import key_pairs
 from nova.api.ec2 import operations
 from nova.api.ec2 import places

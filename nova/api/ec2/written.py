@@ -1,6 +1,6 @@
-"""Text of answers that was written before: what has not changed since the last look is not written again.
+"""Cache of XML fragments of responses.
 
-An instance has about forty elements: to make them takes longer than to find out that they would be the same (ADR 0103).
+An instance has about 40 elements. Formatting them takes longer than a cache lookup by their data (ADR 0103).
 """
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing import Any
 
 import orjson
 
-MOST_BYTES = 16 << 20            # of the texts of a process
-_ENTRY = 200                     # bytes that one takes besides its characters
+MOST_BYTES = 16 << 20            # of all fragments in a process
+_ENTRY = 200                     # overhead of an entry in bytes
 
 
 class Text(str):
-    """XML that stands in an answer as it is."""
+    """An XML fragment, inserted into a response without escaping."""
 
     __slots__ = ()
 
 
 class Memory:
-    """Texts by a digest of everything that they were made of: the same facts give the same text, and no others do.
+    """Cache of fragments, keyed by a digest of the data that they are built from.
 
-    :param most: bytes; what was not used for the longest goes first
+    :param most: maximum size in bytes; the least recently used fragments are removed first
     """
 
     def __init__(self, most: int = MOST_BYTES) -> None:
@@ -34,9 +34,9 @@ class Memory:
         self._lock = threading.Lock()
 
     def text(self, facts: Any, write: Callable[[Any], Text]) -> Text:
-        """What a function writes of facts.
+        """Return the fragment for some data.
 
-        :param facts: of JSON; all that the function reads but constants
+        :param facts: JSON-able; all data that ``write`` depends on
         """
         key = hashlib.sha256(orjson.dumps(facts)).digest()
         with self._lock:
@@ -46,7 +46,7 @@ class Memory:
                 return found
         made = write(facts)
         size = _size(made)
-        if size > self._most // 8:       # one that would drive out the others
+        if size > self._most // 8:       # too large: it would displace too many others
             return made
         with self._lock:
             if key not in self._texts:

@@ -1,4 +1,4 @@
-"""os-floating-ips-bulk: ranges that floating addresses are had from, and all addresses that projects have of them."""
+"""os-floating-ips-bulk: ranges of floating IPs, and the allocated addresses of all projects."""
 from __future__ import annotations
 
 from nova import exception

@@ -1,4 +1,4 @@
-"""Rows of what the embedded network service does in place of one within the compute service (nova_network.SERVED)."""
+"""Row type for nova-network operations of the embedded network service (nova_network.SERVED)."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -6,18 +6,19 @@ from typing import Any, NamedTuple
 
 from nova.web.params import Object
 
-LAST = 35                        # the last microversion of most of them
-ANY = Object(closed=False)       # bodies are looked at where the option is on: without it everything is gone
+LAST = 35                        # last microversion of most of them
+ANY = Object(closed=False)       # bodies are validated only if the operations are enabled; otherwise they return 410
 
 
 class Operation(NamedTuple):
-    """
-    handler  function(req, **parts of the path) -> document or None
-    rule     who may; None: the handler knows
-    code     of success
-    body     what it gets in ``req.body``; None: nothing
-    last     the last microversion that has it
-    more     rules that the handler asks besides
+    """One operation.
+
+    handler  function(req, **parameters of the path) -> document or None
+    rule     policy rule; None: the handler checks
+    code     success code
+    body     schema of ``req.body``; None: no body
+    last     last microversion that has it
+    more     other rules that the handler checks
     """
 
     handler: Callable[..., Any]

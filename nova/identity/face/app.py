@@ -1,4 +1,4 @@
-"""The HTTP face of the embedded identity service: Keystone's v3 API as far as common clients use it."""
+"""HTTP API of the embedded identity service: the subset of Keystone's v3 API that common clients use."""
 import http.client
 import typing
 
@@ -20,21 +20,21 @@ from nova.web.routes import Route
 
 
 class IdentityApi(application.Api[operations.Request]):
-    """Paths below /v3, and the document of versions above it.
+    """Hooks of the identity API: paths below /v3, and the version document.
 
     :param service: IdentityService
-    :param uri: where clients reach this face, for WWW-Authenticate; None: the address at which the server was reached
+    :param uri: public URL for WWW-Authenticate; None: the address that received the request
     """
 
     max_body = 114688
-    adds = False                     # a caller that deletes something needs a token first
+    adds = False                     # a caller who wants to delete something needs a new token
 
     def __init__(self, service: typing.Any, uri: str | None = None) -> None:
         super().__init__(handlers.ROUTES)
         self._service, self._uri = service, uri
 
     def request(self, environ: dict[str, typing.Any]) -> operations.Request:
-        # The lines that this thread logs belong to this request, not to the one before it.
+        # replace the logging context of the previous request in this thread
         request_id = environ.setdefault('openstack.request_id', context.new_request_id())
         context.RequestContext(request_id=request_id, remote_address=environ.get('REMOTE_ADDR'), overwrite=True)
         return operations.Request(environ, self._service)
@@ -49,13 +49,13 @@ class IdentityApi(application.Api[operations.Request]):
         if rule is not None:
             req.caller = self._service.validate(req.header('X-Auth-Token'))
             context.caller_is(req.caller.user_id, req.caller.project_id)
-            if 'service' not in req.caller.roles:            # it speaks for all projects
+            if 'service' not in req.caller.roles:            # services act for all projects
                 priorities.join(req.environ, req.caller.project_id or req.caller.user_id)
             log.asked_by(req.caller)
             if not rule(req.caller, parts):
                 raise exception.Forbidden('You are not authorized to perform the requested action.')
         if typing.cast(operations.Row, row).hashes:
-            self._service.checks.expect_room(req.remote_address)         # before there is any work with it
+            self._service.checks.expect_room(req.remote_address)         # before any work on the request
 
     def parse(self, raw: bytes) -> typing.Any:
         try:
@@ -89,5 +89,5 @@ class IdentityApi(application.Api[operations.Request]):
 
 
 def Application(service: typing.Any, uri: str | None = None) -> application.Application:
-    """A WSGI application, to be mounted at /identity; the parameters are those of IdentityApi."""
+    """Build the WSGI application, to be mounted at /identity; the parameters are those of IdentityApi."""
     return application.Application(IdentityApi(service, uri))

@@ -1,4 +1,4 @@
-"""Credentials of users over HTTP: secrets of devices that make one-time codes, and keys of EC2's clients."""
+"""Credentials of users: TOTP secrets and EC2 key pairs."""
 import base64
 from typing import Any
 
@@ -15,8 +15,11 @@ Row = operations.Row
 
 
 def _reaches(req: operations.Request, kind: str, project_id: str | None) -> bool:
-    """Whether the caller may have a credential of its user: one got by an application credential stays in its project
-    and has no more than its roles, which what comes of a device or a pair of keys would not be bound to.
+    """Return True if the caller may access a credential of its user.
+
+    A caller with an application credential is limited to EC2 keys of its project, and only if it has all roles of the
+    user
+    there, because keys are not bound to the application credential.
     """
     caller = req.caller
     if caller.credential is None or 'admin' in caller.roles:
@@ -29,7 +32,7 @@ def _reaches(req: operations.Request, kind: str, project_id: str | None) -> bool
 
 def _check_reach(req: operations.Request, kind: str, project_id: str | None) -> None:
     if not _reaches(req, kind, project_id):
-        raise exception.Forbidden('An application credential may not manage what gives more than it has itself.')
+        raise exception.Forbidden('An application credential may not manage credentials with more rights than its own.')
 
 
 def _within_reach(req: operations.Request, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -38,7 +41,7 @@ def _within_reach(req: operations.Request, rows: list[dict[str, Any]]) -> list[d
 
 
 def _own(req: operations.Request, credential_id: str) -> dict[str, Any]:
-    """A credential of the caller; another user's is there for administrators alone."""
+    """Return a credential of the caller; administrators may access those of other users."""
     resources.refuse_restricted(req)
     row = req.service.credentials.get(credential_id)
     if row['user_id'] != req.caller.user_id and 'admin' not in req.caller.roles:
@@ -48,7 +51,7 @@ def _own(req: operations.Request, credential_id: str) -> dict[str, Any]:
 
 
 def _project(req: operations.Request, user_id: str, given: dict[str, Any]) -> str | None:
-    """The project that a body names: one on which the user holds a role."""
+    """Return the project in a body; the user must have a role on it."""
     wanted = given.get('project_id')
     if wanted is not None and wanted not in {row['id'] for row in req.service.projects_of(user_id)}:
         raise exception.IdentityNotFound(noun='project', id=wanted)
@@ -83,13 +86,13 @@ def show_user_credential(req: operations.Request, credential_id: str) -> dict[st
 def update_user_credential(req: operations.Request, credential_id: str) -> dict[str, Any]:
     row, given = _own(req, credential_id), req.body['credential']
     if given.get('user_id', row['user_id']) != row['user_id']:
-        raise exception.Forbidden('A credential stays with its user.')
+        raise exception.Forbidden('The user of a credential cannot be changed.')
     if given.get('type', row['type']) != row['type']:
-        raise exception.BadRequest(f'The type of a credential does not change: this one is of type {row["type"]}.')
+        raise exception.BadRequest(f'The type of a credential cannot be changed: it is {row["type"]}.')
     values = {'blob': given['blob']} if 'blob' in given else {}
     if given.get('project_id', row['project_id']) != row['project_id']:
         if row['type'] == credentials.EC2:
-            raise exception.Forbidden('A credential of type ec2 stays with its project.')
+            raise exception.Forbidden('The project of an ec2 credential cannot be changed.')
         values['project_id'] = _project(req, row['user_id'], given)
     req.service.credentials.update(credential_id, values)
     return {'credential': views.credential(row | values, req.root_url)}
@@ -100,7 +103,7 @@ def delete_user_credential(req: operations.Request, credential_id: str) -> None:
     req.service.credentials.delete(credential_id)
 
 
-# ---- keys of EC2's clients, as the older resource of Keystone has them
+# ---- EC2 keys, Keystone's older resource
 
 def list_ec2(req: operations.Request, user_id: str) -> dict[str, Any]:
     resources.refuse_restricted(req)
@@ -134,7 +137,7 @@ def delete_ec2(req: operations.Request, user_id: str, credential_id: str) -> Non
 
 
 def token_of_signature(req: operations.Request) -> Response:
-    """A token for who has signed a request."""
+    """Issue a token for the owner of a signed request."""
     signed = req.body.get('credentials') or req.body['ec2Credentials']
     token, data = req.service.signed.authenticate(signed, req.remote_address)
     log.about(data.user_id)
@@ -142,15 +145,15 @@ def token_of_signature(req: operations.Request) -> Response:
 
 
 def caller_of_text(req: operations.Request) -> dict[str, Any]:
-    """Who has signed a request to an object store, which looks at its time; no token: the object store needs none.
+    """Return the owner of a signed S3 request without issuing a token. The object store checks the time of the request.
 
-    :raises BadRequest: the string to sign is no base64 of a text
+    :raises BadRequest: the string to sign is not base64 of text
     """
     signed = req.body['credentials']
     try:
         text = base64.b64decode(signed['token'], altchars=b'-_').decode()
     except ValueError:
-        raise exception.BadRequest('Invalid input for credentials.token: not valid (base64).') from None
+        raise exception.BadRequest('Invalid input for credentials.token: invalid (base64).') from None
     _token, data = req.service.signed.authenticate_text(signed['access'], text, signed['signature'], req.remote_address)
     log.about(data.user_id)
     return views.token(data, req.service.catalog(data.project_id))
@@ -159,7 +162,7 @@ def caller_of_text(req: operations.Request) -> dict[str, Any]:
 ONE = '/v3/credentials/{credential_id}'
 EC2 = '/v3/users/{user_id}/credentials/OS-EC2'
 
-# 'any': whose they are decides in the handlers.
+# 'any': the handlers check the owner
 ROUTES = [
     Row('GET', '/v3/credentials', list_user_credentials, 'any'),
     Row('POST', '/v3/credentials', create_user_credential, 'any', status=201,
@@ -171,7 +174,7 @@ ROUTES = [
     Row('POST', EC2, create_ec2, 'self_or_admin', status=201, body=schemas.Body(schemas.EC2_CREATE)),
     Row('GET', EC2 + '/{credential_id}', show_ec2, 'self_or_admin'),
     Row('DELETE', EC2 + '/{credential_id}', delete_ec2, 'self_or_admin', status=204),
-    # For services alone: otherwise an eavesdropper could exchange a signed request for a token.
+    # Only for services; otherwise an eavesdropper could exchange a signed request for a token.
     Row('POST', '/v3/ec2tokens', token_of_signature, 'service', body=schemas.Body(schemas.EC2_TOKENS)),
     Row('POST', '/v3/s3tokens', caller_of_text, 'service', body=schemas.Body(schemas.S3_TOKENS)),
 ]

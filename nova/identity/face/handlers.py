@@ -1,4 +1,4 @@
-"""Logins, tokens, the catalog, and the table of all operations."""
+"""Logins, tokens, the catalog, and the table of all routes."""
 from collections.abc import Callable
 from typing import Any
 
@@ -41,7 +41,7 @@ def login(req: operations.Request) -> Response:
 
 
 def _subject(req: operations.Request, allow_expired: bool = False) -> tuple[str, tokens.TokenData]:
-    """The token in question, and what it stands for: the caller's own, or anyone's for a service."""
+    """Return (token, its data) of the subject token: the caller's own, or any for a service."""
     token = req.header('X-Subject-Token')
     trusted = {'admin', 'service'} & set(req.caller.roles)
     try:
@@ -89,7 +89,7 @@ def token_system(req: operations.Request) -> dict[str, Any]:
     return views.collection('system', [{'all': True}] if held else [], operations.url_of(req))
 
 
-# ---- the catalog as resources: read only, it comes from the configuration
+# ---- catalog resources (read-only, from the configuration)
 
 def _services(req: operations.Request) -> list[dict[str, Any]]:
     return [{'id': row['id'], 'type': row['type'], 'name': row['name'], 'enabled': True, 'description': '',

@@ -1,4 +1,4 @@
-"""What an operation of the identity API is made of: its row, its rule and its request."""
+"""Route, rule and request types of the identity API."""
 import collections.abc
 import dataclasses
 import typing
@@ -13,7 +13,7 @@ from nova.web import routes
 class Row(routes.Route):
     """One operation; ``policy`` is a key of RULES, ``body`` a schemas.Body.
 
-    hashes   there is no caller yet, and a slow hash finds out who it is
+    hashes   an unauthenticated operation that computes a slow hash
     """
 
     hashes: bool = False
@@ -30,7 +30,7 @@ def _is_self(caller: typing.Any, parts: dict[str, str]) -> bool:
     return caller.user_id == parts['user_id']
 
 
-# rule: may this caller (TokenData) ask for these parts of the path? 'public' takes no token at all.
+# rule: predicate of the caller (TokenData) and path parameters; 'public' needs no token
 RULES: dict[str | None, Rule | None] = {
     'public': None,
     'any': lambda caller, parts: True,
@@ -46,10 +46,10 @@ RULES: dict[str | None, Rule | None] = {
 
 
 class Request(request.Request):
-    """What a handler gets.
+    """Argument of the handlers.
 
     service   IdentityService
-    caller    TokenData of the caller; None where the rule is 'public'
+    caller    TokenData of the caller; None for 'public' operations
     query     {name: last value}
     """
 
@@ -59,17 +59,17 @@ class Request(request.Request):
         super().__init__(environ)
         self.service = service
         self.caller: typing.Any = None
-        # The lines that this thread logs belong to this request, not to the one before it.
+        # replace the logging context of the previous request in this thread
         context.RequestContext(request_id=environ.get('openstack.request_id'), remote_address=self.remote_address,
                                overwrite=True)
 
     @property
     def remote_address(self) -> str:
-        """Where the request came from."""
+        """Client address."""
         return self.environ.get('REMOTE_ADDR') or ''
 
 
 def url_of(req: Request) -> str:
-    """The request's own URL, for the self link of a list."""
+    """Return the request's URL for the self link of a list."""
     query = urllib.parse.urlencode(req.query)
     return req.url + (f'?{query}' if query else '')

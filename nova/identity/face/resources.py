@@ -1,4 +1,4 @@
-"""Projects, users, roles, role assignments, domains and application credentials over HTTP."""
+"""Projects, users, roles, role assignments, domains and application credentials."""
 import datetime
 import operator
 from collections.abc import Callable, Collection, Sequence
@@ -13,7 +13,7 @@ from nova.identity.face import views
 
 Row = operations.Row
 
-# What of a body is stored; the rest is tolerated and left.
+# Stored fields of a request body; unknown fields are ignored.
 FIELDS = {
     'project': ('name', 'description', 'enabled', 'tags'),
     'user': ('name', 'description', 'enabled', 'email', 'default_project_id', 'password', 'options'),
@@ -22,13 +22,13 @@ FIELDS = {
 
 
 def _values(req: operations.Request, noun: str) -> dict[str, Any]:
-    """The columns that a body gives; another domain than ours does not exist."""
+    """Return the columns in a body; only the default domain exists."""
     given = req.body[noun]
     if given.get('domain_id') not in (None, directory.DOMAIN['id']):
         raise exception.IdentityNotFound(noun='domain', id=given['domain_id'])
     if noun == 'project' and (given.get('is_domain') or
                               given.get('parent_id') not in (None, directory.DOMAIN['id'])):
-        raise exception.Forbidden('Projects lie directly in the default domain.')
+        raise exception.Forbidden('Projects cannot be nested: their parent must be the default domain.')
     values = {name: given[name] for name in FIELDS[noun] if name in given}
     if noun == 'project' and 'description' in values:
         values['description'] = values['description'] or ''
@@ -37,9 +37,9 @@ def _values(req: operations.Request, noun: str) -> dict[str, Any]:
 
 def _listed(req: operations.Request, noun: str, view: Callable[[dict[str, Any], str], dict[str, Any]],
             filters: Collection[str], keep: Callable[[dict[str, Any]], bool] = lambda row: True) -> dict[str, Any]:
-    """The rows of a noun that match the query's filters.
+    """List the rows of a noun that match the query's filters.
 
-    :param keep: a condition besides
+    :param keep: additional condition
     """
     match = {name: req.query[name] for name in filters if name in req.query}
     if 'enabled' in match:
@@ -51,12 +51,12 @@ def _listed(req: operations.Request, noun: str, view: Callable[[dict[str, Any], 
 
 
 def _own_or_admin(req: operations.Request, own_name: str) -> None:
-    """Lists are for administrators; others may look up by name what they know anyway: their own."""
+    """Allow lists to administrators, and to others the lookup of their own object by name."""
     if 'admin' not in req.caller.roles and (own_name is None or req.query.get('name') != own_name):
         raise exception.Forbidden('You are not authorized to perform the requested action.')
 
 
-# ---- domains: there is one
+# ---- domains (only one)
 
 def list_domains(req: operations.Request) -> dict[str, Any]:
     name, enabled = req.query.get('name'), req.query.get('enabled', 'true').lower()
@@ -71,7 +71,7 @@ def show_domain(req: operations.Request, domain_id: str) -> dict[str, Any]:
 
 
 def change_domain(req: operations.Request, **parts: str) -> None:
-    raise exception.Forbidden('This identity service has one domain, which cannot be changed.')
+    raise exception.Forbidden('This identity service has only the default domain, which cannot be changed.')
 
 
 # ---- projects
@@ -84,7 +84,7 @@ def list_projects(req: operations.Request) -> dict[str, Any]:
 
 
 def _tagged(req: operations.Request) -> Callable[[dict[str, Any]], bool]:
-    """The condition of the filters tags, tags-any, not-tags and not-tags-any."""
+    """Return the condition of the filters tags, tags-any, not-tags and not-tags-any."""
     wanted = {name: set(req.query[name].split(',')) for name in _TAG_FILTERS if req.query.get(name)}
     return lambda row: all(_TAG_FILTERS[name](tags, set(row['tags'])) for name, tags in wanted.items())
 
@@ -120,9 +120,9 @@ def list_users(req: operations.Request) -> dict[str, Any]:
 
 
 def _expiring(req: operations.Request) -> Callable[[dict[str, Any]], bool]:
-    """The condition of ``password_expires_at=lt:2026-11-28T00:00:00Z``; without an operator the times are equal.
+    """Return the condition of ``password_expires_at=lt:2026-11-28T00:00:00Z``; without an operator: equal.
 
-    :raises BadRequest: it is no such filter
+    :raises BadRequest: malformed filter
     """
     text = req.query.get('password_expires_at')
     if text is None:
@@ -159,7 +159,7 @@ def delete_user(req: operations.Request, user_id: str) -> None:
 
 
 def change_password(req: operations.Request, user_id: str) -> None:
-    """The original password stands for a token; it is rate-limited like a login."""
+    """Change a password. The original password replaces a token, and attempts are rate-limited like logins."""
     given = req.body['user']
     req.service.logins.change_password(user_id, given['original_password'], given['password'], req.remote_address)
 
@@ -170,7 +170,7 @@ def user_projects(req: operations.Request, user_id: str) -> dict[str, Any]:
                             operations.url_of(req))
 
 
-# ---- groups: users have roles of their own
+# ---- groups (unsupported: always empty)
 
 def list_groups(req: operations.Request, **parts: str) -> dict[str, Any]:
     return views.collection('groups', [], operations.url_of(req))
@@ -219,7 +219,7 @@ def list_implied(req: operations.Request, role_id: str) -> dict[str, Any]:
 
 # ---- role assignments
 
-# A filter of the query and the column that it names.
+# filter of the query: column
 ASSIGNMENT_FILTERS = {'user.id': 'user_id', 'role.id': 'role_id'}
 
 
@@ -242,12 +242,12 @@ def list_assignments(req: operations.Request) -> dict[str, Any]:
 
 
 def _flag(query: dict[str, Any], name: str) -> bool:
-    """A query key that is a flag: given without a value it is set."""
+    """Parse a flag; without a value it is set."""
     return query.get(name, '0').lower() not in ('0', 'false', 'no', 'off')
 
 
 def _target(kind: str, parts: dict[str, str]) -> str:
-    """What a role is held on: the part of the path that names it; there is one system."""
+    """Return the ID of a role's target; there is one system."""
     return directory.SYSTEM if kind == 'system' else parts[kind + '_id']
 
 
@@ -281,7 +281,7 @@ def unassign_role(kind: str) -> Callable[..., None]:
 # ---- application credentials
 
 def refuse_restricted(req: operations.Request) -> None:
-    """A credential must not be able to prolong its own life or to widen its rights."""
+    """Refuse restricted credentials, which must not extend their own lifetime or rights."""
     credential = req.caller.credential
     if credential and credential['restricted']:
         raise exception.Forbidden('A restricted application credential may not manage credentials.')
@@ -309,7 +309,7 @@ def create_credential(req: operations.Request, user_id: str) -> dict[str, Any]:
     refuse_restricted(req)
     given = req.body['application_credential']
     if given.get('project_id') not in (None, req.caller.project_id):
-        raise exception.Forbidden('An application credential is for the project of the token.')
+        raise exception.Forbidden('An application credential must be for the project of the token.')
     ends = given.get('expires_at')
     row, secret = req.service.create_application_credential(
         req.caller, given['name'], secret=given.get('secret'), description=given.get('description'),
@@ -319,7 +319,7 @@ def create_credential(req: operations.Request, user_id: str) -> dict[str, Any]:
 
 
 def _moment(text: str, name: str) -> datetime.datetime:
-    """A naive UTC datetime of an ISO 8601 time; one without a zone is in UTC."""
+    """Parse an ISO 8601 time into a naive UTC datetime; without a zone it is UTC."""
     try:
         moment = datetime.datetime.fromisoformat(text)
         return moment.astimezone(datetime.UTC).replace(tzinfo=None) if moment.tzinfo else moment
@@ -338,7 +338,7 @@ def delete_credential(req: operations.Request, user_id: str, credential_id: str)
 
 
 def _crud(noun: str, rules: Sequence[str], bodies: Sequence[Any], **handlers: Callable[..., Any]) -> list[Row]:
-    """The five operations of a noun; ``rules``: of list and of show, ``bodies``: of create and of update."""
+    """Build the five operations of a noun; ``rules``: of list and show, ``bodies``: of create and update."""
     path, one = f'/v3/{noun}s', f'/v3/{noun}s/{{{noun}_id}}'
     return [
         Row('GET', path, handlers['list'], rules[0]),

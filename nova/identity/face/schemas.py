@@ -1,4 +1,4 @@
-"""What request bodies must look like. Unknown keys are tolerated, as Keystone does; wrong types are not."""
+"""Schemas of request bodies. Unknown keys are ignored, as in Keystone; wrong types are refused."""
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from nova import exception
 from nova.web import json_schema
 
-# No NUL: PostgreSQL stores none.
+# No NUL, because PostgreSQL cannot store it.
 TEXT = {'type': 'string', 'maxLength': 65535, 'pattern': r'\A[^\x00]*\Z'}
 ID = {'type': 'string', 'minLength': 1, 'maxLength': 64, 'pattern': r'\A[^\x00]*\Z'}
 SECRET = {'type': 'string', 'minLength': 1, 'maxLength': 4096}
@@ -18,7 +18,7 @@ def obj(required: Sequence[str] = (), **properties: Any) -> dict[str, Any]:
 
 
 def name(length: int) -> dict[str, Any]:
-    """Something to call a thing by: not only spaces."""
+    """Return the schema of a name: not only spaces."""
     return {'type': 'string', 'minLength': 1, 'maxLength': length,
             'pattern': r'\A[^\x00]*[^\s\x00][^\x00]*\Z'}
 
@@ -31,7 +31,7 @@ def wrapped(key: str, schema: dict[str, Any]) -> dict[str, Any]:
     return obj([key], **{key: schema})
 
 
-# References in a login are looked up, never stored: any text without NUL.
+# References in a login are only looked up: any text without NUL.
 _REF: dict[str, Any] = {'id': TEXT, 'name': TEXT}
 _DOMAIN = obj(**_REF)
 _USER: dict[str, Any] = {**_REF, 'domain': _DOMAIN}
@@ -49,7 +49,7 @@ AUTH = wrapped('auth', obj(
     scope={'anyOf': [{'type': 'string'},
                      obj(project=obj(**_USER), domain=_DOMAIN, system=obj(all=FLAG), unscoped={'type': 'object'})]}))
 
-# Projects and roles have no options here: one that would be ignored must not be accepted.
+# Options of projects and roles are not supported, so they are refused.
 _NO_OPTIONS: dict[str, Any] = {'type': 'object', 'maxProperties': 0}
 _PROJECT: dict[str, Any] = {'options': _NO_OPTIONS,
                             'name': name(64), 'description': maybe(TEXT), 'enabled': FLAG, 'domain_id': maybe(ID),
@@ -60,7 +60,7 @@ _PROJECT: dict[str, Any] = {'options': _NO_OPTIONS,
 PROJECT_CREATE = wrapped('project', obj(['name'], **_PROJECT))
 PROJECT_UPDATE = wrapped('project', obj(**_PROJECT))
 
-# An option that would be ignored must not be accepted, nor a rule that no password can meet; null takes an option away.
+# Refuse unsupported options and unsatisfiable rules; null removes an option.
 METHODS = ('password', 'totp', 'token', 'application_credential')
 _RULE: dict[str, Any] = {'type': 'array', 'items': {'enum': list(METHODS)}, 'minItems': 1, 'uniqueItems': True}
 _OPTIONS = obj(multi_factor_auth_enabled=maybe(FLAG), ignore_password_expiry=maybe(FLAG),
@@ -80,7 +80,7 @@ _ROLE: dict[str, Any] = {'options': _NO_OPTIONS,
 ROLE_CREATE = wrapped('role', obj(['name'], **_ROLE))
 ROLE_UPDATE = wrapped('role', obj(**_ROLE))
 
-# Access rules narrow a credential to some requests: one that would be ignored must not be accepted.
+# Access rules are not supported, so they are refused.
 CREDENTIAL = wrapped('application_credential', obj(
     ['name'], name=name(255), secret=maybe(SECRET), description=maybe(TEXT), unrestricted=maybe(FLAG),
     expires_at=maybe({'type': 'string', 'maxLength': 64}), project_id=maybe(ID),
@@ -99,7 +99,7 @@ _TEXTS = {'type': 'object', 'maxProperties': 2000, 'additionalProperties': {'typ
 _SIGNED = obj(['access', 'signature', 'host', 'verb', 'path'], access=name(128), signature=name(256), host=TEXT,
               verb={'type': 'string', 'maxLength': 16}, path=TEXT, params=_TEXTS, headers=_TEXTS,
               body_hash={'type': 'string', 'maxLength': 64})
-# the string to sign in base64: a path of 1024 bytes, a query and headers are in it
+# base64 of the string to sign, which contains a path of up to 1024 bytes, a query and headers
 _SIGNED_TEXT = obj(['access', 'token', 'signature'], access=name(128), token={'type': 'string', 'maxLength': 65536},
                    signature=name(256))
 S3_TOKENS = obj(['credentials'], credentials=_SIGNED_TEXT)
@@ -108,20 +108,20 @@ EC2_TOKENS = {**obj(credentials=_SIGNED, ec2Credentials=_SIGNED),
 
 
 class Body:
-    """A schema, compiled."""
+    """A compiled schema."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self.schema, self._validator = schema, json_schema.Validator(schema)
 
     def validate(self, body: dict[str, Any], _version: int = 0, _relaxed: bool = False) -> dict[str, Any]:
-        """The body itself.
+        """Validate a body and return it.
 
-        :raises BadRequest: says where, and never repeats a value: it may be a password
+        :raises BadRequest: names the invalid field without its value, which may be a password
         """
         error = next(self._validator.iter_errors(body), None)
         if error is not None:
             where = '.'.join(str(step) for step in error.absolute_path) or 'body'
             missing = re.match(r"'([^']{1,64})' is a required property", error.message)
-            reason = f'{missing[1]} is missing' if missing else f'not valid ({error.validator})'
+            reason = f'{missing[1]} is missing' if missing else f'invalid ({error.validator})'
             raise exception.BadRequest(f'Invalid input for {where[:255]}: {reason}.')
         return body

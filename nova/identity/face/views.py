@@ -1,4 +1,4 @@
-"""Rows as the identity API shows them."""
+"""Views of the identity API."""
 import datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ DOMAIN_REF: dict[str, Any] = {'id': DOMAIN['id'], 'name': DOMAIN['name']}
 
 
 def time(moment: datetime.datetime | None) -> str | None:
-    """Return a time of a token or a receipt: microseconds and a Z. Times of users and credentials have no zone."""
+    """Format a time of a token or receipt: microseconds and a Z. Times of users and credentials have no zone."""
     return None if moment is None else moment.strftime('%Y-%m-%dT%H:%M:%S.%fZ')
 
 
@@ -23,7 +23,7 @@ def _with_link(row: dict[str, Any], base: str, collection: str) -> dict[str, Any
 
 
 def collection(key: str, rows: list[dict[str, Any]], url: str) -> dict[str, Any]:
-    """A list with the links that a pager looks for."""
+    """Build a list with paging links."""
     return {key: rows, 'links': {'next': None, 'self': url, 'previous': None}, 'truncated': False}
 
 
@@ -53,7 +53,7 @@ def role(row: dict[str, Any], base: str) -> dict[str, Any]:
 
 
 def assignment(row: dict[str, Any], base: str, names: bool) -> dict[str, Any]:
-    """One role of one user on a project, the domain or the system."""
+    """Build the view of a role assignment on a project, domain or the system."""
     system = row['target_type'] == 'system'
     shown: dict[str, Any] = {'role': {'id': row['role_id']}, 'user': {'id': row['user_id']},
                              'scope': {'system': {'all': True}} if system else {row['target_type']: {
@@ -71,7 +71,10 @@ def assignment(row: dict[str, Any], base: str, names: bool) -> dict[str, Any]:
 
 
 def application_credential(row: dict[str, Any], roles: dict[str, dict[str, Any]], base: str) -> dict[str, Any]:
-    """:param roles: {id: row} of all roles"""
+    """Build the view of an application credential.
+
+    :param roles: {id: row} of all roles
+    """
     return _with_link({
         'id': row['id'], 'name': row['name'], 'description': row['description'],
         'project_id': row['project_id'], 'user_id': row['user_id'],
@@ -93,7 +96,7 @@ def ec2_credential(row: dict[str, Any], base: str) -> dict[str, Any]:
 
 
 def receipt(missing: exception.FactorsMissing) -> dict[str, Any]:
-    """The body of a login that needs more methods.
+    """Build the response to a login that needs more methods.
 
     :param missing: exception.FactorsMissing
     """
@@ -105,7 +108,7 @@ def receipt(missing: exception.FactorsMissing) -> dict[str, Any]:
 
 
 def token(data: tokens.TokenData, catalog: list[dict[str, Any]] | None = None) -> dict[str, Any]:
-    """The body of a login or a validation."""
+    """Build the response to a login or a validation."""
     claims = data.claims
     shown: dict[str, Any] = {
         'methods': list(claims.methods), 'audit_ids': list(claims.audit_ids),

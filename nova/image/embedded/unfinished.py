@@ -1,4 +1,4 @@
-"""Images that were to become copies of servers, and whose makers are gone."""
+"""Incomplete snapshot images of servers after a failed task."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ WHOLE = ('active', 'deactivated')
 
 
 def whole(images: BoundImages, image_id: str) -> bool:
-    """Whether an image has all of its data; raises ImageNotFound.
+    """Return whether an image has all its data; raises ImageNotFound.
 
     :param images: nova.image.api.BoundImages
     """
@@ -21,7 +21,7 @@ def whole(images: BoundImages, image_id: str) -> bool:
 
 
 def remove(images: BoundImages, image_id: str) -> bool:
-    """Remove an image that never got its data; True when it is whole, and stays.
+    """Delete an image that never got its data. Return True if it is complete and kept.
 
     :param images: nova.image.api.BoundImages
     """

@@ -12,7 +12,7 @@ if typing.TYPE_CHECKING:
     from oslo_config import cfg
 
     from nova import objects
-    from nova.network.neutron import reach
+    from nova.network.neutron import reachable_hosts
     from nova.scheduler import host_view
     from nova.scheduler import pipeline
 
@@ -29,17 +29,17 @@ class NetworkResourcesFilter(base.Filter):
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
-        self._finder: reach.Finder | None = None
+        self._finder: reachable_hosts.HostFinder | None = None
         if placement_options.enabled(conf):
-            from nova.network.neutron import reach           # what it loads is left out where it is not needed
+            from nova.network.neutron import reachable_hosts    # what it loads is left out where it is not needed
 
-            self._finder = reach.Finder(conf)
+            self._finder = reachable_hosts.HostFinder(conf)
 
     def wants(self, spec: objects.RequestSpec) -> bool:
         return self._finder is not None and not spec.has_no_networks
 
     def outside(self, hosts: host_view.Hosts, spec: objects.RequestSpec) -> typing.Any:
-        """reach.Reach, None: all hosts will do."""
+        """reachable_hosts.ReachableHosts, None: all hosts will do."""
         assert self._finder is not None              # wants
         requested = spec.requested_networks if isinstance(spec.requested_networks, list) else []
         return self._finder.find(spec.instance_uuid, requested)

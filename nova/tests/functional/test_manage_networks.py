@@ -115,7 +115,7 @@ NEW = ('--label', 'n', '--fixed-range-v4', '10.33.0.0/24')
 
 
 @pytest.mark.parametrize(('words', 'said'), [
-    *(((*NEW, f'--{name}', 'x'), f'{name.replace("-", "_")} is not taken: ') for name in (
+    *(((*NEW, f'--{name}', 'x'), f'{name.replace("-", "_")} is not supported: ') for name in (
         'bridge', 'bridge-interface', 'multi-host', 'uuid', 'priority', 'vpn')),
     (('--label', 'n'), '--fixed-range-v4 or'), (('--fixed-range-v4', '10.33.0.0/24'), '--label is expected'),
     ((*NEW, '--network-size', '48'), 'power of two'), ((*NEW, '--network-size', '512'), 'no room'),

@@ -185,13 +185,13 @@ def test_exports_outlive_the_service_and_come_back_after_a_crash(home):
 def test_a_daemon_whose_certificate_ends_is_named_in_the_log(home, monkeypatch, caplog):
     attachment, _data = home.attached(home.made(1))
     home.volumes.ways.exports.compare()
-    assert 'ends soon' not in caplog.text
+    assert 'expires soon' not in caplog.text
     monkeypatch.setattr(exporter, 'ENDS_S', 398 * 86400)
     home.volumes.ways.exports.compare()
-    assert 'ends soon' not in caplog.text                # it is for so long
+    assert 'expires soon' not in caplog.text                # it is for so long
     monkeypatch.setattr(exporter, 'ENDS_S', 400 * 86400)
     home.volumes.ways.exports.compare()
-    assert 'The certificate of the exporter of host h2 ends soon' in caplog.text
+    assert 'The certificate of the exporter of host h2 expires soon' in caplog.text
     home.volumes.detach(ALICE, attachment)
 
 
@@ -237,7 +237,7 @@ def test_what_cannot_be_exported_is_refused_with_a_sentence(home, monkeypatch):
         data = home.volumes.connect(ALICE, attachment, home.connector('h2'), '/dev/vdb')['data']
     assert data['port'] > home.port
     home.volumes.complete(ALICE, attachment)
-    with pytest.raises(exception.InvalidVolume, match='over the network'):
+    with pytest.raises(exception.InvalidVolume, match='exported to another host'):
         home.volumes.extend(ALICE, volume_id, 2, online=True)
     home.volumes.detach(ALICE, attachment)
     # no program

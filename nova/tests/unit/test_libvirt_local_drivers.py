@@ -7,11 +7,11 @@ import pytest
 pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 from nova import conf as configuration
 from nova import exception
-from nova.disk_files import files
-from nova.disk_files import qemu_img
 from nova.runtime import progress
 from nova.tests.unit import test_libvirt_storage as base
-from nova.virt.libvirt import storage
+from nova.disk_files import files
+from nova.disk_files import qemu_img
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import configured
 from nova.virt.libvirt.local_disks import files as local_files

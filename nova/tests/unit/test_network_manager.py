@@ -14,7 +14,7 @@ from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import security_groups
 from nova.db.tables import network as t
-from nova.network.agents import combined as combining
+from nova.network.agents import coalesced_run as combining
 from nova.network import fake
 from nova.network.host import load as host_load
 from nova.network import interface
@@ -342,7 +342,7 @@ def test_combined_runs_cover_callers_that_wait():
         entered.set()
         go.wait(20)
 
-    combined = combining.Combined(work)
+    combined = combining.CoalescedRun(work)
     first = threading.Thread(target=combined)
     first.start()
     entered.wait(20)

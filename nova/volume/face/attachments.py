@@ -1,4 +1,4 @@
-"""Attachments of volumes to servers: rows and handlers."""
+"""Attachments of volumes: routes and handlers."""
 from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING
@@ -35,8 +35,9 @@ def _shown(conn: Connection, rows: Any) -> list[dict[str, Any]]:
 
 
 def _attachment(request: VolumeRequest, ident: str, info: dict[str, Any] | None = None) -> dict[str, Any]:
-    """
-    :param info: of its connection
+    """Return the document of an attachment.
+
+    :param info: its connection
     """
     with request.store.db.reader() as conn:
         row = rows_of.attachment(conn, request.context, ident)
@@ -50,7 +51,7 @@ def show_attachment(request: VolumeRequest, ident: str) -> dict[str, Any]:
 def create_attachment(request: VolumeRequest) -> dict[str, Any]:
     given = request.body
     if given.get('mode') == 'ro' and not request.store.get(request.context, given['volume_uuid'])['readonly']:
-        raise exception.BadRequest('A server writes to its volumes here, unless the volume is set to read-only before.')
+        raise exception.BadRequest('Mode ro requires a read-only volume. Set the volume to read-only first.')
     ident = request.store.attach(request.context, given['volume_uuid'], given['instance_uuid'])
     info = None
     if given.get('connector'):

@@ -1,4 +1,4 @@
-"""The projects that may use private types of volumes: rows and handlers."""
+"""Access to private volume types: routes and handlers."""
 from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING

@@ -1,9 +1,8 @@
-"""How hosts reach the embedded volumes: as files where they are, as exports over NBD with TLS elsewhere."""
+"""Access of hosts to embedded volumes: local files on the volume host, NBD exports with TLS elsewhere."""
 from __future__ import annotations
 
 import os
 import pathlib
-import shutil
 import typing
 
 from cryptography import x509
@@ -13,25 +12,27 @@ from oslo_config.cfg import ConfigOpts
 from nova import exception
 from nova.db.volumes import volumes as db
 from nova.runtime import certificates
+from nova.runtime import durable_files
 from nova.runtime import host_identity
 from nova.runtime import tls
 from nova.volume.exports import exporter
 from nova.volume.store import attachments
 from nova.volume.store import files as volume_files
 
-# file of [volume] export_tls_dir: function(its bytes), which raises ValueError
+# file in [volume] export_tls_dir: function(content), which raises ValueError
 _CREDENTIALS: dict[str, typing.Callable[[bytes], object]] = {
     'ca-cert.pem': x509.load_pem_x509_certificate, 'server-cert.pem': x509.load_pem_x509_certificate,
     'server-key.pem': lambda data: serialization.load_pem_private_key(data, None)}
 EXPORTS, CREDENTIALS = 'exports', 'tls'
-CERTIFICATE = 'volumes'          # its name among those that the deployment makes
-# A daemon keeps the certificate that it began with, and runs as long as its host has volumes. Each authority has more
-# left.
+CERTIFICATE = 'volumes'          # name of the deployment's certificate for exports
+# A daemon keeps its certificate as long as it runs, that is, while its host has volumes. Each authority is valid for
+# longer.
 CERTIFICATE_DAYS = certificates.AUTHORITY_LEFT_DAYS - 1
 
 
 class Ways(attachments.Ways):
-    """
+    """Files and exports.
+
     :param conf: uses [volume], host, my_ip and state_path
     :param database: the API database
     """
@@ -43,9 +44,9 @@ class Ways(attachments.Ways):
                                          self._wanted, self._ending)
 
     def check_credentials(self) -> None:
-        """Find out at the start that exports cannot be made, not at the first attachment.
+        """Check the configured certificate files at the start.
 
-        :raises InvalidInput: a file of [volume] export_tls_dir is not there, or is none
+        :raises InvalidInput: a file in [volume] export_tls_dir is missing or invalid
         """
         directory = self._conf.volume.export_tls_dir
         for name, load in _CREDENTIALS.items() if directory else ():
@@ -55,10 +56,10 @@ class Ways(attachments.Ways):
                     load(file.read())
             except (OSError, ValueError, TypeError) as error:
                 why = error.strerror if isinstance(error, OSError) else 'it is not in the PEM format'
-                raise exception.InvalidInput(f'[volume] export_tls_dir: {path} cannot be used: {why}.') from None
+                raise exception.InvalidInput(f'[volume] export_tls_dir: cannot use {path}: {why}.') from None
 
     def watch(self) -> None:
-        """Look after the exports from now on."""
+        """Start the reconciliation of exports."""
         self.exports.watch()
 
     def stop(self, timeout: float) -> bool:
@@ -88,7 +89,7 @@ class Ways(attachments.Ways):
         self.exports.close(attachment_id, connector['host'])
 
     def copy(self, attachment_id: str, connector: attachments.Connector, path: str) -> None:
-        """Write what an exported volume has at this moment into a qcow2 file; its guest goes on.
+        """Make a point-in-time copy of an exported volume in a qcow2 file; its guest continues.
 
         :raises InvalidVolume: the copy failed
         """
@@ -112,7 +113,7 @@ class Ways(attachments.Ways):
             row['connector'].get(attachments.LEAVES)) if host is not None}
 
     def _credentials(self) -> str:
-        """The directory as QEMU wants it; made of the deployment's own certificates where the operator has none."""
+        """Return the directory with QEMU's certificate files; created from the deployment's certificates by default."""
         if self._conf.volume.export_tls_dir:
             return str(self._conf.volume.export_tls_dir)
         authority = certificates.Authority(pathlib.Path(host_identity.state_path(self._conf)) / tls.DIRECTORY)
@@ -121,8 +122,5 @@ class Ways(attachments.Ways):
         os.makedirs(directory, mode=0o700, exist_ok=True)
         for source, name in ((authority.trusted, 'ca-cert.pem'), (pair.certificate, 'server-cert.pem'),
                              (pair.key, 'server-key.pem')):
-            part = os.path.join(directory, name + volume_files.PART)
-            shutil.copyfile(source, part)
-            os.chmod(part, 0o600)
-            os.replace(part, os.path.join(directory, name))
+            durable_files.replace(os.path.join(directory, name), pathlib.Path(source).read_bytes())
         return directory

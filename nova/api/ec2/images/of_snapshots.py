@@ -1,4 +1,4 @@
-"""Images that are registered of snapshots: they have no data of their own, and name what volumes are made of."""
+"""Images registered from snapshots. They have no data, only block devices."""
 from __future__ import annotations
 
 import json
@@ -20,10 +20,11 @@ _UUID = re.compile('[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
 
 
 def register(req: operations.Request, given: operations.Given, architecture: str | None) -> str:
-    """The id of the image.
+    """Register an image and return its ID.
 
-    :param architecture: as the image service names it
-    :raises Ec2Error: a device is none, or has no snapshot of the caller
+    :param architecture: name in the image service
+    :param given: parameters of RegisterImage
+    :raises Ec2Error: a device is invalid, or a snapshot is not visible to the caller
     """
     root = given.get('RootDeviceName') or ROOT
     named = tags.given(given.get('TagSpecifications'), 'image')
@@ -42,7 +43,7 @@ def register(req: operations.Request, given: operations.Given, architecture: str
 
 
 def shown(image: dict[str, Any]) -> list[dict[str, Any]]:
-    """The devices of an image, as it is shown. What its owner wrote may be anything: ids are not remembered for it."""
+    """Return the devices of an image. Its owner controls them, so they are not added to the table of IDs."""
     try:
         mappings = json_text.parse(image.get(disks.MAPPING) or '[]')[:MOST]
         if not all(_UUID.fullmatch(mapping['snapshot_id']) for mapping in mappings):
@@ -55,17 +56,17 @@ def shown(image: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _devices(req: operations.Request, mappings: list[dict[str, Any]], root: str) -> list[dict[str, Any]]:
-    """The devices as the compute API reads them in an image."""
+    """Return the devices in the format of the compute API."""
     run_parameters.check_devices(mappings)
     names = [mapping.get('DeviceName') for mapping in mappings]
     if len(names) > MOST or len(set(names)) < len(names) or None in names:
-        raise errors.Ec2Error('InvalidBlockDeviceMapping', f'An image has at most {MOST} devices, each with a name of '
-                                                           'its own.')
+        raise errors.Ec2Error('InvalidBlockDeviceMapping', f'An image can have at most {MOST} devices with different '
+                                                           'names.')
     found = []
     for mapping in mappings:
         ebs = mapping['Ebs']
         if not ebs.get('SnapshotId') or run_parameters.volume_type(ebs):
-            raise errors.unsupported('The devices of an image are made of snapshots, and of the type of their volume.')
+            raise errors.unsupported('Each device of an image must have a SnapshotId and no VolumeType.')
         snapshot = req.find('snap', ebs['SnapshotId'], 'volume', '/snapshots/{}')['snapshot']
         size = ebs.get('VolumeSize') or snapshot['size']
         if size < snapshot['size']:
@@ -76,5 +77,5 @@ def _devices(req: operations.Request, mappings: list[dict[str, Any]], root: str)
                       'boot_index': 0 if mapping['DeviceName'] == root else -1,
                       'delete_on_termination': ebs.get('DeleteOnTermination', True)})
     if root not in names:
-        raise errors.Ec2Error('InvalidBlockDeviceMapping', f'No device of the image is its root device {root[:64]}.')
+        raise errors.Ec2Error('InvalidBlockDeviceMapping', f'BlockDeviceMappings lacks the root device {root[:64]}.')
     return found

@@ -1,4 +1,4 @@
-"""What instances there are, and how they are."""
+"""EC2 operations that list instances and their status."""
 from __future__ import annotations
 
 from typing import Any
@@ -72,7 +72,7 @@ def describe_instances(req: operations.Request, given: operations.Given) -> dict
 
 
 def _written(facts: list[Any]) -> written.Text:
-    """A reservation in an answer; nothing but the facts is read."""
+    """Return the XML of a reservation; it depends only on the facts."""
     project_id, reservation, some = facts
     made = _reservation(project_id, reservation, [views.instance(server, of_server) for server, of_server in some])
     return protocol.item('DescribeInstances', 'Reservations', made)

@@ -1,4 +1,4 @@
-"""The subnet of an instance that is started: the compute API takes its network, and an address of it."""
+"""Placement of new instances in subnets: the compute API accepts networks and fixed IPs, not subnets."""
 from __future__ import annotations
 
 import ipaddress
@@ -12,14 +12,12 @@ _OF_NETWORK = ['id', 'cidr', 'ip_version']
 
 
 def place_of(req: operations.Request, shown: str, address: str | None) -> tuple[str, str]:
-    """(uuid of the network, uuid of the subnet) of a subnet's id.
+    """Return (network UUID, subnet UUID) for a subnet ID.
 
-    Its network never changes and is remembered; what else there is of that network, and whether the caller may see it,
-    is looked up each time.
+    The network of a subnet is cached. Its subnets are read each time, which also checks their visibility.
 
-    :param address: that the instance is to have there; None: any
-    :raises Ec2Error: there is no such subnet, the address is none of its range, or the compute API would take an
-        address of another one
+    :param address: fixed IP in the subnet; None: any
+    :raises Ec2Error: unknown subnet, address outside of it, or the network has other subnets and no address is given
     """
     uuid = req.uuid('subnet', shown)
     network = req.ids.networks.get(uuid)
@@ -30,14 +28,14 @@ def place_of(req: operations.Request, shown: str, address: str | None) -> tuple[
         known = req.ids.networks
         req.ids.networks = {**(known if len(known) < ids.MOST_KNOWN else {}), uuid: network}
     own = next((row for row in rows if row['id'] == uuid), None)
-    if own is None:                      # it was removed meanwhile
+    if own is None:                      # the subnet was deleted
         raise errors.not_found('subnet', shown)
     if address:
         _check_address(own['cidr'], address)
     elif sum(row['ip_version'] == own['ip_version'] for row in rows) > 1:
-        raise errors.unsupported(f'The network of {shown} has other subnets as well, and the compute API would take an '
-                                 'address of any: give a PrivateIpAddress of this one, or a network interface that was '
-                                 'made in it by CreateNetworkInterface.')
+        raise errors.unsupported(f'The network of {shown} has other subnets too, so the compute API could choose an '
+                                 'address of any of them. Specify a PrivateIpAddress in this subnet, or create a '
+                                 'network interface in it with CreateNetworkInterface.')
     return network, uuid
 
 
@@ -46,8 +44,9 @@ def _of_network(req: operations.Request, network: str) -> list[dict[str, Any]]:
 
 
 def _check_address(cidr: str, address: str) -> None:
-    """
-    :raises Ec2Error: the address is none, or of another range
+    """Check a fixed IP.
+
+    :raises Ec2Error: it is malformed, or outside of the subnet
     """
     try:
         within = ipaddress.ip_address(address) in ipaddress.ip_network(cidr)

@@ -1,4 +1,4 @@
-"""How volumes are: whether they can be used, what they are, and how far their growth is."""
+"""EC2 operations on the status, attributes and modifications of volumes."""
 from __future__ import annotations
 
 from typing import Any
@@ -8,13 +8,13 @@ from nova.api.ec2 import filters
 from nova.api.ec2 import operations
 from nova.api.ec2.volumes import volumes
 
-GROWING = ('extending', 'retyping')                # statuses of a volume that changes
+GROWING = ('extending', 'retyping')                # statuses of a volume that is being modified
 
 
 def _rows(req: operations.Request, given: operations.Given) -> list[dict[str, Any]]:
-    """Volumes of the block storage, each with its VolumeId: those that a request names, or all.
+    """Return volumes with their VolumeId: those in the request, or all.
 
-    :raises Ec2Error: one is not there
+    :raises Ec2Error: a volume does not exist
     """
     rows = req.chosen('vol', given.get('VolumeIds'), 'volume', 'volumes')
     names = req.ids.shown('vol', [row['id'] for row in rows])
@@ -42,12 +42,12 @@ def describe_volume_attribute(req: operations.Request, given: operations.Given) 
     if given['Attribute'] == 'autoEnableIO':
         return {'VolumeId': given['VolumeId'], 'AutoEnableIO': {'Value': False}}
     if given['Attribute'] == 'productCodes':
-        return {'VolumeId': given['VolumeId'], 'ProductCodes': []}                 # nothing is sold here
-    raise errors.unsupported(f'The attribute {given["Attribute"][:64]!r} is not known here.')
+        return {'VolumeId': given['VolumeId'], 'ProductCodes': []}                 # not supported
+    raise errors.unsupported(f'The attribute {given["Attribute"][:64]!r} is not supported.')
 
 
 def describe_volumes_modifications(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    """Of volumes that grow now, and of those that a request names. Earlier changes are not recorded."""
+    """Show volumes that grow, and requested ones. There is no history of changes."""
     shown = [{'VolumeId': row['VolumeId'], 'TargetSize': row['size'],
               'ModificationState': _modification(row['status'])}
              for row in _rows(req, given) if given.get('VolumeIds') or row['status'] in GROWING]
