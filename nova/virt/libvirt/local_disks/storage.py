@@ -30,9 +30,9 @@ import typing
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn, TYPE_CHECKING
 
-from nova import exception
 from nova.disk_files import files
 from nova.disk_files import reflink
+from nova import exception
 from nova.runtime import disk_space
 from nova.runtime import privileges
 from nova.runtime import versioned_records

@@ -9,8 +9,8 @@ from xml.etree import ElementTree as etree
 
 import libvirt
 
-from nova import exception
 from nova.disk_files import files
+from nova import exception
 from nova.runtime import disk_space
 from nova.runtime import durable_files
 from nova.virt.libvirt.moves import arriving

@@ -14,9 +14,9 @@ from typing import Any, TYPE_CHECKING
 
 import libvirt
 
+from nova.disk_files import files
 from nova import exception
 from nova import utils
-from nova.disk_files import files
 from nova.runtime import concurrency
 from nova.runtime import versioned_records
 from nova.virt.libvirt.moves import outgoing
