@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 import dataclasses
 import os
+import types
 import typing
 from typing import Any, TYPE_CHECKING
 
@@ -169,8 +170,58 @@ class FormerHost:
     accepts_two_writers: bool = False
 
 
-class ComputeDriver:
-    """Required of every driver. ``instance`` is an objects.Instance (``uuid``, ``name``, ``flavor``, …).
+class Hypervisor(typing.Protocol):
+    """The methods that every driver must implement."""
+
+    def init_host(self) -> None:
+        """Connect, check that guests can run here, remove what a crash left and no guest owns."""
+        raise NotImplementedError
+
+    def resources(self) -> list[NodeResources]:
+        """[NodeResources] of this host, as they are now."""
+        raise NotImplementedError
+
+    def guests(self) -> dict[str, int]:
+        """{instance uuid: power state} of every guest of ours on this host."""
+        raise NotImplementedError
+
+    def power_state(self, instance: Instance) -> int:
+        """One of states' power states; raises GuestNotFound."""
+        raise NotImplementedError
+
+    def spawn(self, context: RequestContext, instance: Instance, request: SpawnRequest) -> None:
+        """Make its disks, define the guest and start it. Raises BuildFailed, ImageUnacceptable, VirtError."""
+        raise NotImplementedError
+
+    def destroy(self, context: RequestContext, instance: Instance, network_info: NetworkInfo, keep_disks: bool = False,
+                keep_machine: bool = False) -> None:
+        """Stop the guest and remove all that belongs to it; no error when nothing is there.
+
+        :param keep_disks: leave the disks
+        :param keep_machine: leave the state of its TPM and its UEFI variables, as far as the instance has the same
+            ones still: it is rebuilt
+        """
+        raise NotImplementedError
+
+    def power_on(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
+        """Start the guest, defining it again when it is gone."""
+        raise NotImplementedError
+
+    def power_off(self, instance: Instance, timeout: int = 0) -> None:
+        """Ask the guest to shut down, wait ``timeout`` seconds, then switch it off."""
+        raise NotImplementedError
+
+    def reboot(self, context: RequestContext, instance: Instance, network_info: NetworkInfo, hard: bool) -> None:
+        """Soft: through the guest's system, hard when that does not work; hard: power cycle."""
+        raise NotImplementedError
+
+    def console_output(self, instance: Instance) -> bytes:
+        """The bytes that its serial console printed, at most the last 100 KiB."""
+        raise NotImplementedError
+
+
+class ComputeDriver(Hypervisor):
+    """Base class of drivers: what a driver is made of, and defaults of the methods that are not required.
 
     :param conf: the configuration
     :param host: name of the compute host
@@ -219,10 +270,6 @@ class ComputeDriver:
         """Sentences: why guests that break out are not kept from each other on this host; after ``init_host``."""
         return []
 
-    def init_host(self) -> None:
-        """Connect, check that guests can run here, remove what a crash left and no guest owns."""
-        raise NotImplementedError
-
     def watch(self, callback: Callable[[str, int], None]) -> None:
         """Call ``callback(uuid, power_state)`` whenever a guest changes by itself."""
         self.on_event = callback
@@ -244,36 +291,10 @@ class ComputeDriver:
     def stop(self) -> None:
         """Let go of the hypervisor; guests go on."""
 
-    def resources(self) -> list[NodeResources]:
-        """[NodeResources] of this host, as they are now."""
-        raise NotImplementedError
-
-    def guests(self) -> dict[str, int]:
-        """{instance uuid: power state} of every guest of ours on this host."""
-        raise NotImplementedError
-
     def guest_state(self, uuid: str) -> int | None:
         """The power state of one of ``guests()``; None: it is not among them."""
         found: int | None = self.guests().get(uuid)
         return found
-
-    def power_state(self, instance: Instance) -> int:
-        """One of states' power states; raises GuestNotFound."""
-        raise NotImplementedError
-
-    def spawn(self, context: RequestContext, instance: Instance, request: SpawnRequest) -> None:
-        """Make its disks, define the guest and start it. Raises BuildFailed, ImageUnacceptable, VirtError."""
-        raise NotImplementedError
-
-    def destroy(self, context: RequestContext, instance: Instance, network_info: NetworkInfo, keep_disks: bool = False,
-                keep_machine: bool = False) -> None:
-        """Stop the guest and remove all that belongs to it; no error when nothing is there.
-
-        :param keep_disks: leave the disks
-        :param keep_machine: leave the state of its TPM and its UEFI variables, as far as the instance has the same
-            ones still: it is rebuilt
-        """
-        raise NotImplementedError
 
     def remnants(self) -> dict[str, bool]:
         """{uuid: whether they are this host's alone} of servers of which files are here, and no guest in ``guests()``:
@@ -334,10 +355,6 @@ class ComputeDriver:
         """
         return {}
 
-    def power_on(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
-        """Start the guest, defining it again when it is gone."""
-        raise NotImplementedError
-
     def power_on_here(self, context: RequestContext, instance: Instance, network_info: NetworkInfo,
                       block_devices: list[BlockDevice]) -> None:
         """As ``power_on``, of a guest whose disks this host has taken over (``has_disks``).
@@ -345,18 +362,6 @@ class ComputeDriver:
         :param block_devices: as of a SpawnRequest: how this host reaches its volumes
         """
         return self.power_on(context, instance, network_info)
-
-    def power_off(self, instance: Instance, timeout: int = 0) -> None:
-        """Ask the guest to shut down, wait ``timeout`` seconds, then switch it off."""
-        raise NotImplementedError
-
-    def reboot(self, context: RequestContext, instance: Instance, network_info: NetworkInfo, hard: bool) -> None:
-        """Soft: through the guest's system, hard when that does not work; hard: power cycle."""
-        raise NotImplementedError
-
-    def console_output(self, instance: Instance) -> bytes:
-        """The bytes that its serial console printed, at most the last 100 KiB."""
-        raise NotImplementedError
 
 
 # ---- features: one class each --------------------------------------------------
@@ -466,6 +471,7 @@ class Volumes(typing.Protocol):
     def rename_volume(self, context: RequestContext, instance: Instance, volume_id: str, stays: str) -> None:
         """The block storage has moved a volume: the new one, ``volume_id``, has the id of the old one now. Nothing for
         drivers that do not know volumes by their ids."""
+        raise NotImplementedError
 
 
 class Shares(typing.Protocol):
@@ -690,6 +696,7 @@ class LiveMigration(typing.Protocol):
     def await_live_migration(self, instance: Instance, progress: Callable[[dict[str, int]], None]) -> None:
         """At the source, after a restart: returns when a guest that runs at its destination already has all of itself
         there (post-copy), at once for any other. ``progress`` as for ``live_migrate``."""
+        raise NotImplementedError
 
     def has_arrived(self, uuid: str) -> bool:
         """At the destination: whether the hypervisor has the guest, and it is not on its way any more."""
@@ -712,10 +719,11 @@ class LiveMigration(typing.Protocol):
 
     def awaited_guests(self) -> list[str]:
         """Uuids of guests that this host has made ready for on disks that it shares with another one."""
-        return []
+        raise NotImplementedError
 
     def give_up_guest(self, uuid: str) -> None:
         """Remove what was made ready for one of ``awaited_guests``, but for the disks, which are the other host's."""
+        raise NotImplementedError
 
 
 class ExtendVolume(typing.Protocol):
@@ -817,3 +825,18 @@ class Adoption(typing.Protocol):
 FEATURES = (Pause, Suspend, Snapshot, Rescue, StableRescue, Password, Quiesce, CrashDump, Diagnostics, Interfaces,
             Consoles, Screenshots, Volumes, Shares, Resize, Growth, LiveMigration, ExtendVolume, VolumeCopies,
             AssistedSnapshots, HostControl, ImageCache, Adoption, EncryptedDisks, EncryptedVolumes, PortDevices)
+
+
+def missing_methods(driver: ComputeDriver) -> list[str]:
+    """Return the names of methods that a driver, or an object in its ``features``, does not implement."""
+    kind = type(driver)
+    missing = [name for name, method in _methods(Hypervisor) if getattr(kind, name, None) in (None, method)]
+    for feature, implementation in driver.features.items():
+        missing += [f'{feature.__name__}.{name}' for name, method in _methods(feature)
+                    if not hasattr(implementation, name) or getattr(type(implementation), name, None) is method]
+    return missing
+
+
+def _methods(protocol: type[object]) -> list[tuple[str, object]]:
+    return [(name, value) for name, value in vars(protocol).items()
+            if isinstance(value, types.FunctionType) and not name.startswith('_')]

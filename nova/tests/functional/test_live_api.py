@@ -499,7 +499,7 @@ def test_host_maintenance(cloud, uuid):
     assert service()['status'] == 'enabled'
     _aggregate(cloud)
     refused = client.put(path, {'maintenance_mode': 'enable'})
-    assert refused.status == 400 and 'in 2 aggregates' in message(refused)
+    assert refused.status == 400 and 'but is in 2.' in message(refused)
     with cloud.cell_db.writer() as conn:
         can(conn, host_control=True)
     refused = client.put(path, {'maintenance_mode': 'enable', 'status': 'disable'})

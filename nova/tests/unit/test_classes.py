@@ -10,6 +10,8 @@ pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 import nova
 from nova import conf as configuration
 from nova.virt import driver as contract
+from nova.virt.fake import driver as fake
+from nova.virt.ironic import driver as ironic
 from nova.virt.libvirt import driver as libvirt
 from nova.virt.libvirt.containers import driver as containers
 
@@ -46,7 +48,8 @@ def test_no_class_is_large():
     assert not large
 
 
-@pytest.fixture(params=[libvirt.LibvirtDriver, containers.ContainerDriver], ids=lambda cls: cls.__name__)
+@pytest.fixture(params=[libvirt.LibvirtDriver, containers.ContainerDriver, fake.FakeDriver, ironic.IronicDriver],
+                ids=lambda cls: cls.__name__)
 def driver(request, tmp_path):
     """A driver before init_host: it has all its features, and no hypervisor."""
     conf = configuration.new(files=[], state_path=str(tmp_path), libvirt__uid_maps=['0:100000:65536'],
