@@ -20,6 +20,7 @@ from nova import exception
 from nova import objects
 from nova import states
 from nova import utils
+from nova.runtime import concurrency
 from nova.runtime import durable_files
 from nova.runtime import versioned_records
 
@@ -223,7 +224,7 @@ class Records:
     def _write(self, path: str, content: bytes) -> None:
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            durable_files.replace(path, content)
+            concurrency.blocking(durable_files.replace, path, content)
         except OSError as error:
             LOG.error('%s cannot be written, and is as it was before: %s', path, error.strerror)
 

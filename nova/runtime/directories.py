@@ -1,4 +1,4 @@
-"""Directories and files whose content must survive a power failure."""
+"""Flush directories and files to the disk, so that they survive a power failure."""
 from __future__ import annotations
 
 import os

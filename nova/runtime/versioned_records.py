@@ -3,7 +3,7 @@
 A record is a JSON object. Two fields are its header:
 
     version      version of the format that the release knows which wrote the record last
-    readable_by  lowest version of the format whose releases can read the record
+    readable_by  lowest version of the format that can read the record
 
 A record without a header has version 1. The rules for a change are in doc/source/contributor/records.rst:
 
@@ -40,7 +40,7 @@ class RecordFormat:
 
     name         noun phrase for messages
     version      version that this release writes
-    readable_by  lowest version whose releases can read what this release writes
+    readable_by  lowest version that can read what this release writes
     fields       names of the fields; None: the keys are ids
     parts        {field, or field.field: names of the fields of the objects in it}
     required     fields that every record has
@@ -72,6 +72,12 @@ class RecordFormat:
         return min(self.upgrades, default=self.version)
 
     @property
+    def readable(self) -> str:
+        """The versions that this release reads, for messages."""
+        return f'version {self.version}' if self.oldest == self.version else (
+            f'versions {self.oldest} to {self.version}')
+
+    @property
     def known(self) -> frozenset[str]:
         """Names of the fields that this release knows."""
         return self.fields or frozenset()
@@ -98,11 +104,11 @@ class RecordFormat:
         if readable_by > self.version:
             raise self._unreadable(source, (
                 f'a newer release wrote it in version {version}, which needs version {readable_by} or later, and this '
-                f'release reads version {self.oldest} to {self.version}. Upgrade this service'))
+                f'release reads {self.readable}. Upgrade this service'))
         if version < self.oldest:
             raise self._unreadable(source, (
-                f'an older release wrote it in version {version}, and this release reads version {self.oldest} to '
-                f'{self.version}. Start the release before this one once'))
+                f'an older release wrote it in version {version}, and this release reads {self.readable}. Start the '
+                f'release before this one once'))
         try:
             for each in range(version, self.version):
                 values = self.upgrades[each](values)
@@ -200,7 +206,7 @@ class UnreadableRecords:
         self._reasons.pop(source, None)
 
     def discard_missing(self) -> None:
-        """Forget the records whose path does not exist."""
+        """Forget the records that have no file any more."""
         for source in list(self._reasons):
             if not os.path.lexists(source):
                 self.discard(source)

@@ -55,7 +55,7 @@ def made(directory, count, running):
     from nova.virt.libvirt import guests
     from nova.virt.libvirt import host
     from nova.virt.libvirt import platform
-    from nova.virt.libvirt import storage
+    from nova.virt.libvirt.local_disks import storage
     from nova.virt.libvirt import xml
 
     host._open = lambda uri, mailbox: libvirt.open(uri)          # the driver for tests keeps nothing alive

@@ -14,12 +14,12 @@ from nova import exception
 from nova.db import engine
 from nova.db.tables import volume as tables_volume
 from nova.db.volumes import volumes as db_volumes
+from nova.disk_files import sandbox
 from nova.image import api as image_api
 from nova.image.embedded import digests
 from nova.image.embedded import service as image_store
 from nova.runtime import certificates
 from nova.tests import waiting
-from nova.virt import sandbox
 from nova.volume import embedded
 from nova.volume.exports import exporter
 from nova.volume.store import files as volume_files

@@ -9,16 +9,16 @@ import uuid
 import pytest
 
 from nova import exception
+from nova.disk_files import qemu_img
 from nova.tests import ceph as cephs
 from nova.tests import long_runs
 from nova.tests.contract import driver_contract
 from nova.tests.waiting import wait_for
 from nova.virt import driver
-from nova.virt.libvirt import qemu_img
 from nova.virt.libvirt.local_disks import ceph_rights
 from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt.features import resize
-from nova.virt.libvirt import storage
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import pool
 from nova.virt.libvirt.local_disks import rbd
@@ -26,7 +26,7 @@ from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import fencing
 from nova.virt.libvirt.moves import pool_record
 from nova.virt.libvirt.moves import shared_storage
-from nova.virt.libvirt.volumes import disk as volumes
+from nova.virt.libvirt.domain import volume_disks as volumes
 
 ceph = cephs.ceph
 pytestmark = pytest.mark.skipif(shutil.which('qemu-img') is None, reason='qemu-img is not installed')

@@ -20,7 +20,7 @@ if test_libvirt._REASON is not None:
     pytest.skip(test_libvirt._REASON, allow_module_level=True)
 
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.volumes import disk
+from nova.virt.libvirt.domain import volume_disks as disk
 from nova.virt.libvirt.features import volumes as feature
 from nova.virt.libvirt.volumes import operations
 

@@ -5,6 +5,7 @@
     tree.py         code of a release, where the history of the repository has it
     rows.json       rows of a cloud of the tree before the first release, written by rows.py
     stored.py       databases made of these rows
+    records.json    formats of records on disks in all versions, see records.py
 """
 import json
 import pathlib
@@ -13,5 +14,5 @@ DIRECTORY = pathlib.Path(__file__).parent
 
 
 def read(version):
-    """The frozen manifest of a VERSION: {'interfaces': {topic: …}, 'objects': {name: …}}."""
+    """The frozen manifest of a VERSION: what ``manifest.current()`` gave."""
     return json.loads((DIRECTORY / f'{version}.json').read_text())

@@ -10,7 +10,7 @@ from nova import conf as configuration
 from nova import exception
 from nova import objects
 from nova.tests.unit import test_libvirt_moves as moves
-from nova.virt.libvirt import qemu_img
+from nova.disk_files import qemu_img
 from nova.virt.libvirt.moves import addresses
 from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import disk_transfer

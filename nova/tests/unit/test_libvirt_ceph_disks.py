@@ -10,7 +10,7 @@ pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 from nova import conf as configuration
 from nova import exception
 from nova.runtime import versioned_records
-from nova.virt.libvirt import storage
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import disks
 from nova.virt.libvirt.local_disks import owners

@@ -16,9 +16,9 @@ from nova.tests import waiting
 from nova.tests.unit import test_libvirt_moves as moves
 from nova.virt.libvirt import calls
 from nova.virt.libvirt import host as hosts
-from nova.virt.libvirt import storage
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.local_disks import records
-from nova.virt.libvirt.volumes import disk
+from nova.virt.libvirt.domain import volume_disks as disk
 
 OWNER = '/guests'
 MAC = '52:54:00:aa:bb:cc'

@@ -14,14 +14,14 @@ from nova import exception
 from nova import states
 from nova import utils
 from nova.objects import pci
-from nova.virt.libvirt import storage
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt import vifs
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import rescued
 from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import migration_xml
 from nova.virt.libvirt.moves import shared_storage
-from nova.virt.libvirt.volumes import disk as volumes
+from nova.virt.libvirt.domain import volume_disks as volumes
 
 pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 from nova.virt.libvirt import guest_power

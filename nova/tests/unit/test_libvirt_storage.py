@@ -15,12 +15,12 @@ from nova.runtime import disk_space
 from nova.runtime import progress
 from nova.tests.contract import driver_contract
 from nova.virt import driver
-from nova.virt.libvirt import configdrive
+from nova.virt.libvirt.local_disks import configdrive
 from nova.virt.libvirt import console
-from nova.virt.libvirt import files
-from nova.virt.libvirt import imagecache
-from nova.virt.libvirt import qemu_img
-from nova.virt.libvirt import storage
+from nova.disk_files import files
+from nova.virt.libvirt.local_disks import image_cache
+from nova.disk_files import qemu_img
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import new_disks
 
@@ -174,9 +174,9 @@ def test_header_is_checked_before_any_tool_reads(images, tmp_path, qcow2):
             raise AssertionError('qemu-img was asked')
 
     data = bytearray(qcow2.read_bytes())
-    struct.pack_into('>Q', data, 72, struct.unpack_from('>Q', data, 72)[0] | imagecache.QCOW2_DATA_FILE)
+    struct.pack_into('>Q', data, 72, struct.unpack_from('>Q', data, 72)[0] | image_cache.QCOW2_DATA_FILE)
     qcow2.write_bytes(data)
-    cache = imagecache.ImageCache(str(tmp_path), images, NoTool(), None, 60)
+    cache = image_cache.ImageCache(str(tmp_path), images, NoTool(), None, 60)
     with pytest.raises(exception.ImageUnacceptable):
         cache.fetch(None, images.add('bad', qcow2, 'qcow2'))
 
@@ -279,7 +279,7 @@ def test_a_conversion_takes_no_longer_than_it_may(images, tmp_path):
 def test_the_signature_of_a_converted_image_is_that_of_what_was_downloaded(images, tmp_path):
     _content, path = foreign(tmp_path, 'vhdx')
     verified = []
-    cache = imagecache.ImageCache(str(tmp_path), images, qemu_img.QemuImg(60), inspect, 60,
+    cache = image_cache.ImageCache(str(tmp_path), images, qemu_img.QemuImg(60), inspect, 60,
                                   lambda context, image, checked: verified.append(
                                       open(checked, 'rb').read() == path.read_bytes()))
     for _time in range(2):

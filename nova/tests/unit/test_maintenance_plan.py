@@ -23,16 +23,16 @@ def server(vm_state='active', task_state=None, host='mine', flavor=None):
     (server('suspended'), AWAY, BOTH, maintenance.FAILED), (server('resized'), AWAY, BOTH, maintenance.FAILED),
     (server('error'), AWAY, BOTH, maintenance.FAILED),
     (server(task_state='rebooting'), AWAY, BOTH, maintenance.WAITING),
-    (None, AWAY, BOTH, maintenance.GONE), (server(host='other'), AWAY, BOTH, maintenance.KEPT),
+    (None, AWAY, BOTH, maintenance.DELETED), (server(host='other'), AWAY, BOTH, maintenance.SKIPPED),
     (server(host='other'), BACK, BOTH, conductor.LIVE), (server(), BACK, BOTH, maintenance.MOVED),
-    (server(host='third'), BACK, BOTH, maintenance.KEPT), (server(host=None), BACK, BOTH, maintenance.KEPT)])
+    (server(host='third'), BACK, BOTH, maintenance.SKIPPED), (server(host=None), BACK, BOTH, maintenance.SKIPPED)])
 def test_what_is_done_with_a_server_that_waits(row, entry, capabilities, wanted):
     what, reason = conductor.plan(row, entry, 'mine', capabilities)
-    assert what == wanted and bool(reason) == (wanted in (maintenance.FAILED, maintenance.KEPT))
+    assert what == wanted and bool(reason) == (wanted in (maintenance.FAILED, maintenance.SKIPPED))
 
 
 @pytest.mark.parametrize(('row', 'move', 'wanted'), [
-    (None, {'status': 'error'}, maintenance.GONE), (server(), None, maintenance.FAILED),
+    (None, {'status': 'error'}, maintenance.DELETED), (server(), None, maintenance.FAILED),
     (server('resized'), {'status': 'finished'}, conductor.CONFIRM),
     (server('resized', 'resize_confirming'), {'status': 'finished'}, None), (server(), {'status': 'running'}, None),
     (server(host='other'), {'status': 'completed', 'dest_compute': 'other'}, maintenance.MOVED),
@@ -45,9 +45,9 @@ def test_what_became_of_a_move(row, move, wanted):
 
 def test_moves_stay_within_the_aggregate():
     hosts = types.SimpleNamespace(aggregates=[[{'id': 1}], [{'id': 2}, {'id': 1}], [{'id': 2}], []],
-                                  everything=np.ones(4, dtype=bool), once=lambda key, make: make())
+                                  all_pass=np.ones(4, dtype=bool), cached=lambda key, make: make())
     each = requested_aggregate.RequestedAggregateFilter(None)
     asked = types.SimpleNamespace(aggregate=1)
     assert each.mask(hosts, asked).tolist() == [True, True, False, False]
-    assert each.mask(hosts, types.SimpleNamespace(aggregate=None)) is hosts.everything
+    assert each.mask(hosts, types.SimpleNamespace(aggregate=None)) is hosts.all_pass
     assert 'aggregate' in each.reason(hosts, asked, np.array([2]))

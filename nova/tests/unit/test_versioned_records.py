@@ -43,7 +43,7 @@ def test_the_release_before_refuses_a_record_whose_fields_have_another_meaning(t
         SECOND.read(path)
     assert caught.value.message == (
         f'The record of a test {path} cannot be read: a newer release wrote it in version 3, which needs version 3 or '
-        'later, and this release reads version 1 to 2. Upgrade this service.')
+        'later, and this release reads versions 1 to 2. Upgrade this service.')
     SECOND.write(path, {'size': 1, 'colour': 'blue'})
     assert THIRD.read(path) == {'bytes': 1024, 'colour': 'blue'}
 
@@ -52,7 +52,7 @@ def test_a_record_that_is_too_old_is_refused(tmp_path):
     path = tmp_path / 'record'
     path.write_text(json.dumps({'size': 1}))
     with pytest.raises(exception.RecordUnreadable, match='an older release wrote it in version 1, and this release '
-                                                         'reads version 2 to 3'):
+                                                         'reads versions 2 to 3'):
         THIRD.read(path)
 
 

@@ -79,7 +79,7 @@ class Machine:
         with self.lock:
             self.guests = self._read(self.guests_file)
             self.kept = self._read(self.kept_file)
-            self.arriving = set(_loaded(self.arriving_file))         # of a list, or of records by uuid
+            self.arriving = set(map(str, _loaded(self.arriving_file)))       # of a list, or of records by uuid
 
     def save(self) -> None:
         """Write the guests."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nova.objects.instance import Instance
     from nova.virt.libvirt.guest_power import GuestPower
     from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.storage import Storage
+    from nova.virt.libvirt.local_disks.storage import Storage
 
 LOG = logging.getLogger(__name__)
 

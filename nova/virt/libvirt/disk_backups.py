@@ -12,7 +12,7 @@ from nova.virt.libvirt import calls
 
 if TYPE_CHECKING:
     from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.storage import Storage
+    from nova.virt.libvirt.local_disks.storage import Storage
 
 LOG = logging.getLogger(__name__)
 

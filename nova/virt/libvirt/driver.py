@@ -10,14 +10,14 @@ from typing import Any, TYPE_CHECKING
 from oslo_config import cfg
 
 from nova import exception
-from nova.objects import numa
+from nova.disk_files import sandbox
 from nova.hardware import host as hardware_host
+from nova.objects import numa
 from nova.runtime import disk_space
 from nova.runtime import metrics
 from nova.runtime import privileges
 from nova.virt import driver
 from nova.virt import image_signatures
-from nova.virt import sandbox
 from nova.virt import traits
 from nova.virt.libvirt import base
 from nova.virt.libvirt import calls
@@ -29,7 +29,6 @@ from nova.virt.libvirt import host as hosts
 from nova.virt.libvirt import isolation
 from nova.virt.libvirt import platform
 from nova.virt.libvirt import spec
-from nova.virt.libvirt import storage
 from nova.virt.libvirt.domain import offered
 from nova.virt.libvirt.features import adoption
 from nova.virt.libvirt.features import agent
@@ -51,6 +50,7 @@ from nova.virt.libvirt.local_disks import configured as local_disks
 from nova.virt.libvirt.local_disks import injection
 from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt.local_disks import pool as pools
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.moves import addresses
 from nova.virt.libvirt.moves import fencing
 from nova.virt.libvirt.moves import pool_record
@@ -63,8 +63,8 @@ from nova.virt.libvirt.volumes import probe
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
+    from nova.disk_files.qemu_img import Tool
     from nova.objects.instance import Instance
-    from nova.virt.libvirt.qemu_img import Tool
 
 LOG = logging.getLogger(__name__)
 

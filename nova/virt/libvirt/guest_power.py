@@ -13,7 +13,7 @@ from nova.virt.libvirt import calls
 
 if TYPE_CHECKING:
     from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.storage import Storage
+    from nova.virt.libvirt.local_disks.storage import Storage
     from nova.virt.libvirt.xml import Guest
 
 POLL = 0.2                               # seconds between two looks at something that a guest does

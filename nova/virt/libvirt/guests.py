@@ -15,13 +15,13 @@ from nova import states
 from nova.hardware import cpus
 from nova.hardware import fit
 from nova.virt.libvirt import calls
-from nova.virt.libvirt import cells
 from nova.virt.libvirt import disk_clients
 from nova.virt.libvirt import graphics
 from nova.virt.libvirt import guest_power
+from nova.virt.libvirt import mediated_calls as mediated
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
-from nova.virt.libvirt import mediated_calls as mediated
+from nova.virt.libvirt.domain import cells
 from nova.virt.libvirt.domain import rescued
 from nova.virt.libvirt.moves import shared_storage
 from nova.virt.libvirt.moves import tpm_state
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from nova.objects.instance import Instance
     from nova.virt.driver import SpawnRequest
     from nova.virt.libvirt.host import Host
+    from nova.virt.libvirt.local_disks.storage import Storage
     from nova.virt.libvirt.platform import Platform
     from nova.virt.libvirt.privileged.remote import RemoteSteps
-    from nova.virt.libvirt.storage import Storage
     from nova.virt.libvirt.volumes.connections import VolumeConnections
 
 LOG = logging.getLogger(__name__)

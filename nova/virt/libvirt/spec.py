@@ -20,7 +20,7 @@ from nova.virt.libvirt.domain import ports
 
 if TYPE_CHECKING:
     from nova.objects.instance import Instance
-    from nova.virt.libvirt.storage import Storage
+    from nova.virt.libvirt.local_disks.storage import Storage
 
 DEFAULT_CMDLINE = 'root=/dev/{root} console={console}'
 NVRAM = 'disk.nvram'                     # UEFI variables, next to the disks

@@ -16,24 +16,24 @@ from nova.hardware import disks as disk_words
 from nova.hardware import growth
 from nova.objects import numa
 from nova.objects import pci
-from nova.virt.libvirt import cells
 from nova.virt.libvirt import graphics
-from nova.virt.libvirt import placement
 from nova.virt.libvirt import vifs
+from nova.virt.libvirt.domain import cells
 from nova.virt.libvirt.domain import devices as small
 from nova.virt.libvirt.domain import disks
 from nova.virt.libvirt.domain import identity
 from nova.virt.libvirt.domain import machine
 from nova.virt.libvirt.domain import mediated
 from nova.virt.libvirt.domain import memory
+from nova.virt.libvirt.domain import placement
 from nova.virt.libvirt.domain import ports
 from nova.virt.libvirt.domain import processors
+from nova.virt.libvirt.domain import rescued as rescues
 from nova.virt.libvirt.domain import shares
 from nova.virt.libvirt.domain import targets
 from nova.virt.libvirt.domain import virtio
+from nova.virt.libvirt.domain import volume_disks
 from nova.virt.libvirt.domain.tree import add as _add
-from nova.virt.libvirt.domain import rescued as rescues
-from nova.virt.libvirt.volumes import disk as volume_disks
 
 NAMESPACE, OWNER_NAMESPACE, owner_of = identity.NAMESPACE, identity.OWNER_NAMESPACE, identity.owner_of
 
@@ -54,7 +54,7 @@ CPU_MODES = {'kvm': 'host-model', 'qemu': 'maximum'}
 class Disk:
     """One disk of the guest. ``format`` is what we made it as, never what its bytes look like.
 
-    ``source``: where QEMU finds it, as of a volumes.disk.Volume, when it is no file; ``file`` is its name even then.
+    ``source``: where QEMU finds it, as of a volume_disks.Volume, when it is no file; ``file`` is its name even then.
     ``secret``: id of the libvirt secret that opens it (LUKS); None: it is not encrypted. ``device``: 'disk' or 'cdrom'.
     """
 

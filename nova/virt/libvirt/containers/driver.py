@@ -18,6 +18,7 @@ from oslo_config import cfg
 
 from nova import exception
 from nova import states
+from nova.disk_files import files
 from nova.hardware import guest_options
 from nova.runtime import disk_space
 from nova.runtime import privileges
@@ -26,18 +27,17 @@ from nova.virt import driver
 from nova.virt import image_signatures
 from nova.virt import traits
 from nova.virt.libvirt import base
-from nova.virt.libvirt import console
-from nova.virt.libvirt import files
 from nova.virt.libvirt import calls
+from nova.virt.libvirt import console
 from nova.virt.libvirt import host as hosts
 from nova.virt.libvirt import spec
-from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.container_root import users
 from nova.virt.libvirt.containers import features
 from nova.virt.libvirt.containers import guests
-from nova.virt.libvirt.containers import users
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import new_disks
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.privileged import remote
 from nova.virt.libvirt.privileged import steps
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nova.objects.instance import Instance
     from nova.virt.libvirt.containers.guests import ContainerGuests
     from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.storage import Storage
+    from nova.virt.libvirt.local_disks.storage import Storage
 
 PORTS = 'containers have ports on bridges of the embedded network service alone'
 

@@ -12,16 +12,16 @@ from nova import states
 from nova.virt.libvirt import calls
 from nova.virt.libvirt import guest_power
 from nova.virt.libvirt import spec
+from nova.virt.libvirt.container_root import unpack
 from nova.virt.libvirt.containers import consoles
 from nova.virt.libvirt.containers import domain
-from nova.virt.libvirt.containers import unpack
 from nova.virt.libvirt.privileged import steps
 
 if TYPE_CHECKING:
-    from nova.virt.libvirt.containers import users
+    from nova.virt.libvirt.container_root import users
     from nova.virt.libvirt.host import Host
+    from nova.virt.libvirt.local_disks.storage import Storage
     from nova.virt.libvirt.privileged.remote import RemoteSteps
-    from nova.virt.libvirt.storage import Storage
     from nova.virt.libvirt.xml import Guest
 
 LOG = logging.getLogger(__name__)

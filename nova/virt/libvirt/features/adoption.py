@@ -19,7 +19,7 @@ from nova.virt.libvirt.features import adopted
 if TYPE_CHECKING:
     from nova.virt.libvirt.guests import Guests
     from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.storage import Storage
+    from nova.virt.libvirt.local_disks.storage import Storage
 
 OPERATION = 'take over the guest'
 

@@ -21,13 +21,13 @@ from oslo_utils import strutils
 from nova import exception
 from nova.runtime import durable_files
 from nova import states
-from nova.virt.libvirt import files
+from nova.disk_files import files
 from nova.virt.libvirt.features import guest_network
 
 if TYPE_CHECKING:
     from nova.virt.libvirt.guests import Guests
     from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.storage import Storage
+    from nova.virt.libvirt.local_disks.storage import Storage
 
 LOG = logging.getLogger(__name__)
 

@@ -16,12 +16,12 @@ from nova import exception
 from nova.hardware import guest_options
 from nova.virt import driver
 from nova.virt.libvirt import calls
-from nova.virt.libvirt import imagecache
-from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt import spec
-from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.local_disks import image_cache
 from nova.virt.libvirt.local_disks import new_disks
+from nova.virt.libvirt.local_disks import records
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import arriving
 from nova.virt.libvirt.moves import disk_transfer
@@ -187,5 +187,5 @@ class ColdMoves:
             arrival.check_image(self._storage.path(uuid, name), disk.backing_format)
             disk.backing_file = self._storage.path(uuid, BASE_IMAGE)
             os.rename(self._storage.path(uuid, name), disk.backing_file)
-            imagecache.protect(disk.backing_file)        # QEMU reads it as it is, and no process writes it
+            image_cache.protect(disk.backing_file)        # QEMU reads it as it is, and no process writes it
         self._storage.of(disk).rebase(disk)

@@ -14,7 +14,7 @@ from nova.virt.libvirt import graphics
 if TYPE_CHECKING:
     from nova.objects.instance import Instance
     from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.storage import Storage
+    from nova.virt.libvirt.local_disks.storage import Storage
 
 SCREENSHOT_S = 15                        # seconds that a screenshot may take
 CHUNK_BYTES = 1 << 18

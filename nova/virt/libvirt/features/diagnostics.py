@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from nova.objects.instance import Instance
     from nova.virt.libvirt.features.agent import Agent
     from nova.virt.libvirt.host import Host
+    from nova.virt.libvirt.local_disks.storage import Storage
     from nova.virt.libvirt.platform import Platform
-    from nova.virt.libvirt.storage import Storage
 
 _STATS = (libvirt.VIR_DOMAIN_STATS_VCPU | libvirt.VIR_DOMAIN_STATS_BALLOON | libvirt.VIR_DOMAIN_STATS_INTERFACE
           | libvirt.VIR_DOMAIN_STATS_BLOCK)

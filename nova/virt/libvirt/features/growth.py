@@ -23,7 +23,7 @@ from nova.virt.libvirt.domain import tree
 if TYPE_CHECKING:
     from nova.virt.libvirt.guests import Guests
     from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.storage import Storage
+    from nova.virt.libvirt.local_disks.storage import Storage
 
 TAKE_BACK_S = 10                         # that a guest has to give back memory of a resize that failed
 POLL_S = 0.2
@@ -95,7 +95,7 @@ class Growth:
 
 def set_limits(domain: libvirt.virDomain, targets: list[str], limits: dict[str, int]) -> None:
     """
-    :param limits: {name of volumes.disk.LIMITS: number}, 0: no limit
+    :param limits: {name of domain.volume_disks.LIMITS: number}, 0: no limit
     """
     if domain.isActive():
         # the length of a burst is none without the burst, and libvirt refuses it

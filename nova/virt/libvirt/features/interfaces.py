@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from nova.objects.instance import Instance
     from nova.virt.libvirt.guests import Guests
     from nova.virt.libvirt.host import Host
+    from nova.virt.libvirt.local_disks.storage import Storage
     from nova.virt.libvirt.privileged.remote import RemoteSteps
     from nova.virt.libvirt.privileged.steps import LocalSteps
-    from nova.virt.libvirt.storage import Storage
 
 UNPLUG_SECONDS = 60          # a guest's system must let a device go; one that still boots does not hear it
 UNPLUG_RETRY_S = 5           # after which the request is repeated

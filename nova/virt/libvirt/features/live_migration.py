@@ -16,25 +16,25 @@ from oslo_config import cfg
 
 from nova import exception
 from nova import states
+from nova.disk_files import files
 from nova.runtime import concurrency
+from nova.virt.libvirt import calls
+from nova.virt.libvirt import graphics
+from nova.virt.libvirt import spec
+from nova.virt.libvirt import xml
+from nova.virt.libvirt.domain import memory
+from nova.virt.libvirt.domain import volume_disks as volume
 from nova.virt.libvirt.local_disks import records
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import disk_transfer
 from nova.virt.libvirt.moves import encryption
-from nova.virt.libvirt import files
-from nova.virt.libvirt import graphics
-from nova.virt.libvirt import calls
-from nova.virt.libvirt.domain import memory
-from nova.virt.libvirt import spec
 from nova.virt.libvirt.moves import migration_xml
 from nova.virt.libvirt.moves import outgoing
 from nova.virt.libvirt.moves import pool_record
 from nova.virt.libvirt.moves import post_copy
 from nova.virt.libvirt.moves import shared_storage
-from nova.virt.libvirt import storage
-from nova.virt.libvirt import xml
 from nova.virt.libvirt.volumes import probe
-from nova.virt.libvirt.volumes import disk as volume
 
 if TYPE_CHECKING:
     from nova.context import RequestContext

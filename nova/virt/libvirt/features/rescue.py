@@ -22,19 +22,19 @@ from typing import Any, TYPE_CHECKING
 
 from nova import exception
 from nova import states
-from nova.virt.libvirt import files
+from nova.disk_files import files
 from nova.virt.libvirt import calls
-from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.domain import targets
 from nova.virt.libvirt.domain import rescued
+from nova.virt.libvirt.domain import targets
+from nova.virt.libvirt.local_disks import records
 
 if TYPE_CHECKING:
     from nova.virt.libvirt.disk_clients import DiskClients
     from nova.virt.libvirt.guests import Guests
     from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.storage import Storage
+    from nova.virt.libvirt.local_disks.storage import Storage
 
 DISK, CONFIG_DRIVE = 'disk.rescue', 'disk.configrescue'
 BOOT_FILES = {'kernel': 'kernel.rescue', 'ramdisk': 'ramdisk.rescue'}

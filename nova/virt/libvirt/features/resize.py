@@ -12,12 +12,12 @@ from typing import Any, TYPE_CHECKING
 
 from nova import exception
 from nova.hardware import guest_options
-from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt import spec
-from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import new_disks
+from nova.virt.libvirt.local_disks import records
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.moves import shared_storage
 
 if TYPE_CHECKING:

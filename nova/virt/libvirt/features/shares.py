@@ -13,19 +13,19 @@ from typing import Any, TYPE_CHECKING
 
 from nova import exception
 from nova import states
+from nova.disk_files import files
 from nova.runtime import durable_files
 from nova.runtime import programs
 from nova.runtime import versioned_records
 from nova.virt import share_exports as exports
 from nova.virt import virtiofsd
-from nova.virt.libvirt import files
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects.instance import Instance
     from nova.virt.libvirt.guests import Guests
     from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.storage import Storage
+    from nova.virt.libvirt.local_disks.storage import Storage
 
 PROGRAM = 'nova-virtiofsd'
 DIRECTORY_MODE = 0o711

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.features.agent import Agent
     from nova.virt.libvirt.guests import Guests
     from nova.virt.libvirt.local_disks import base
+    from nova.virt.libvirt.local_disks.storage import Storage
     from nova.virt.libvirt.privileged.remote import RemoteSteps
     from nova.virt.libvirt.privileged.steps import LocalSteps
-    from nova.virt.libvirt.storage import Storage
 
 COPIED = 50                              # percent of a snapshot at the end of its copy; the rest is the upload
 

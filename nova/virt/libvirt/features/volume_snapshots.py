@@ -20,9 +20,9 @@ from nova.runtime import progress
 from nova.virt import driver
 from nova.virt.libvirt import calls
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.domain import chain
+from nova.virt.libvirt.domain import volume_disks as disk
 from nova.virt.libvirt.features import agent
-from nova.virt.libvirt.volumes import chain
-from nova.virt.libvirt.volumes import disk
 from nova.virt.libvirt.volumes import operations
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from nova.objects.instance import Instance
     from nova.virt.libvirt.guests import Guests
     from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.storage import Storage
+    from nova.virt.libvirt.local_disks.storage import Storage
     from nova.virt.libvirt.volumes.connectors import Connectors
 
 POLL = 0.2                               # seconds between two looks at a merge

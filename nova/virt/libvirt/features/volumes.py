@@ -12,7 +12,7 @@ from oslo_config import cfg
 from nova import exception
 from nova.virt.libvirt import calls
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.volumes import disk
+from nova.virt.libvirt.domain import volume_disks as disk
 from nova.virt.libvirt.volumes import operations
 from nova.virt.libvirt.volumes import probe
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.disk_clients import DiskClients
     from nova.virt.libvirt.guests import Guests
     from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.storage import Storage
+    from nova.virt.libvirt.local_disks.storage import Storage
     from nova.virt.libvirt.volumes.connections import VolumeConnections
     from nova.virt.libvirt.volumes.connectors import Connectors
 

@@ -8,13 +8,13 @@ import shutil
 from typing import TYPE_CHECKING
 
 from nova import exception
-from nova.virt.libvirt import files
+from nova.disk_files import files
 from nova.virt.libvirt.local_disks import records
 
 if TYPE_CHECKING:
     from nova.virt.libvirt import xml
     from nova.virt.libvirt.local_disks.base import Pool
-    from nova.virt.libvirt.storage import Storage
+    from nova.virt.libvirt.local_disks.storage import Storage
 
 LOG = logging.getLogger(__name__)
 

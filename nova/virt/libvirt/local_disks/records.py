@@ -11,7 +11,7 @@ from nova.runtime import versioned_records
 from nova.virt.libvirt import vifs
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import rescued
-from nova.virt.libvirt.volumes import disk as volume_disks
+from nova.virt.libvirt.domain import volume_disks
 
 RECORD = 'guest.json'
 UUID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')

@@ -14,12 +14,12 @@ from nova import exception
 from nova.hardware import guest_option_contradictions
 from nova.runtime import versioned_records
 from nova.utils import UNKNOWN_FIELDS
-from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import spec
-from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import files as local_files
+from nova.virt.libvirt.local_disks import image_cache
 from nova.virt.libvirt.local_disks import kept_guests
+from nova.virt.libvirt.local_disks import storage
 
 DISK = re.compile(r'disk(\.[a-z0-9]{1,20})?\Z')
 # of an image, or of the copy of one that came along with a guest
@@ -132,7 +132,7 @@ def check_disk(disk: xml.Disk) -> None:
     """
     :raises VirtError: a disk that has come names another file of this host for its data
     """
-    if disk.format == 'qcow2' and imagecache.has_data_file(disk.file):
+    if disk.format == 'qcow2' and image_cache.has_data_file(disk.file):
         raise _refusal()
 
 
@@ -140,7 +140,7 @@ def check_image(path: str, disk_format: str | None) -> None:
     """
     :raises VirtError: what has come in an image's place is none of its format, or names another file of this host
     """
-    if imagecache.header_refusal(path, disk_format or ''):
+    if image_cache.header_refusal(path, disk_format or ''):
         raise _refusal()
 
 

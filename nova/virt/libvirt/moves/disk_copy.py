@@ -9,10 +9,10 @@ from xml.etree import ElementTree as etree
 
 import libvirt
 
+from nova.disk_files import files
 from nova import exception
 from nova.runtime import disk_space
 from nova.runtime import durable_files
-from nova.virt.libvirt import files
 from nova.virt.libvirt.moves import arriving
 
 # After a block what has come is written out, and does not come again. A block takes about as long as BLOCK_S, so that

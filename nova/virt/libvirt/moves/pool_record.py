@@ -7,9 +7,9 @@ from __future__ import annotations
 import os
 
 from nova import exception
-from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import owners
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import shared_storage
 from nova.virt.libvirt.moves import tpm_state

@@ -14,16 +14,16 @@ from typing import Any, TYPE_CHECKING
 
 import libvirt
 
+from nova.disk_files import files
 from nova import exception
 from nova import utils
 from nova.runtime import concurrency
 from nova.runtime import versioned_records
-from nova.virt.libvirt import files
 from nova.virt.libvirt.moves import outgoing
 
 if TYPE_CHECKING:
     from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.storage import Storage
+    from nova.virt.libvirt.local_disks.storage import Storage
 
 LOG = logging.getLogger(__name__)
 

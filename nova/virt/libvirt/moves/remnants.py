@@ -5,8 +5,8 @@ import collections.abc
 import os
 
 from nova import exception
-from nova.virt.libvirt import storage
 from nova.virt.libvirt.local_disks import records
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.moves import arriving
 from nova.virt.libvirt.moves import shared_storage
 

@@ -17,10 +17,10 @@ import dataclasses
 import hashlib
 import os
 
-from nova.virt.libvirt import files
-from nova.virt.libvirt.local_disks import records
-from nova.virt.libvirt import storage
+from nova.disk_files import files
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.local_disks import records
+from nova.virt.libvirt.local_disks import storage
 
 
 RECORD_NEEDED = ('its disks lie in a pool of Ceph, and the other host neither finds its record there nor shares the '

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from oslo_config import cfg
 
 from nova import exception
-from nova.virt.libvirt.volumes import disk
+from nova.virt.libvirt.domain import volume_disks as disk
 from nova.virt.libvirt.volumes import operations
 
 if TYPE_CHECKING:
     from nova.objects.instance import Instance
     from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.storage import Storage
+    from nova.virt.libvirt.local_disks.storage import Storage
     from nova.virt.libvirt.volumes.connectors import Connectors
     from nova.virt.libvirt.xml import Disk
 

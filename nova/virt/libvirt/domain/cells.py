@@ -1,31 +1,40 @@
-"""Where on the host a guest without a topology of its own runs: pure functions, used by placement.py.
+"""Placement of guests on NUMA nodes: pure functions, used by placement.py.
 
-It is kept within one NUMA node, where least is used, so that its memory is near its CPUs. Nothing is claimed for that:
-each host chooses by itself, again at every start of the guest.
+A guest without a NUMA topology runs on the node with the least usage, so that its memory is near its CPUs. The
+placement is not claimed: each host chooses again at every start of the guest.
 """
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TYPE_CHECKING
+from typing import Any, Protocol
 
 from nova import exception
 from nova.hardware import fit
 from nova.hardware import usage
 from nova.objects import numa
 
-if TYPE_CHECKING:
-    from nova.virt.libvirt.xml import Guest
+
+class Guest(Protocol):
+    """The attributes of an xml.Guest that its placement depends on.
+
+    numa  GuestTopology as text; None: the guest has none
+    cell  id of the NUMA node of a guest without a topology; None: any node
+    """
+
+    vcpus: int
+    memory_mb: int
+    numa: str | None
+    cell: int | None
 
 
 def floating(host: numa.HostTopology, guest: Guest, others: Sequence[Guest],
              limits: fit.Overcommit) -> tuple[int | None, frozenset[int]]:
-    """(id of the NUMA node for an xml.Guest without a topology, the CPUs that it may run on).
+    """Choose the NUMA node of a guest without a topology: (id of the node, CPUs that the guest may run on).
 
-    (None, all CPUs that are shared) where no node has room for the whole guest.
+    (None, all shared CPUs) if no node has room for the whole guest.
 
     :param host: HostTopology without guests
-    :param others: [xml.Guest] of all the others of this host
-    :param limits: fit.Overcommit
+    :param others: all other guests of this host
     """
     host = usage.recount(host, [numa.load_guest(other.numa) for other in others if other.numa])
     there: dict[Any, tuple[int, int]] = {}
@@ -40,9 +49,9 @@ def floating(host: numa.HostTopology, guest: Guest, others: Sequence[Guest],
 
 
 def placed(host: numa.HostTopology | None, guest: Guest) -> numa.GuestTopology:
-    """The GuestTopology of an xml.Guest that has one.
+    """Return the GuestTopology of a guest that has one.
 
-    :raises VirtError: it was placed on NUMA nodes, or CPUs, that the host does not have any more
+    :raises VirtError: the host no longer has the NUMA nodes or CPUs that the guest was placed on
     """
     topology = numa.load_guest(guest.numa or '')
     for part in topology.cells:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from nova import exception
-from nova.virt import sandbox
+from nova.disk_files import sandbox
 
 GIB = 1024 ** 3
 DRIVERS = {'vhd': 'vpc'}                 # disk formats that QEMU has under another name

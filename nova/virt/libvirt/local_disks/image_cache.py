@@ -19,18 +19,18 @@ from collections.abc import Callable, Collection
 from typing import Any, TYPE_CHECKING
 
 from nova import exception
+from nova.disk_files import files
+from nova.disk_files import qemu_img
 from nova.runtime import concurrency
 from nova.runtime import disk_space
 from nova.runtime import durable_files
 from nova.runtime import progress
 from nova.virt import image_signatures
-from nova.virt.libvirt import files
-from nova.virt.libvirt import qemu_img
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
+    from nova.disk_files.qemu_img import Tool
     from nova.virt.driver import ImageSource
-    from nova.virt.libvirt.qemu_img import Tool
 
 LOG = logging.getLogger(__name__)
 

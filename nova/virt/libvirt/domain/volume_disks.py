@@ -12,8 +12,8 @@ from xml.etree import ElementTree as etree
 
 from nova import exception
 from nova.hardware import disks as words
+from nova.virt.libvirt.domain import chain
 from nova.virt.libvirt.domain import targets
-from nova.virt.libvirt.volumes import chain
 
 # of what a disk does in a second, as libvirt and QoS specs of the block storage call them
 LIMITS = (*(f'{what}_{unit}_sec{end}' for end in ('', '_max', '_max_length')

@@ -30,28 +30,28 @@ import typing
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn, TYPE_CHECKING
 
+from nova.disk_files import files
+from nova.disk_files import reflink
 from nova import exception
 from nova.runtime import disk_space
 from nova.runtime import privileges
-from nova.runtime import reflink
 from nova.runtime import versioned_records
-from nova.virt.libvirt import files
-from nova.virt.libvirt import imagecache
-from nova.virt.libvirt.local_disks import kept_guests
-from nova.virt.libvirt.local_disks import records
-from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.containers import unpack
+from nova.virt.libvirt.container_root import unpack
 from nova.virt.libvirt.domain import rescued
 from nova.virt.libvirt.local_disks import encrypted as encrypted_disks
 from nova.virt.libvirt.local_disks import files as local_files
+from nova.virt.libvirt.local_disks import image_cache
+from nova.virt.libvirt.local_disks import kept_guests
+from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt.local_disks import owners
+from nova.virt.libvirt.local_disks import records
 
 if TYPE_CHECKING:
+    from nova.disk_files.qemu_img import Tool
     from nova.virt.driver import ImageSource
     from nova.virt.libvirt.local_disks.base import Place
     from nova.virt.libvirt.local_disks.base import Pool
-    from nova.virt.libvirt.qemu_img import Tool
 
 LOG = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ class Storage:
         self.directory, self.reserve, self.host = directory, reserve, host
         self._qemu_img, self._key = qemu_img, key
         self._base = os.path.join(directory, BASE)
-        self.cache = imagecache.ImageCache(self._base, images, qemu_img, inspect, max_age, verify, reserve)
+        self.cache = image_cache.ImageCache(self._base, images, qemu_img, inspect, max_age, verify, reserve)
         self._shares = False
         self._parsed: dict[str, tuple[records.Stamp, xml.Guest]] = {}    # by uuid, see records()
         self.unreadable = versioned_records.UnreadableRecords()          # by directory

@@ -30,7 +30,7 @@ CERTIFICATE = 'volumes'          # name of the deployment's certificate for expo
 CERTIFICATE_DAYS = certificates.AUTHORITY_LEFT_DAYS - 1
 
 
-class Ways(attachments.Ways):
+class EmbeddedAttachBackend(attachments.AttachBackend):
     """Files and exports.
 
     :param conf: uses [volume], host, my_ip and state_path
@@ -95,14 +95,14 @@ class Ways(attachments.Ways):
         """
         self.exports.copy(attachment_id, connector['host'], path)
 
-    def _wanted(self, attachment_id: str | None) -> list[exporter.Wanted]:
+    def _wanted(self, attachment_id: str | None) -> list[exporter.DesiredExport]:
         found = []
         with self._db.reader() as conn:
             for row in db.connected(conn, attachment_id):
                 connector = row['connector']
                 if row['status'] != attachments.CLOSING and self.is_export(connector):
-                    found.append(exporter.Wanted(row['id'], connector['host'], self._files.volume(row['volume_id']),
-                                                 bool(row['readonly'])))
+                    found.append(exporter.DesiredExport(
+                        row['id'], connector['host'], self._files.volume(row['volume_id']), bool(row['readonly'])))
         return found
 
     def _ending(self) -> set[tuple[str, str]]:
