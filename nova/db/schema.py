@@ -46,7 +46,7 @@ BRANCHES = {
 # branch: last revision of the tree before the first release, whose databases nova.db.conversion converts
 PREDECESSORS = {'api': 'api_0033', 'cell': 'cell_0011'}
 CONVERT = 'nova-manage db convert'
-# branch: what adds the rows that are always there
+# branch: function that inserts the predefined rows
 ROWS = {'api': categories.ensure}
 
 
@@ -127,7 +127,7 @@ def is_behind(db: Database, branch: str, phase: str = EXPAND) -> bool:
 def sync(db: Database, branch: str) -> None:
     """Upgrade a database to the newest revision if necessary. Parallel calls are safe.
 
-    Tables that an older release made on a server with another default collation get the collation of the others.
+    Tables from an older release on a server with another default collation are converted to the common collation.
 
     :raises DatabaseNotReady: it is to be converted first (nova.db.conversion), or its revision is unknown
     """

@@ -165,8 +165,7 @@ def _snapshot(db: engine.Database) -> Iterator[engine.Connection]:
 def revision(conn: engine.Connection, branch: str) -> str:
     """Return the revision of a database.
 
-    :raises DatabaseNotReady: it is neither exactly the one of this code, whose tables it would not fit, nor one that is
-        to be converted
+    :raises DatabaseNotReady: it is neither the revision of this code nor one that is to be converted
     """
     found = schema.version_of(conn)
     if found == schema.PREDECESSORS[branch]:
@@ -248,7 +247,7 @@ def _values(known: dict[str, Any], columns: list[str], rows: Batch) -> list[dict
 
 
 def knows(branch: str, revision: Any) -> bool:
-    """Return whether this code can make a database of a revision, and bring it to its own."""
+    """Tell whether this code can create a database of a revision and upgrade it."""
     return revision in (*schema.revisions(branch), schema.PREDECESSORS[branch])
 
 

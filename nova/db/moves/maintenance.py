@@ -7,10 +7,8 @@
     ended         finished
 
 A server's row has a direction, ``away`` or ``back``, and a state: ``waiting``, ``moving``, ``moved``, ``failed``,
-``skipped`` (it was not moved, no move was tried) or ``deleted`` (the server was deleted).
-
-Every function takes a connection in a transaction. ``start``, ``stop``, ``begin_move`` and ``end_phase`` lock the
-maintenance's row, so that a start, a stop and the conductors see each other.
+``skipped`` (not moved, no attempt) or ``deleted``. Every function takes a connection in a transaction. ``start``,
+``stop``, ``begin_move`` and ``end_phase`` lock the maintenance's row, to serialize start, stop and the conductors.
 """
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ DRAINING, MAINTENANCE, INCOMPLETE, REBALANCING, ENDED = (
 AWAY, BACK = 'away', 'back'
 WAITING, MOVING, MOVED, FAILED, SKIPPED, DELETED = 'waiting', 'moving', 'moved', 'failed', 'skipped', 'deleted'
 STATES = (WAITING, MOVING, MOVED, FAILED, SKIPPED, DELETED)
-DIRECTION = {DRAINING: AWAY, REBALANCING: BACK}      # of the statuses in which servers are moved
+DIRECTION = {DRAINING: AWAY, REBALANCING: BACK}      # by the statuses in which servers are moved
 
 
 # ---- requests ------------------------------------------------------------

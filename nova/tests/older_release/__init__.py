@@ -6,6 +6,7 @@
     tree.py         code of a release, where the history of the repository has it
     rows.json       rows of a cloud of the tree before the first release, written by rows.py
     stored.py       databases made of these rows
+    records.json    formats of records on disks in all versions, see records.py
 """
 import json
 import pathlib
