@@ -13,7 +13,7 @@ from nova import context as nova_context
 from nova import exception
 from nova import notify
 from nova import policy as nova_policy
-from nova.api import admission
+from nova.api import build_admission
 from nova.api import audit as audited
 from nova.api import extensions
 from nova.api import faults
@@ -22,7 +22,7 @@ from nova.api import metrics
 from nova.api import rate_limits
 from nova.api import version_choices
 from nova.api import versions
-from nova.api import waits
+from nova.api import prefer_wait
 from nova.api.request import INNER
 from nova.api.request import Request
 from nova.api.servers import lookup as server_lookup
@@ -35,13 +35,13 @@ from nova.runtime import sealed_passwords
 from nova.share import api as share_api
 from nova.web import application
 from nova.web import bodies
-from nova.web import paste
+from nova.web import paste_registry
 from nova.web import preferences
 from nova.web.mapper import Mapper
 from nova.web.mapper import Methods
 from nova.web.request import Headers
 from nova.web.request import Response
-from nova.web.request import Streams
+from nova.web.request import ConcurrencyLimit
 from nova.web.request import decoded_path
 from nova.web.routes import Route
 
@@ -74,10 +74,10 @@ class Services:
     projects   nova.identity.known_projects.Projects
     rates      nova.api.rate_limits.RateLimits; set by the Application
     application   the Application, for operations that call other operations
-    streams    request.Streams: limit on open event streams
-    waits      waits.Waits; set by the Application
+    streams    request.ConcurrencyLimit: limit on open event streams
+    waits      prefer_wait.PreferWait; set by the Application
     passwords  sealed_passwords.Passwords; set by the Application
-    builds     admission.Builds; set by the Application
+    builds     build_admission.BuildAdmission; set by the Application
     auditor    nova.db.audit.log.Auditor; set by the Application
     notifier   nova.notify: publisher of the API's notifications
     """
@@ -124,7 +124,7 @@ class Services:
 
 def factory(global_conf: dict[str, str], **local: str) -> 'Application':
     """Application factory for Paste."""
-    return Application(paste.offered(global_conf['api_services']))
+    return Application(paste_registry.lookup(global_conf['api_services']))
 
 
 def public(environ: bodies.Environ) -> bool:
@@ -323,9 +323,9 @@ class Application(application.Application):
             services.policy.add(extensions.load().rules)
         services.application = self
         services.passwords = sealed_passwords.Passwords(services.conf)
-        services.streams = Streams(services.conf.api.event_streams)
-        services.waits = waits.Waits(services.cells, max(2, services.conf.http.threads // WAITING_SHARE))
-        services.builds = admission.Builds(services.conf.api.max_waiting_builds)
+        services.streams = ConcurrencyLimit(services.conf.api.event_streams)
+        services.waits = prefer_wait.PreferWait(services.cells, max(2, services.conf.http.threads // WAITING_SHARE))
+        services.builds = build_admission.BuildAdmission(services.conf.api.max_waiting_builds)
         services.auditor = log.Auditor(services.api_db, services.notifier)
         services.rates = rate_limits.RateLimits(services.conf.api.rate_limits, services.api_db)
 

@@ -30,7 +30,7 @@ from nova import exception
 from nova.api import app
 from nova.api import faults
 from nova.web import bodies
-from nova.web import paste
+from nova.web import paste_registry
 
 JSON, XML = 'application/json', 'application/xml'
 _FORMER, _UPDATE = 'v1.0', 'UPDATE'              # first design: its version, and its method for PUT
@@ -47,7 +47,7 @@ _NO_XML = re.compile('[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')  
 
 def factory(global_conf: dict[str, str], **local: str) -> Callable[[Any], Filter]:
     """Filter factory for Paste."""
-    most = paste.offered(global_conf['api_services']).conf.api.max_request_body_size
+    most = paste_registry.lookup(global_conf['api_services']).conf.api.max_request_body_size
     return lambda application: Filter(application, most)
 
 

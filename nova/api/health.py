@@ -21,9 +21,9 @@ from nova.web import pipeline
 PATH = '/healthcheck'
 
 
-def factory(global_conf: dict[str, str], disable_by_file_path: str = '') -> Callable[[Any], pipeline.Steps]:
+def factory(global_conf: dict[str, str], disable_by_file_path: str = '') -> Callable[[Any], pipeline.FilterChain]:
     """Filter factory for Paste."""
-    return lambda app: pipeline.before(HealthCheck(disable_by_file_path).answer, app)
+    return lambda app: pipeline.prepend(HealthCheck(disable_by_file_path).answer, app)
 
 
 class HealthCheck:

@@ -11,8 +11,8 @@ from nova import policies
 from nova.api import facts
 from nova.api import faults as api_faults
 from nova.api import idempotency
+from nova.api import prefer_wait
 from nova.api import versions
-from nova.api import waits
 from nova.web import faults
 from nova.web import json_types
 from nova.web import preferences
@@ -192,7 +192,7 @@ def _parameters(row: Route, version: int) -> Iterator[Document]:
     yield {'$ref': '#/components/parameters/request-id'}
     if idempotency.applies(row):
         yield {'$ref': '#/components/parameters/idempotency-key'}
-    if waits.applies(row.method, row.path):
+    if prefer_wait.applies(row.method, row.path):
         yield {'$ref': '#/components/parameters/prefer'}
     for param in row.query.params if row.query else ():
         if not param.at(version):
@@ -241,7 +241,7 @@ def _success(code: int, rows: list[Route], version: int) -> Document:
     if any(map(idempotency.applies, rows)):
         answer['headers']['Idempotency-Replayed'] = {
             'description': 'The stored response of an earlier request.', 'schema': {'const': 'true'}}
-    if any(waits.applies(row.method, row.path) for row in rows):
+    if any(prefer_wait.applies(row.method, row.path) for row in rows):
         answer['headers'][preferences.APPLIED] = {
             'description': 'wait=SECONDS: the response was delayed until the end of the task, at most for this time.',
             'schema': {'type': 'string'}}
@@ -327,7 +327,7 @@ def _header_parameters(version: int) -> Document:
             'description': 'A secret of the client. A repeated request with the same key gets the first response.'},
         'prefer': {
             'name': 'Prefer', 'in': 'header', 'schema': {'type': 'string', 'maxLength': 1000},
-            'description': f'wait=SECONDS, at most {waits.MOST_S}: delay the response until the end of the task. '
+            'description': f'wait=SECONDS, at most {prefer_wait.MOST_S}: delay the response until the end of the task. '
                            'return=representation on POST /servers: return the body of GET /servers/{id}.'},
     }
 

@@ -23,7 +23,7 @@ from oslo_config import cfg
 from nova import exception
 from nova.runtime.http import addresses
 from nova.web import bodies
-from nova.web import paste
+from nova.web import paste_registry
 from nova.web import pipeline
 
 LOG = logging.getLogger(__name__)
@@ -39,10 +39,10 @@ _PAIR = re.compile(r'\s*([A-Za-z]+)\s*=\s*(?:"([^"]*)"|([^\s";]*))\s*')
 _PORT = re.compile(r'\[([^\]]*)\](?::\d{1,5})?|([\d.]+):\d{1,5}')
 
 
-def factory(global_conf: dict[str, str], **local: str) -> Callable[[Any], pipeline.Steps]:
+def factory(global_conf: dict[str, str], **local: str) -> Callable[[Any], pipeline.FilterChain]:
     """Filter factory for Paste."""
-    conf = paste.offered(global_conf['api_services']).conf
-    return lambda application: pipeline.before(ProxyHeaders(trusted(conf)).read, application)
+    conf = paste_registry.lookup(global_conf['api_services']).conf
+    return lambda application: pipeline.prepend(ProxyHeaders(trusted(conf)).read, application)
 
 
 def trusted(conf: cfg.ConfigOpts) -> tuple[Network, ...]:

@@ -218,7 +218,7 @@ def network(conf: cfg.ConfigOpts, bus: Bus, host: str, api_db: Database, cell_db
         manager.audit(live)
 
     def audit_late() -> None:
-        if uuids := manager.given_before():
+        if uuids := manager.recent_allocations():
             with api_db.reader() as conn:
                 live = mappings.existing(conn, uuids)
             manager.audit(live, uuids)

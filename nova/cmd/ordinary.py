@@ -103,7 +103,7 @@ def _give_state(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, user: pw
     if binary == 'nova-all' and conf.image.directory:
         privileges.hand_over(conf.image.directory, user)
     if runs_guests(conf, binary):
-        from nova.virt.libvirt import storage            # needs what nova[libvirt] brings
+        from nova.virt.libvirt.local_disks import storage   # needs what nova[libvirt] brings
         storage.take_over(str(state / INSTANCES), user)
 
 

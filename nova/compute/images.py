@@ -16,7 +16,7 @@ from nova.compute import tasks
 from nova.compute import volumes
 from nova.compute.host import Host
 from nova.image import api as image_api
-from nova.image.embedded import unfinished
+from nova.image.embedded import incomplete
 from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
@@ -154,7 +154,7 @@ class Snapshots:
                  backup_type: str | None, rotation: int | None) -> None:
         host = self._host
         with tasks.task(host, ctx, instance, ABANDON) as task:
-            if not image_id or not unfinished.remove(of_task(host, task), image_id):
+            if not image_id or not incomplete.remove(of_task(host, task), image_id):
                 raise exception.VirtError(operation='make the image',
                                           reason='the service was restarted meanwhile')
             if rotation is not None:

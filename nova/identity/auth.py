@@ -29,10 +29,10 @@ from oslo_utils import timeutils
 from nova import context
 from nova import exception
 from nova import utils
-from nova.identity import kept_tokens
+from nova.identity import token_cache
 from nova.identity import tokens
 from nova.runtime.http import priorities
-from nova.web import paste
+from nova.web import paste_registry
 from nova.web import pipeline
 
 Environ = dict[str, Any]
@@ -273,7 +273,7 @@ def _named(path: str) -> Any:
 def _settings(global_conf: dict[str, Any], local: dict[str, str]) -> dict[str, Any]:
     """Convert the strings of a paste file to arguments of a middleware; public and fault are ``module:name``."""
     settings: dict[str, Any] = {name: _named(local[name]) for name in ('public', 'fault') if name in local}
-    settings['is_admin'] = paste.offered(global_conf['policy']).is_admin
+    settings['is_admin'] = paste_registry.lookup(global_conf['policy']).is_admin
     if 'auth_uri' in local:
         settings['auth_uri'] = local['auth_uri']
     return settings
@@ -281,10 +281,10 @@ def _settings(global_conf: dict[str, Any], local: dict[str, str]) -> dict[str, A
 
 def embedded_factory(global_conf: dict[str, Any], **local: str) -> Factory:
     """Filter factory for Paste; the service must be registered before the pipeline is loaded."""
-    service = paste.offered(global_conf['identity_service'])
+    service = paste_registry.lookup(global_conf['identity_service'])
     settings = _settings(global_conf, local)
     if 'auth_uri' not in settings:
-        settings['auth_uri'] = identity_uri(paste.offered(global_conf['conf']))
+        settings['auth_uri'] = identity_uri(paste_registry.lookup(global_conf['conf']))
     return lambda app: EmbeddedAuth(app, service, **settings)
 
 
@@ -309,9 +309,9 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
             self._behind, app = app, self._note
             super().__init__(app, dict(settings))        # the constructor removes entries
             shared = bool(hooks.option(self, 'memcached_servers'))
-            seconds = kept_tokens.seconds_for(int(hooks.option(self, 'token_cache_time')), shared)
-            self._kept = kept_tokens.KeptTokens(seconds) if seconds > 0 else None
-            if self._kept and not shared:
+            seconds = token_cache.seconds_for(int(hooks.option(self, 'token_cache_time')), shared)
+            self._cache = token_cache.TokenCache(seconds) if seconds > 0 else None
+            if self._cache and not shared:
                 # its own memory cache doubles the lifetime, is unbounded, and is scanned in each request
                 super().__init__(app, {**settings, 'token_cache_time': '-1'})
 
@@ -334,26 +334,26 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
         def _known(self, environ: Environ) -> dict[str, Any] | None:
             """Return the cached headers of a token, or None if auth_token must validate it."""
             token = environ.get('HTTP_X_AUTH_TOKEN')
-            if not token or self._kept is None or KEEP in environ:
+            if not token or self._cache is None or KEEP in environ:
                 return None
-            known: dict[str, Any] | None = self._kept.derived(token.strip())
+            known: dict[str, Any] | None = self._cache.derived(token.strip())
             return known if known is not None and known[ENDS] >= utils.utcnow() else None
 
         def _note(self, environ: Environ, start_response: Callable[..., Any]) -> Any:
             """Application behind auth_token: caches the headers."""
             token, data = environ.get('HTTP_X_AUTH_TOKEN'), environ.get('keystone.token_info')
-            if (self._kept is not None and token and KEEP not in environ and data is not None and 'token' in data
+            if (self._cache is not None and token and KEEP not in environ and data is not None and 'token' in data
                     and environ.get('HTTP_X_IDENTITY_STATUS') == 'Confirmed' and not data['token'].get('bind')
                     and (data['token'].get('application_credential') or {}).get('access_rules') is None):
                 found = {key: environ[key] for key in caller_keys if key in environ}
                 found[ENDS] = timeutils.normalize_time(environ['keystone.token_auth'].user.expires)
-                self._kept.derive(token.strip(), data, found)
+                self._cache.derive(token.strip(), data, found)
             return self._behind(environ, start_response)
 
         def fetch_token(self, token: str, **more: Any) -> Any:
-            if self._kept is None:
+            if self._cache is None:
                 return self._ask(token, **more)
-            return self._kept.get(token, lambda: self._ask(token, **more))
+            return self._cache.get(token, lambda: self._ask(token, **more))
 
         def _roles_now(self, token: str) -> list[str]:
             """Return the current roles of a token, bypassing caches.
@@ -384,7 +384,7 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
                 content_type='application/json', headers={'Retry-After': '5'})
 
     caller_keys = hooks.keys_of_caller()
-    conf = paste.offered(global_conf['conf'])
+    conf = paste_registry.lookup(global_conf['conf'])
     for section, options in opts.list_auth_token_opts():
         conf.register_opts(options, section)
     # auth_token has no default timeout: an unresponsive Keystone would block all threads of the API
@@ -396,7 +396,7 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
 
 def keystone_factory(global_conf: dict[str, Any], **local: str) -> Factory:
     settings = _settings(global_conf, local)
-    conf = paste.offered(global_conf['conf'])
+    conf = paste_registry.lookup(global_conf['conf'])
     if 'keystone_authtoken' in conf:                # authtoken was loaded before it
         settings.setdefault('auth_uri', conf.keystone_authtoken.www_authenticate_uri)
     return lambda app: KeystoneContext(app, **settings)
@@ -404,4 +404,4 @@ def keystone_factory(global_conf: dict[str, Any], **local: str) -> Factory:
 
 def strip_factory(global_conf: dict[str, Any], **local: str) -> Factory:
     """Filter factory for Paste: remove identity headers before an authentication filter that keeps them."""
-    return lambda app: pipeline.before(strip_identity, app)
+    return lambda app: pipeline.prepend(strip_identity, app)

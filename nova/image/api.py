@@ -170,7 +170,7 @@ class EmbeddedImages(Images):
             try:
                 verify_file(place, image['disk_format'], image['id'], self.store.max_virtual_size)
                 if group is not None:
-                    self.store.files.lend(image['data_id'], group)
+                    self.store.files.grant_read(image['data_id'], group)
             except FileNotFoundError:                # deleted after it was opened
                 raise exception.ImageNotFound(image_id=image_id) from None
             with self.store.digests.checked(image, source):

@@ -21,7 +21,7 @@ from nova.network import ipam
 from nova.network import security
 from nova.network import selection
 from nova.network.host.network import dns_name
-from nova.network.host.network import extras
+from nova.network.host.network import overlay_addresses
 from nova.network.host.network import vif
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ Networks = dict[str, tuple[Any, list[Any]]]          # {network id: (network, [s
 
 
 @dataclasses.dataclass(frozen=True)
-class Order:
+class AllocationRequest:
     """Request to allocate ports for a new server. ``requests`` is None for the default network."""
 
     instance: Instance
@@ -47,7 +47,7 @@ class Order:
 
 
 @dataclasses.dataclass(frozen=True)
-class Return:
+class ReleaseRequest:
     """Request to release the ports of a server.
 
     :ivar host: only ports that no other host has taken over; None: all ports
@@ -59,7 +59,7 @@ class Return:
     may: Callable[[list[Any]], list[Any]] | None
 
 
-def give_back(conn: Connection, orders: list[Return]) -> list[int]:
+def release(conn: Connection, orders: list[ReleaseRequest]) -> list[int]:
     """Release ports and return the number of released ports for each request."""
     rows = ports.to_give_back(conn, [order.instance_uuid for order in orders])
     given: list[Any] = []
@@ -81,10 +81,10 @@ class Allocation:
     :param orders: requests of one project, each for a different server
     """
 
-    def __init__(self, conn: Connection, network: HostNetwork, orders: list[Order]) -> None:
+    def __init__(self, conn: Connection, network: HostNetwork, orders: list[AllocationRequest]) -> None:
         self._conn, self._network, self._conf, self._orders = conn, network, network.conf, orders
         self._project = str(orders[0].instance.project_id)
-        self._stock = ipam.Stock(conn, ipam.quarantine(self._conf.network.dhcp_lease_time), len(orders))
+        self._allocator = ipam.AddressAllocator(conn, ipam.quarantine(self._conf.network.dhcp_lease_time), len(orders))
         self._made: list[dict[str, Any]] = []
         self._bound: list[tuple[str, str]] = []                    # (port, group)
         self._fixed: dict[str, list[dict[str, str]]] = {}
@@ -100,14 +100,14 @@ class Allocation:
         given: list[list[dict[str, Any]]] = []
         for order in self._orders:
             own = [row for row in rows if row['device_id'] == order.instance.uuid]
-            found.append(self._repeated(order, own) if own else None)
-            given.append([] if own else self._give(order, existing, any_network, known, default_group))
-        self._stock.store()
+            found.append(self._existing_vifs(order, own) if own else None)
+            given.append([] if own else self._allocate(order, existing, any_network, known, default_group))
+        self._allocator.store()
         networks.insert(conn, t.ports, self._made)
         security_groups.bind(conn, self._bound)
         every = [port for of_order in given for port in of_order]
         self._fixed.update(networks.addresses_of(conn, [port['id'] for port in every if port['id'] not in self._fixed]))
-        more = extras(conn, every, {port['network_id']: known[port['network_id']][0] for port in every})
+        more = overlay_addresses(conn, every, {port['network_id']: known[port['network_id']][0] for port in every})
         return [there if there is not None else [
             vif(self._conf, port, *known[port['network_id']], self._fixed.get(port['id'], []), more)
             for port in of_order] for there, of_order in zip(found, given)]
@@ -123,14 +123,14 @@ class Allocation:
         return any_network, {**any_network, **(
             networks.usable(self._conn, self._project, rest, lock=True) if rest else {})}
 
-    def _repeated(self, order: Order, rows: list[Any]) -> list[dict[str, Any]]:
+    def _existing_vifs(self, order: AllocationRequest, rows: list[Any]) -> list[dict[str, Any]]:
         """Return the VIFs of a server that already has ports."""
         if any(row['host'] != order.host for row in rows):
-            _refuse_left(self._conn, order.instance.uuid, order.host)
+            _refuse_former_host(self._conn, order.instance.uuid, order.host)
             ports.move(self._conn, order.instance.uuid, order.host)
         return self._network.vifs(self._conn, rows)
 
-    def _give(self, order: Order, existing: dict[str, Any], any_network: Networks, known: Networks,
+    def _allocate(self, order: AllocationRequest, existing: dict[str, Any], any_network: Networks, known: Networks,
               default_group: str | None) -> list[dict[str, Any]]:
         requests = selection.choose(any_network) if order.requests is None else order.requests
         groups = security.resolve(self._conn, self._project, order.group_names, default_group) if any(
@@ -145,7 +145,7 @@ class Allocation:
                 continue
             network, subnets = selection.usable_network(known, request['network_id'], self._project, granted)
             port = attach.new_port(self._project, network, {**columns, 'dns_name': dns_name(order.instance)})
-            self._fixed[port['id']] = attach.claim(self._stock, network, subnets, port, request.get('fixed_ip'))
+            self._fixed[port['id']] = attach.claim(self._allocator, network, subnets, port, request.get('fixed_ip'))
             self._made.append(port)
             if port['port_security_enabled']:
                 self._bound += [(port['id'], group) for group in groups]
@@ -154,7 +154,7 @@ class Allocation:
             given.append(port)
         return given
 
-    def _granted(self, order: Order, known: Networks) -> set[str]:
+    def _granted(self, order: AllocationRequest, known: Networks) -> set[str]:
         """Return the ids of other projects' networks that an administrator requested for the server.
 
         They are read from the stored request: the host's message is not trusted.
@@ -167,7 +167,7 @@ class Allocation:
         return {request['network_id'] for request in stored or () if request.get(selection.GRANTED)}
 
 
-def _refuse_left(conn: Connection, instance_uuid: str, host: str) -> None:
+def _refuse_former_host(conn: Connection, instance_uuid: str, host: str) -> None:
     """Refuse a late request of a host that the build was moved away from."""
     spec = request_specs.get_many(conn, [instance_uuid]).get(instance_uuid)
     if spec is not None and any(left == host for left, _node in spec.retry_hosts or ()):

@@ -52,7 +52,8 @@ class API:
         return floating.FloatingIps(self.api_db, self.conf, context)
 
     def validate_networks(self, context: RequestContext, requested: list[selection.Request] | str | None,
-                          count: int = 1, guarantees: bool = True, groups: Collection[str] = ()) -> selection.Checked:
+                          count: int = 1, guarantees: bool = True,
+                          groups: Collection[str] = ()) -> selection.CheckedNetworks:
         """Check the networks of a request for ``count`` servers of the caller's project.
 
         The build checks again, because the state may have changed by then.
@@ -65,7 +66,7 @@ class API:
         :raises PortInUse, NetworkAmbiguous:
         """
         if requested == 'none' or requested == []:
-            return selection.Checked(requested, False)
+            return selection.CheckedNetworks(requested, False)
         project_id = nova_context.the_project(context.project_id)
         with self.api_db.reader() as conn:
             if not (requested is None or isinstance(requested, str)):
@@ -75,7 +76,7 @@ class API:
             secured = [_are_used(usable[str(request['network_id'])][0], groups) for request in chosen]
         if not chosen and requested == 'auto':
             self._make_topology(project_id)
-        return selection.Checked(requested, any(secured) or not secured)
+        return selection.CheckedNetworks(requested, any(secured) or not secured)
 
     def _make_topology(self, project_id: str) -> None:
         """Create a network for a project without one.
@@ -83,13 +84,13 @@ class API:
         :raises NetworkRequestInvalid: the administrator has not prepared automatic allocation
         """
         try:
-            self.api_db.run(ipam.arbitrated(topology.make), app.Face(self.conf, self.api_db), project_id)
+            self.api_db.run(ipam.retry_on_duplicate(topology.make), app.Face(self.conf, self.api_db), project_id)
         except (faults.AutoAllocationFailure, faults.OverQuota) as error:
             raise exception.NetworkRequestInvalid(
                 reason=f'no network is available to the project, and none can be created: {error.message}') from None
 
     def _check_all(self, conn: Connection, context: RequestContext, requested: list[selection.Request], count: int,
-                   groups: Collection[str]) -> selection.Checked:
+                   groups: Collection[str]) -> selection.CheckedNetworks:
         project_id = nova_context.the_project(context.project_id)
         given = ports.seen(conn, context, _named(requested, 'port_id'))
         named = _named(requested, 'network_id')
@@ -105,7 +106,7 @@ class API:
         secured = [_are_used(usable[str(request['network_id'])][0], groups) for request in requested
                    if not request.get('port_id')]
         own = {ident for ident, (network, _subnets) in usable.items() if selection.is_of_project(network, project_id)}
-        return selection.Checked([
+        return selection.CheckedNetworks([
             request if request.get('port_id') or request['network_id'] in own else {**request, selection.GRANTED: True}
             for request in requested], any(secured), groups=tuple(security_groups.names_of_ports(conn, list(given))))
 
@@ -127,7 +128,7 @@ class API:
             ipam.check_free(conn, subnets, fixed_ip, anywhere=network['project_id'] == project_id)
 
     def check_attach(self, context: RequestContext, project_id: str, server_networks: set[str],
-                     request: selection.Request) -> selection.Checked:
+                     request: selection.Request) -> selection.CheckedNetworks:
         """Complete and check a request to attach a port to a server of a project.
 
         The attachment checks again, because the state may have changed by then.
@@ -149,7 +150,7 @@ class API:
             given = ports.seen(conn, context, _named([request], 'port_id'))
             usable = networks.usable(conn, project_id, _named([request], 'network_id'))
             self._check(conn, project_id, usable, given, request, 1)
-        return selection.Checked([request])
+        return selection.CheckedNetworks([request])
 
     def check_security_groups(self, context: RequestContext, names: list[str]) -> list[str]:
         """Return the group names, as servers show them, for names or ids of the caller's groups.

@@ -39,7 +39,7 @@ class Attachments:
     def attach_port(self, context: nova_context.RequestContext, instance: Instance, request: selection.Request,
                     attached_by: str, host: str) -> dict[str, Any]:
         """Attach a port; see interface.py."""
-        found = self._network.api_db.run(ipam.arbitrated(self._attach), instance, request, attached_by, host)
+        found = self._network.api_db.run(ipam.retry_on_duplicate(self._attach), instance, request, attached_by, host)
         if host == self._network.host:
             self._network.refresh()
         return found
@@ -89,7 +89,8 @@ class Attachments:
 
         :param known: the server's addresses before
         """
-        self._network.api_db.run(ipam.arbitrated(self._add_address), instance_uuid, network_id, frozenset(known))
+        self._network.api_db.run(ipam.retry_on_duplicate(self._add_address), instance_uuid, network_id,
+                                 frozenset(known))
         self._network.refresh()
 
     def _add_address(self, conn: Connection, instance_uuid: str, network_id: str, known: frozenset[str]) -> None:
@@ -132,7 +133,7 @@ def _of_version_4(found: tuple[NetworksRow, list[SubnetsRow]]) -> tuple[Networks
     return network, [subnet for subnet in subnets if subnet['ip_version'] == 4] or subnets
 
 
-def claim(stock: ipam.Stock, network: NetworksRow, subnets: list[SubnetsRow], port: Mapping[str, Any],
+def claim(allocator: ipam.AddressAllocator, network: NetworksRow, subnets: list[SubnetsRow], port: Mapping[str, Any],
           address: str | None) -> list[dict[str, str]]:
     """Claim the requested or any address for a port: [{'subnet_id', 'ip_address'}].
 
@@ -142,7 +143,7 @@ def claim(stock: ipam.Stock, network: NetworksRow, subnets: list[SubnetsRow], po
     """
     wanted = [{'ip_address': address}] if address else []
     try:
-        return stock.claim(network['id'], subnets, port['id'], wanted, port['mac_address'],
+        return allocator.claim(network['id'], subnets, port['id'], wanted, port['mac_address'],
                            anywhere=port['project_id'] == network['project_id'], owner=port['device_owner'])
     except exception.InvalidInput as error:
         raise exception.NetworkRequestInvalid(reason=error.kwargs['reason'])
@@ -150,9 +151,9 @@ def claim(stock: ipam.Stock, network: NetworksRow, subnets: list[SubnetsRow], po
 
 def _claim_now(conn: Connection, conf: ConfigOpts, network: NetworksRow, subnets: list[SubnetsRow],
                port: Mapping[str, Any], address: str | None) -> None:
-    stock = ipam.Stock(conn, ipam.quarantine(conf.network.dhcp_lease_time))
-    claim(stock, network, subnets, port, address)
-    stock.store()
+    allocator = ipam.AddressAllocator(conn, ipam.quarantine(conf.network.dhcp_lease_time))
+    claim(allocator, network, subnets, port, address)
+    allocator.store()
 
 
 def bind(conn: Connection, port: PortsRow | None, request: selection.Request, project_id: str,

@@ -103,7 +103,7 @@ class FloatingIps:
             raise exception.BadRequest(error.message) from None
 
     def _run(self, function: Callable[[Connection], Any]) -> Any:
-        return self._api_db.run(ipam.arbitrated(function))
+        return self._api_db.run(ipam.retry_on_duplicate(function))
 
     def _outside(self, conn: Connection) -> dict[str, str]:
         """Return {id: name} of the external networks."""

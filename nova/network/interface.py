@@ -14,25 +14,25 @@ INTERFACE = Interface(
     'network', '1.4',
     Method('allocate_for_instance', ('instance', 'requested_networks', 'security_groups', 'host'), call=True,
            doc='Allocate addresses and ports for a server that is about to be built, and plug them on its host; '
-               'idempotent for a server. ``requested_networks`` as in RequestSpec, ``security_groups``: names. '
+               'idempotent per server. ``requested_networks`` as in RequestSpec, ``security_groups``: names. '
                'Return the list of VIFs (objects/network_info.py).'),
     Method('deallocate_for_instance', ('instance_uuid', 'host'), call=True,
-           doc='Release all ports and addresses of a server; with a host, only if no other host has taken it. '
-               'Repeatable.'),
+           doc='Release all ports and addresses of a server; with a host, only if no other host has taken it over. '
+               'Idempotent.'),
     Method('attach_port', ('instance', 'request', 'attached_by', 'host'), call=True,
-           doc="Attach one more port to a server; repeatable by the same request. ``request``: {'port_id', "
+           doc="Attach a port to an existing server; idempotent per request. ``request``: {'port_id', "
                "'network_id', 'fixed_ip', 'tag'}; with a network_id the port is created with that port_id. Return "
                'its VIF.'),
     Method('find_port', ('instance_uuid', 'port_id', 'attached_by'), call=True,
            doc='Return the VIF of a port of a server, or None if the server does not have it or another request '
                'attached it.'),
     Method('detach_port', ('instance_uuid', 'port_id', 'attached_by', 'host'), call=True,
-           doc='Detach one port; with ``attached_by``, only a port of that request. Repeatable.'),
+           doc='Detach one port; with ``attached_by``, only a port of that request. Idempotent.'),
     Method('add_address', ('instance_uuid', 'network_id', 'known', 'host'), call=True,
-           doc="Add an address to the server's first port in a network, unless the port has one beside those in "
-               '``known``.'),
+           doc="Add an address to the server's first port in a network, unless the port has one that is not in "
+               '``known``. Idempotent.'),
     Method('remove_address', ('instance_uuid', 'address', 'host'), call=True,
-           doc='Remove an address from the port of a server that has it. Repeatable.'),
+           doc='Remove an address from the port of a server that has it. Idempotent.'),
     Method('setup_for_instance', ('instance', 'host'), call=True,
            doc='Plug the ports of a server on its host (bridge, DHCP, anti-spoofing), for example after a restart. '
                'Return the list of VIFs.'),
@@ -40,24 +40,24 @@ INTERFACE = Interface(
            doc='Plug the ports at ``host`` for a server that still runs elsewhere; setup_for_instance there '
                'completes the move. Return the list of VIFs.'),
     Method('unprepare_for_instance', ('instance_uuid', 'host'), call=True,
-           doc='Undo prepare_for_instance. Repeatable.'),
+           doc='Revert prepare_for_instance. Idempotent.'),
     Method('network_info', ('instance_uuid',), call=True,
            doc='Return the current list of VIFs without changing the host.'),
     Method('leave_host', ('instance_uuid', 'host'), call=True,
-           doc='Unplug a server that has left its host and has no other; its ports and addresses stay reserved.'),
+           doc='Unplug a server that has left its host and is on no host; its ports and addresses stay reserved.'),
     Method('refresh_security', ('port_ids',), fanout=True,
            doc='Apply changed ports, security groups or rules on each host.'),
     Method('report_host', ('host', 'address', 'routers', 'version'), call=True, since='1.1', timeout=REPORT_TIMEOUT_S,
            newer=(Newer('version', '1.4', optional=True),),
-           doc='Report that the agent of a host runs: its address between hosts, whether it may have routers, the '
-               'release of the agent (runtime/release.py). Return the revision of the state from which hosts are '
-               'configured (any JSON); a changed revision means that host_state may have changed.'),
+           doc='Heartbeat of the agent of a host: tunnel address, whether the host may have routers, release of the '
+               'agent (runtime/release.py). Return the revision of the network state (any JSON); a changed revision '
+               'means that host_state may have changed.'),
     Method('host_state', ('host', 'physical', 'address', 'known'), call=True, since='1.1', newer=(Newer('known', '1.2',
            optional=True),),
-           doc='Return the state from which the networks of a host are configured (host_state.HostState) as JSON. '
-               '``physical``: {physical network: bridge of the host}, ``address``: of the host between hosts. '
+           doc='Return the network state of a host (host_state.HostState) as JSON. '
+               '``physical``: {physical network: bridge of the host}, ``address``: tunnel address of the host. '
                "``known``: {'parts', 'names', 'moves', 'domains': whether the agent supports distributed routers, "
-               'names of addresses with packet marks, migrating guests and domains of networks} and, if it has a '
+               'DNS names with DSCP marks, migrating guests and domains of networks} and, if it has a '
                "state, {'revision', 'members': ids of the groups whose members it has}. The response has only what "
                "is missing: 'revision' alone; with 'rules' and 'members' if only rules of groups have changed; "
                "otherwise with 'state'."),

@@ -1,8 +1,8 @@
 """IP address management: choose addresses for ports.
 
-Two transactions may choose the same address: the unique key decides, and the loser is retried (see ``arbitrated``). A
-released address stays in quarantine, so that no guest conflicts with a DHCP lease or ARP entry of its former owner. If
-no other address is free, the one with the longest quarantine is used.
+Two transactions may choose the same address: the unique key decides, and the loser is retried (see
+``retry_on_duplicate``). A released address stays in quarantine, so that no guest conflicts with a DHCP lease or ARP
+entry of its former owner. If no other address is free, the one with the longest quarantine is used.
 """
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def spans(subnet: SubnetsRow) -> list[tuple[int, int]]:
             for pool in subnet['allocation_pools']]
 
 
-def makes_its_own(subnet: SubnetsRow) -> bool:
+def uses_slaac(subnet: SubnetsRow) -> bool:
     """Return whether guests derive their addresses from their MACs (SLAAC)."""
     return subnet['ipv6_address_mode'] in SLAAC
 
@@ -102,12 +102,12 @@ def quarantine(lease_time: int) -> datetime.datetime:
 
 
 def take(conn: Connection, subnet: SubnetsRow, count: int, rested_before: datetime.datetime,
-         besides: Collection[int] = ()) -> list[tuple[int, bool]]:
+         excluded: Collection[int] = ()) -> list[tuple[int, bool]]:
     """Choose up to ``count`` free addresses of a subnet: [(number, rests)].
 
     ``rests`` is True if the address already has a row (released earlier), which must be replaced.
 
-    :param besides: reserved numbers; if no other number is free, the one with the longest quarantine is chosen
+    :param excluded: reserved numbers; if no other number is free, the one with the longest quarantine is chosen
     """
     pools = spans(subnet)
     if not pools:
@@ -119,8 +119,8 @@ def take(conn: Connection, subnet: SubnetsRow, count: int, rested_before: dateti
         chosen += _free(conn, subnet['id'], low, high, count - len(chosen), rested_before)
         if len(chosen) == count:
             return chosen
-    if all(number in besides for number, _rests in chosen):
-        oldest = networks.oldest_resting(conn, subnet['id'], pools, besides)
+    if all(number in excluded for number, _rests in chosen):
+        oldest = networks.oldest_resting(conn, subnet['id'], pools, excluded)
         chosen = [] if oldest is None else [(oldest, True)]
     return chosen
 
@@ -195,7 +195,7 @@ def check_free(conn: Connection, subnets: list[SubnetsRow], address: str, gatewa
     return subnet, known[0] if known else None
 
 
-class Stock:
+class AddressAllocator:
     """Chooses addresses for the ports of one transaction, which locks the subnets, and stores them in bulk.
 
     :param rested_before: see quarantine
@@ -223,7 +223,7 @@ class Stock:
                 candidates = [subnet for subnet in candidates if subnet['id'] == request['subnet_id']]
                 if not candidates:
                     raise exception.SubnetNotFound(subnet_id=request['subnet_id'])
-                if mac and makes_its_own(candidates[0]) and not request.get('ip_address'):
+                if mac and uses_slaac(candidates[0]) and not request.get('ip_address'):
                     request = {**request, 'ip_address': ranges.from_mac(candidates[0]['cidr'], mac)}
             if request.get('ip_address'):
                 subnet, known = check_free(self._conn, candidates, request['ip_address'], gateways,
@@ -257,7 +257,7 @@ class Stock:
         raise exception.NoMoreFixedIps(network_id=network_id)
 
     def store(self) -> None:
-        """Write the chosen addresses. A conflict with another transaction raises a duplicate key: see arbitrated."""
+        """Write the chosen addresses. A conflict raises a duplicate key, see retry_on_duplicate."""
         for subnet_id, numbers in self._resting.items():
             networks.forget_rests(self._conn, subnet_id, numbers)
         networks.insert_addresses(self._conn, list(self._chosen.values()))
@@ -277,9 +277,9 @@ def claim(conn: Connection, network_id: str, subnets: list[SubnetsRow], port_id:
     :param owner: its device_owner, which selects among the subnets if nothing is wanted
     :raises FixedIpInUse, NoMoreFixedIps, InvalidInput, SubnetNotFound:
     """
-    stock = Stock(conn, rested_before)
-    given = stock.claim(network_id, subnets, port_id, wanted, mac, gateways, anywhere, owner)
-    stock.store()
+    allocator = AddressAllocator(conn, rested_before)
+    given = allocator.claim(network_id, subnets, port_id, wanted, mac, gateways, anywhere, owner)
+    allocator.store()
     return given
 
 
@@ -294,7 +294,7 @@ def _requests(subnets: list[SubnetsRow], wanted: list[dict[str, str]],
     """Return [(request, candidate subnets)]."""
     if wanted:
         return [(request, subnets) for request in wanted]
-    own = [subnet for subnet in subnets if mac and makes_its_own(subnet)]
+    own = [subnet for subnet in subnets if mac and uses_slaac(subnet)]
     others = [subnet for subnet in subnets if subnet not in own]
     found: list[tuple[dict[str, str], list[SubnetsRow]]] = []
     for version in (4, 6):
@@ -309,7 +309,7 @@ def new_mac() -> str:
     return 'fa:16:3e:%02x:%02x:%02x' % tuple(os.urandom(3))   # not ``random``: a seeded generator repeats itself
 
 
-def arbitrated(function: Callable[..., Any]) -> Callable[..., Any]:
+def retry_on_duplicate(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a transaction: run it again if a duplicate key shows that another one took a MAC or address."""
     @functools.wraps(function)
     def inner(conn: Connection, *args: Any, **kwargs: Any) -> dict[str, str] | list[dict[str, str]] | None:

@@ -78,8 +78,8 @@ class NetworkManager:
         self._refresh = CoalescedRun(self._refresh_once)
         self._network = HostNetwork(conf, api_db, host, self._refresh)
         self._allocations = batched_calls.BatchedCalls(self._allocate, lambda order: order.instance.uuid)
-        self._returns = batched_calls.BatchedCalls(self._give_back, lambda order: order.instance_uuid)
-        self._given: collections.deque[tuple[float, str]] = collections.deque()      # (time, server), oldest first
+        self._releases = batched_calls.BatchedCalls(self._release, lambda order: order.instance_uuid)
+        self._recent_allocations: collections.deque[tuple[float, str]] = collections.deque()     # (time, server)
         self.attachments = attachments = attach.Attachments(self._network)
         self.migrations = migrations = migrate.Migrations(self._network, self.gateways)
         self._leases = LeaseReports(driver, self._record_leases)
@@ -164,10 +164,10 @@ class NetworkManager:
         """
         if requested_networks == 'none' or requested_networks == []:
             return []
-        vifs = self._allocations(instance.project_id, allocation.Order(
+        vifs = self._allocations(instance.project_id, allocation.AllocationRequest(
             instance, selection.normalized(requested_networks), security_groups, host))
         if vifs:
-            self._given.append((time.monotonic(), instance.uuid))
+            self._recent_allocations.append((time.monotonic(), instance.uuid))
             if host == self.host or self.gateways.others:
                 self._refresh()
         return vifs
@@ -179,11 +179,11 @@ class NetworkManager:
         :param host: only ports that no other host has taken over; None: all ports
         """
         caller = context.sender_host
-        may = None if caller is None else lambda rows: self._of_caller(rows, instance_uuid, caller)
-        if self._returns('', allocation.Return(instance_uuid, host, may)):
+        may = None if caller is None else lambda rows: self._releasable_by(rows, instance_uuid, caller)
+        if self._releases('', allocation.ReleaseRequest(instance_uuid, host, may)):
             self._refresh()
 
-    def _of_caller(self, rows: list[Any], instance_uuid: str, caller: str) -> list[Any]:
+    def _releasable_by(self, rows: list[Any], instance_uuid: str, caller: str) -> list[Any]:
         """Return the ports of a server that a compute host may release: all of its own server, else those on the host.
 
         The server's host is read only if a port is on another host.
@@ -231,14 +231,14 @@ class NetworkManager:
 
     # ---- periodic -------------------------------------------------------------------
 
-    def given_before(self) -> set[str]:
+    def recent_allocations(self) -> set[str]:
         """Return and forget the uuids of servers that got ports some time ago.
 
         A late or repeated message may have allocated for a deleted server: ``audit`` checks that.
         """
         until, found = time.monotonic() - AUDIT_AGE_S, set()
-        while self._given and self._given[0][0] < until:
-            found.add(self._given.popleft()[1])
+        while self._recent_allocations and self._recent_allocations[0][0] < until:
+            found.add(self._recent_allocations.popleft()[1])
         return found
 
     def audit(self, live_instances: list[str] | set[str], among: set[str] | None = None) -> list[str]:
@@ -259,9 +259,9 @@ class NetworkManager:
 
     # ---- transactions of many callers -------------------------------------------------
 
-    def _allocate(self, orders: list[allocation.Order]) -> list[list[dict[str, Any]]]:
-        return self.api_db.run(ipam.arbitrated(
+    def _allocate(self, orders: list[allocation.AllocationRequest]) -> list[list[dict[str, Any]]]:
+        return self.api_db.run(ipam.retry_on_duplicate(
             lambda conn: allocation.Allocation(conn, self._network, orders).run()))
 
-    def _give_back(self, orders: list[allocation.Return]) -> list[int]:
-        return self.api_db.run(allocation.give_back, orders)
+    def _release(self, orders: list[allocation.ReleaseRequest]) -> list[int]:
+        return self.api_db.run(allocation.release, orders)

@@ -30,16 +30,17 @@ HOST, NETWORK, ROUTER, GUEST, TIME, BODY, SIGNATURE = (f'X-Nova-Relay-{name}' fo
     'Host', 'Network', 'Router', 'Address', 'Time', 'Body', 'Signature'))
 HOPS = 'X-Nova-Relay-Hops'  # in a request: supported; in an answer: the hop limit (TTL) towards the guest
 VALID_S = 120                                 # maximum clock difference between a host and the service, seconds
-BY = {'network': NETWORK, 'router': ROUTER}          # kind of the socket -> header with its id
+SOURCE_HEADERS = {'network': NETWORK, 'router': ROUTER}          # kind of the socket -> header with its id
 
 HEADERS_S, ANSWER_S, IDLE_S = 10, 60, 30
 MAX_HEADERS, MAX_BODY, MAX_ANSWER = 16 << 10, 4 << 10, 4 << 20          # bytes
-CONNECTIONS, OF_ONE, AT_ONCE = 32, 8, 4  # of a network: connections, connections of one address, concurrent requests
-OF_ALL = 32                                   # concurrent requests of all networks
-CONTROL = 64 << 10                            # bytes of a control message
+MAX_CONNECTIONS, MAX_ADDRESS_CONNECTIONS = 32, 8      # of a network; of one address in it
+MAX_REQUESTS = 4                              # concurrent requests of a network
+MAX_TOTAL_REQUESTS = 32                       # concurrent requests of all networks
+MAX_CONTROL_MESSAGE = 64 << 10                # bytes of a control message
 # Headers that a guest may send. X-Forwarded-For is passed on: the service refuses it.
-PASSED = {'accept', 'content-type', 'user-agent', 'x-forwarded-for', 'x-aws-ec2-metadata-token',
-          'x-aws-ec2-metadata-token-ttl-seconds', 'metadata-flavor'}
+FORWARDED_HEADERS = {'accept', 'content-type', 'user-agent', 'x-forwarded-for', 'x-aws-ec2-metadata-token',
+                     'x-aws-ec2-metadata-token-ttl-seconds', 'metadata-flavor'}
 _REQUEST = re.compile(rb'(GET|HEAD|PUT|POST) (/[!-~]*) (HTTP/1\.[01])\Z')
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([ -~\t]*)\Z")
 
@@ -76,7 +77,7 @@ class Relay:
         self._upstream: tuple[str, int] = ('', 0)
         self._host, self._key = '', b''
         self._tls: ssl.SSLContext | None = None
-        self.at_once = asyncio.Semaphore(OF_ALL)
+        self.running = asyncio.Semaphore(MAX_TOTAL_REQUESTS)
 
     async def run(self) -> None:
         """Serve until the other end of the control socket is closed."""
@@ -84,7 +85,7 @@ class Relay:
         messages: asyncio.Queue[Any] = asyncio.Queue()
 
         def readable() -> None:
-            data, descriptors, _flags, _address = socket.recv_fds(self._control, CONTROL, 1)
+            data, descriptors, _flags, _address = socket.recv_fds(self._control, MAX_CONTROL_MESSAGE, 1)
             if not data:
                 loop.remove_reader(self._control)
                 ended.set()
@@ -93,9 +94,9 @@ class Relay:
         while not ended.is_set():
             data, descriptors = await messages.get()
             if data:
-                await self._heed(json.loads(data), descriptors)
+                await self._handle(json.loads(data), descriptors)
 
-    async def _heed(self, message: dict[str, Any], descriptors: list[int]) -> None:
+    async def _handle(self, message: dict[str, Any], descriptors: list[int]) -> None:
         if 'settings' in message:
             self._host, key, address, port, authority = message['settings']
             self._key, self._upstream = bytes.fromhex(key), (address, port)
@@ -117,7 +118,7 @@ class Relay:
         proof = signature(self._key, self._host, kind, ident, address, (now, request.method, path, body))
         lines = [f'{request.method} {request.target} {request.version}', f'Host: {ADDRESS}', 'Connection: close',
                  f'Content-Length: {len(request.body)}', *request.headers, f'{HOST}: {self._host}',
-                 f'{BY[kind]}: {ident}', f'{GUEST}: {address}', f'{TIME}: {now}', f'{BODY}: {body}',
+                 f'{SOURCE_HEADERS[kind]}: {ident}', f'{GUEST}: {address}', f'{TIME}: {now}', f'{BODY}: {body}',
                  f'{SIGNATURE}: {proof}', f'{HOPS}: heeded']
         reader, writer = await asyncio.open_connection(*self._upstream, ssl=self._tls)
         try:
@@ -157,7 +158,7 @@ class RelayedRequest:
                 raise Refused('411 Length Required')
             if name.lower() == 'content-length':
                 self._has_length(value)
-            elif name.lower() in PASSED:
+            elif name.lower() in FORWARDED_HEADERS:
                 self.headers.append(f'{name}: {value}')
 
     def _has_length(self, value: str) -> None:
@@ -173,18 +174,18 @@ class RelayedNetwork:
 
     def __init__(self, relay: Relay, kind: str, ident: str) -> None:
         self._relay, self._kind, self._ident = relay, kind, ident
-        self._at_once = asyncio.Semaphore(AT_ONCE)
+        self._running = asyncio.Semaphore(MAX_REQUESTS)
         self._open: collections.Counter[str] = collections.Counter()
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one request on a connection."""
         address = writer.get_extra_info('peername')[0]
-        if self._open[address] >= OF_ONE or self._open.total() >= CONNECTIONS:
+        if self._open[address] >= MAX_ADDRESS_CONNECTIONS or self._open.total() >= MAX_CONNECTIONS:
             writer.close()
             return
         self._open[address] += 1
         try:
-            answer, hops = limited(await self._answer(reader, address))
+            answer, hops = split_hop_limit(await self._answer(reader, address))
             if hops is not None:                    # for the whole answer: the connection has no other one
                 writer.get_extra_info('socket').setsockopt(socket.IPPROTO_IP, socket.IP_TTL, hops)
             writer.write(answer)
@@ -203,7 +204,7 @@ class RelayedNetwork:
             async with asyncio.timeout(HEADERS_S):
                 request = RelayedRequest(await reader.readuntil(b'\r\n\r\n'))
                 request.body = await reader.readexactly(request.length)
-            async with self._at_once, self._relay.at_once, asyncio.timeout(ANSWER_S):
+            async with self._running, self._relay.running, asyncio.timeout(ANSWER_S):
                 return await self._relay.forward(self._kind, self._ident, address, request)
         except Refused as error:
             return refusal(str(error))
@@ -217,7 +218,7 @@ class RelayedNetwork:
             return refusal('503 Service Unavailable')
 
 
-def limited(answer: bytes) -> tuple[bytes, int | None]:
+def split_hop_limit(answer: bytes) -> tuple[bytes, int | None]:
     """Return (answer without the header HOPS, its value or None for the default TTL)."""
     head, end, body = answer.partition(b'\r\n\r\n')
     lines, name = head.split(b'\r\n'), HOPS.lower().encode() + b':'

@@ -79,6 +79,6 @@ def stored_rule(conn: Connection, rule: dict[str, Any]) -> dict[str, Any]:
     """
     rule = group_rules.check_rule(rule)
     canonical = group_rules.canonical_protocol(rule['protocol'], rule['ethertype'])
-    if canonical != rule['protocol'] and hosts.older(conn, gateways.SINCE):
+    if canonical != rule['protocol'] and hosts.older(conn, gateways.FEATURE_RELEASE):
         return {**rule, 'protocol': canonical}
     return rule

@@ -16,7 +16,7 @@ Request = dict[str, Any]
 GRANTED = 'granted'
 
 
-class Checked(NamedTuple):
+class CheckedNetworks(NamedTuple):
     """Result of a check of network requests.
 
     requests  the requests with GRANTED; completed if a port is attached

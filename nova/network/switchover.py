@@ -66,7 +66,7 @@ _PROTOCOLS = (socket.IPPROTO_TCP, socket.IPPROTO_UDP)
 _MAX_TIMEOUT_S = 5 * 86400
 
 
-def announced(frame: bytes) -> str | None:
+def announced_mac(frame: bytes) -> str | None:
     """Return the MAC of an announcement, or None for other frames."""
     if len(frame) < _ANNOUNCEMENT.size:
         return None
@@ -382,7 +382,7 @@ class Switchover:
         device, frame = self._listeners[ready], b''
         with contextlib.suppress(OSError):               # the device is gone
             frame = ready.recv(64)
-        mac = announced(frame)
+        mac = announced_mac(frame)
         address = self._moving[device].pop(mac, None) if mac else None
         if mac and address:
             # before the change: the parent reads it after it has seen the change

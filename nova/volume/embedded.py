@@ -43,7 +43,7 @@ from nova.volume.store import transfers as volume_transfers
 from nova.volume.store import type_access
 from nova.volume.store import types as volume_types
 from nova.volume.store import uploads as volume_uploads
-from nova.volume.store import ways
+from nova.volume.store import attach_backend
 
 GIB = contents.GIB
 REIMAGED = ('available', 'error')
@@ -54,7 +54,7 @@ class EmbeddedVolumes(api.BlockStorage):
     """The backend and its parts.
 
     limits                      quotas of projects
-    attachments, ways           attachments of volumes to servers; export to hosts
+    attachments, attach_backend attachments of volumes to servers; export to hosts
     snapshots, backups          snapshots; full copies
     uploads                     images created from volumes
     transfers, retypes          changes of a volume's project or type
@@ -82,14 +82,14 @@ class EmbeddedVolumes(api.BlockStorage):
         self.contents = contents.Contents(database, self.files, images, self.keys)
         self.limits = volume_limits.Limits(conf, database)
         self.types, self.type_access = volume_types.Types(database), type_access.TypeAccess(database)
-        self.ways = ways.Ways(conf, database, self.files)
-        self.snapshots = snapshots.Snapshots(database, self.files, self.contents, self.limits, self.ways, guests,
-                                             self.keys)
+        self.attach_backend = attach_backend.EmbeddedAttachBackend(conf, database, self.files)
+        self.snapshots = snapshots.Snapshots(database, self.files, self.contents, self.limits, self.attach_backend,
+                                             guests, self.keys)
         self.backups = volume_backups.Backups(database, self.files, self.contents, self.limits, self.snapshots.create,
                                               self.keys)
         self.transfers, self.retypes = volume_transfers.Transfers(database, self.limits), retypes.Retypes(database)
         self.uploads = volume_uploads.Uploads(database, self.files, self.contents, images)
-        self.attachments = attachments.Attachments(database, self.ways)
+        self.attachments = attachments.Attachments(database, self.attach_backend)
         self.services = volume_services.Services(conf, cells)
 
     def recover(self) -> None:
@@ -97,16 +97,16 @@ class EmbeddedVolumes(api.BlockStorage):
 
         :raises InvalidInput: a configured file is not usable
         """
-        self.ways.check_credentials()
+        self.attach_backend.check_credentials()
         self.contents.recover()
         self.uploads.recover()
-        self.keys.forget_unused()
-        self.contents.forget_keys()
+        self.keys.delete_unused()
+        self.contents.delete_unused_keys()
         self.attachments.recover()
-        self.ways.watch()
+        self.attach_backend.watch()
 
     def stop(self, timeout: float) -> bool:
-        return all([self.ways.stop(timeout), self.contents.stop(timeout)])
+        return all([self.attach_backend.stop(timeout), self.contents.stop(timeout)])
 
     # ---- volumes
 
@@ -179,7 +179,7 @@ class EmbeddedVolumes(api.BlockStorage):
             return {'volume_type_id': kind['id'], **db.insert(conn, volumes, values)}
         log.about(values['id'])
         copied = snapshot_id or source_volume_id or backup_id        # copies use the key of their source
-        with self.contents.forgetting_keys(), self.keys.reserved(
+        with self.contents.deleting_unused_keys(), self.keys.reserved(
                 None if copied else self._encrypted_type(ctx, volume_type)) as key_id:
             row = self.db.run(write)
         if backup_id:
@@ -192,7 +192,7 @@ class EmbeddedVolumes(api.BlockStorage):
 
     def _encrypted_type(self, ctx: nova_context.RequestContext, name: str | None) -> volume_types.Type | None:
         """Return the type of a new volume if its key must be created before the volume, else None."""
-        if not self.keys.outside:
+        if not self.keys.external:
             return None
         with self.db.reader() as conn:
             return volume_types.find(conn, name, ctx.sees)
@@ -256,7 +256,7 @@ class EmbeddedVolumes(api.BlockStorage):
                 raise exception.InvalidVolume(reason=f'Volume {row["id"]} still has dependent snapshots.')
             db.delete_transfer(conn, row['id'])
             db.delete(conn, volumes, row['id'])
-            self.keys.forget(conn, row['key_id'])
+            self.keys.delete_if_unused(conn, row['key_id'])
             return [self.files.volume(row['id']), *map(self.files.snapshot, gone)]
         self.contents.discard(*self.db.run(write))
 
@@ -290,7 +290,7 @@ class EmbeddedVolumes(api.BlockStorage):
             held = db.attachments(conn, volume_ids=[row['id']])
             if held and row['key_id']:
                 raise exception.InvalidVolume(reason='it is encrypted and attached. Detach it first.')
-            if any(self.ways.is_export(each['connector']) for each in held):
+            if any(self.attach_backend.is_export(each['connector']) for each in held):
                 raise exception.InvalidVolume(reason='it is exported to another host, which does not support extending '
                                                      'it online.')
             db.update(conn, volumes, row['id'], {'size': size})

@@ -4,28 +4,28 @@ import typing
 
 Environ = dict[str, typing.Any]
 # returns the response, or None to continue
-Step = collections.abc.Callable[[Environ, typing.Any], typing.Any]
+Filter = collections.abc.Callable[[Environ, typing.Any], typing.Any]
 
 
-class Steps:
+class FilterChain:
     """WSGI application behind a chain of filters.
 
-    :param steps: filters in their order
+    :param filters: filters in their order
     """
 
-    def __init__(self, steps: collections.abc.Iterable[Step], application: typing.Any) -> None:
-        self.steps, self.application = tuple(steps), application
+    def __init__(self, filters: collections.abc.Iterable[Filter], application: typing.Any) -> None:
+        self.filters, self.application = tuple(filters), application
 
     def __call__(self, environ: Environ, start_response: typing.Any) -> typing.Any:
-        for step in self.steps:
-            answer = step(environ, start_response)
+        for filter_ in self.filters:
+            answer = filter_(environ, start_response)
             if answer is not None:
                 return answer
         return self.application(environ, start_response)
 
 
-def before(step: Step, application: typing.Any) -> Steps:
+def prepend(filter_: Filter, application: typing.Any) -> FilterChain:
     """Prepend one filter to an application."""
-    if isinstance(application, Steps):
-        return Steps((step, *application.steps), application.application)
-    return Steps((step,), application)
+    if isinstance(application, FilterChain):
+        return FilterChain((filter_, *application.filters), application.application)
+    return FilterChain((filter_,), application)

@@ -72,8 +72,8 @@ def _pieces(file: typing.BinaryIO, left: int) -> typing.Iterator[bytes]:
         yield piece
 
 
-class Streams:
-    """Limit on concurrent streams; one project may use half of it."""
+class ConcurrencyLimit:
+    """Limit on concurrent requests of a kind; one project may use half of it."""
 
     def __init__(self, most: int) -> None:
         self._most, self._share = most, -(-most // 2)
@@ -91,7 +91,7 @@ class Streams:
     def release(self, owner: str) -> None:
         with self._lock:
             self._open[owner] -= 1
-            self._open += collections.Counter()              # drop projects without streams
+            self._open += collections.Counter()              # drop projects without requests
 
 
 class Request:

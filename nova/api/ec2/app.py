@@ -18,10 +18,10 @@ from nova.api.ec2 import errors
 from nova.api.ec2 import ids
 from nova.api.ec2 import operations
 from nova.api.ec2 import protocol
-from nova.api.ec2 import refused
 from nova.api.ec2 import signing
 from nova.api.ec2 import table
-from nova.api.ec2 import written
+from nova.api.ec2 import unsupported
+from nova.api.ec2 import xml_cache
 from nova.db import engine
 from nova.runtime.http import priorities
 from nova.web import bodies
@@ -56,8 +56,8 @@ class Application:
         self._bundles, self._own_network = bundles, own_network
         self._services, self._api_db, self._rules, self._region, self._url = services, api_db, rules, region, url
         self._ids = ids.Ids(api_db)
-        self._waits = web_request.Streams(operations.MOST_WAITS)
-        self._written = written.Memory()
+        self._waits = web_request.ConcurrencyLimit(operations.MOST_WAITS)
+        self._fragments = xml_cache.XmlCache()
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
         request_id = environ.setdefault('openstack.request_id', context.new_request_id())
@@ -100,8 +100,8 @@ class Application:
         if action == signing.WHO:
             return protocol.who(user.user_id, user.project_id, request_id)
         row = table.OPERATIONS.get(action)
-        if action in refused.OF:
-            raise errors.unsupported(refused.OF[action])
+        if action in unsupported.OF:
+            raise errors.unsupported(unsupported.OF[action])
         if row is None:
             raise errors.Ec2Error('InvalidAction', f'The action {action[:64]!r} is not valid for this web service.')
         self._authorize(row, user)
@@ -113,7 +113,7 @@ class Application:
             self._services, user, {'X-Openstack-Request-Id': request_id, 'X-Remote-Address': address}, before_write,
             functools.partial(priorities.rest, environ))
         req = operations.Request(caller, self._ids, self._api_db, self._region, self._url, request_id, self._bundles,
-                                 self._waits, self._written, self._own_network)
+                                 self._waits, self._fragments, self._own_network)
         version = signed['params'].get('Version', protocol.VERSION)
         values = self._perform(row, req, given)
         if dry:

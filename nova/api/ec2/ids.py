@@ -33,7 +33,7 @@ class Ids:
         self._known: dict[str, dict[str, int | None]] = {}
         self._later: dict[str, set[str]] = {}              # {prefix: UUIDs shown by their numbers}
         self._found: dict[tuple[str, str], str] = {}       # {(prefix, digits): uuid}, unless users choose UUIDs
-        self.networks: dict[str, str] = {}                 # {UUID of a subnet: that of its network}, see subnet_places
+        self.networks: dict[str, str] = {}               # {UUID of a subnet: UUID of its network}; subnet_placement
 
     def shown(self, prefix: str, uuids: Iterable[str | None]) -> dict[str | None, str | None]:
         """Return {uuid: ID}; None maps to None."""

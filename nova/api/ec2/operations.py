@@ -12,7 +12,7 @@ from typing import Any
 from nova.api.ec2 import calls
 from nova.api.ec2 import errors
 from nova.api.ec2 import ids
-from nova.api.ec2 import written
+from nova.api.ec2 import xml_cache
 from nova.api.ec2.images import imports
 from nova.db import engine
 from nova.web import request as web_request
@@ -53,7 +53,7 @@ class Request:
     request_id   of this request
     bundles      None: bundles are not supported
     waits        limit on requests that wait for a server, see ``waits``
-    written      cache of XML responses
+    fragments    cache of XML responses
     own_network  the embedded network service serves metadata to guests
     began        monotonic start time
     """
@@ -65,8 +65,9 @@ class Request:
     url: str
     request_id: str
     bundles: Bundles | None = None
-    waits: web_request.Streams = dataclasses.field(default_factory=lambda: web_request.Streams(MOST_WAITS))
-    written: written.Memory = dataclasses.field(default_factory=written.Memory)
+    waits: web_request.ConcurrencyLimit = dataclasses.field(
+        default_factory=lambda: web_request.ConcurrencyLimit(MOST_WAITS))
+    fragments: xml_cache.XmlCache = dataclasses.field(default_factory=xml_cache.XmlCache)
     own_network: bool = True
     began: float = dataclasses.field(default_factory=time.monotonic)
 

@@ -14,7 +14,7 @@ from typing import Any
 from xml.etree import ElementTree as etree
 
 from nova.api.ec2 import errors
-from nova.api.ec2 import written
+from nova.api.ec2 import xml_cache
 
 VERSION = '2016-11-15'
 MOST_PARAMETERS = 2000
@@ -203,14 +203,14 @@ def answer(operation: str, values: dict[str, Any], request_id: str, version: str
     return ''.join(out).encode()
 
 
-def item(operation: str, name: str, value: Any) -> written.Text:
+def item(operation: str, name: str, value: Any) -> xml_cache.XmlFragment:
     """Return the XML of a list item, which may replace the item in the values of a response.
 
     :param name: of the list in the model
     """
     out: _Out = []
     _list_of(operation, name)(out, [value])
-    return written.Text(''.join(out))
+    return xml_cache.XmlFragment(''.join(out))
 
 
 @functools.cache
@@ -297,7 +297,7 @@ class _List:
     def __call__(self, out: _Out, values: Iterable[Any]) -> None:
         opened, closed, write = self._item
         for value in values:
-            if type(value) is written.Text:
+            if type(value) is xml_cache.XmlFragment:
                 out.append(value)
                 continue
             out.append(opened)

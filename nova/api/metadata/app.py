@@ -240,7 +240,8 @@ class MetadataApi(application.Api['MetadataRequest']):
         if all(value is None for value in given.values()):
             return None
         kind = 'router' if given[relay.NETWORK] is None else 'network'
-        host, address, ident = given[relay.HOST] or '', given[relay.GUEST] or '', given[relay.BY[kind]] or ''
+        host, address = given[relay.HOST] or '', given[relay.GUEST] or ''
+        ident = given[relay.SOURCE_HEADERS[kind]] or ''
         self._master = self._master or self.api_db.run(metadata_keys.obtain)
         sent, body = given[relay.TIME] or '', given[relay.BODY] or ''
         path = req.environ.get('SCRIPT_NAME', '') + req.environ.get('PATH_INFO', '')

@@ -11,7 +11,7 @@ from typing import Any
 from nova import exception
 from nova.api.attachments import security_groups as views
 from nova.api.proxies import security_groups
-from nova.api.proxies.served import Operation
+from nova.api.proxies.operations import Operation
 from nova.api.request import Document
 from nova.api.request import Request
 from nova.db.engine import Connection

@@ -6,7 +6,7 @@ from typing import Any
 from nova import exception
 from nova.api.projects import known
 from nova.api.proxies import floating_ips
-from nova.api.proxies.served import Operation
+from nova.api.proxies.operations import Operation
 from nova.api.request import Document
 from nova.api.request import Request
 from nova.db.engine import Connection

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from nova import exception
-from nova.api.proxies.served import Operation
+from nova.api.proxies.operations import Operation
 from nova.api.request import Document
 from nova.api.request import Request
 from nova.network.operators import floating_ranges

@@ -12,7 +12,7 @@ from nova import exception
 from nova.api.projects import known
 from nova.api.proxies import floating_ips
 from nova.api.proxies import networks
-from nova.api.proxies.served import Operation
+from nova.api.proxies.operations import Operation
 from nova.api.request import Document
 from nova.api.request import Request
 from nova.db.audit import log
@@ -72,7 +72,7 @@ def _make(req: Request, network: dict[str, Any], subnets: list[dict[str, Any]], 
 
     def make(conn: Connection) -> str:
         return legacy_parameters.make(conn, face, req.context, network, subnets, for_all)
-    ident: str = req.services.api_db.run(ipam.arbitrated(make))
+    ident: str = req.services.api_db.run(ipam.retry_on_duplicate(make))
     floating_ips.notify_hosts(req, 'network')
     return ident
 

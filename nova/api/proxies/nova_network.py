@@ -10,8 +10,8 @@ from nova.api.proxies import default_rules
 from nova.api.proxies import floating_ip_dns
 from nova.api.proxies import floating_ranges
 from nova.api.proxies import network_writes
-from nova.api.proxies.served import ANY
-from nova.api.proxies.served import Operation
+from nova.api.proxies.operations import ANY
+from nova.api.proxies.operations import Operation
 from nova.api.servers import lookup as server_lookup
 from nova.network.operators import networks as operators
 

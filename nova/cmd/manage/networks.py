@@ -55,7 +55,7 @@ def create(conf: cfg.ConfigOpts, **wanted: Any) -> None:
             'project_id': project or EVERYBODY, 'shared': project is None,
             'name': given['label'] if count == 1 else f'{given["label"]}_{index}', **_kind(given, index)
         }, subnets, for_all=project is None) for index, subnets in enumerate(networks)]
-    for ident in api_db.run(ipam.arbitrated(make)):
+    for ident in api_db.run(ipam.retry_on_duplicate(make)):
         print(ident)
 
 

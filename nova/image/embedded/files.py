@@ -54,7 +54,7 @@ class Files:
         :raises InsufficientStorage: it would exceed the reserve, or the disk is full
         :raises ImageUnacceptable: the inspector refuses the data
         """
-        with self._placed(data_id) as part, hashing.Hashes() as hashes:
+        with self._atomic_write(data_id) as part, hashing.Hashes() as hashes:
             descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, 'wb', buffering=0) as file, self.reserve.claimed(
                     self.directory, 0, part) as claim:
@@ -81,11 +81,11 @@ class Files:
         :raises TooLarge, ImageUnacceptable: as ``write``
         """
         try:
-            file = self._take(path, self.path(data_id) + PART)
+            file = self._move_in(path, self.path(data_id) + PART)
         except OSError as error:
             LOG.debug('Cannot move %s into the image store, copying it: %s', path, error)
             return None
-        with file, self._placed(data_id) as part, hashing.Hashes() as hashes:
+        with file, self._atomic_write(data_id) as part, hashing.Hashes() as hashes:
             report = inspector.inspect_file(part)
             if report.size > self.max_size:
                 raise exception.TooLarge(limit=self.max_size)
@@ -97,7 +97,7 @@ class Files:
                 moved(done)
             return _columns(report, hashes)
 
-    def _take(self, path: str, part: str) -> io.FileIO:
+    def _move_in(self, path: str, part: str) -> io.FileIO:
         """Move a file into the store and return it, open for reading.
 
         :raises OSError: another file system or owner, or it is open for writing
@@ -121,7 +121,7 @@ class Files:
         return file
 
     @contextlib.contextmanager
-    def _placed(self, data_id: str) -> Iterator[str]:
+    def _atomic_write(self, data_id: str) -> Iterator[str]:
         """Context manager: path of a temporary file that becomes the file; a failure leaves none.
 
         :raises InsufficientStorage: the disk is full
@@ -160,7 +160,7 @@ class Files:
                 LOG.error('%s belongs to no image. It is kept, because the database may have been restored from a '
                           'backup. Delete it if it is not needed.', self.path(name))
 
-    def lend(self, data_id: str, group: int) -> None:
+    def grant_read(self, data_id: str, group: int) -> None:
         """Give a group read access to a file. Its members cannot list other files."""
         for path, mode in ((self.path(data_id), 0o640), (self.directory, 0o710)):
             if os.stat(path).st_gid != group:

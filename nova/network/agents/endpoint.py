@@ -44,7 +44,7 @@ class AgentEndpoint:
         """
         if type(version) is not int or not 0 <= version <= MAX_RELEASE:
             raise exception.InvalidInput(reason='version is not a release number')
-        return self._hosts.report_of(host, _address(address), bool(routers), version)
+        return self._hosts.report_host(host, _address(address), bool(routers), version)
 
     def report_leases(self, context: RequestContext, host: str, leases: list[dict[str, Any]]) -> None:
         """Record DHCP leases of a host that began, ended or were renewed.

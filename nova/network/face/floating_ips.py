@@ -251,7 +251,7 @@ FLOATING_IPS = resource.Resource(
         'fixed_ip_address': _C.fixed_ip_address,
     }, CONSTANTS),
     visible=db_networks.own(t.floating_ips), writable=resource.owner, views=views, create=create, update=update,
-    shown=lambda _conn, row: (row['port_id'], row['fixed_ip_address']), delete=delete,
+    server_view=lambda _conn, row: (row['port_id'], row['fixed_ip_address']), delete=delete,
     missing=lambda ident: faults.FloatingIPNotFound(floatingip_id=ident),
     actions=(('GET', 'port_forwardings', list_forwardings), ('POST', 'port_forwardings', create_forwarding),
              ('GET', 'port_forwardings/{part}', show_forwarding), ('PUT', 'port_forwardings/{part}', update_forwarding),

@@ -142,7 +142,7 @@ def _check_domain(conn: engine.Connection, wanted: str, present: str) -> None:
 
     :raises Conflict: hosts of an older release would announce another domain
     """
-    older = db_hosts.older(conn, gateways.SINCE) if wanted and wanted != present else []
+    older = db_hosts.older(conn, gateways.FEATURE_RELEASE) if wanted and wanted != present else []
     if older:
         raise exception.Conflict('dns_domain requires this release on all network hosts. Upgrade first: '
                                  f'{utils.some(older)}.')
@@ -298,7 +298,7 @@ def _check_service_types(conn: engine.Connection, context: nova_context.RequestC
         return
     if not context.is_admin:
         raise exception.PolicyDenied(rule='service_types of a subnet')
-    older = db_hosts.older(conn, gateways.SINCE) if wanted else []
+    older = db_hosts.older(conn, gateways.FEATURE_RELEASE) if wanted else []
     if older:
         raise exception.Conflict('service_types requires this release on all network hosts. Upgrade first: '
                                  f'{utils.some(older)}.')
@@ -317,7 +317,7 @@ def create_subnet(conn: engine.Connection, face: Face, context: nova_context.Req
     _check_service_types(conn, context, list(values['service_types']), [])
     overlay = network['network_type'] != db.FLAT
     others = db.ranges_of(conn, network['id']) if overlay else db.host_ranges(conn)
-    pool, wanted = subnet_pools.cut(conn, context, values, network['project_id'], others)
+    pool, wanted = subnet_pools.allocate(conn, context, values, network['project_id'], others)
     cidr = ipam.parse_cidr(wanted, strict=False, versions=(4, 6) if overlay else (4,))
     if values['ip_version'] != cidr.version:
         raise exception.InvalidInput(reason=f"ip_version {values['ip_version']} does not match {cidr}.")

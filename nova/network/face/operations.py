@@ -128,7 +128,7 @@ def create(resource: Resource, req: NetworkRequest) -> dict[str, typing.Any]:
         rows = [_made(conn, resource, ident) for ident in found]
         return _views(conn, req.context, resource, rows), _showing(conn, {_shown(conn, resource, row) for row in rows})
 
-    views, showing = req.face.api_db.run(ipam.arbitrated(make))
+    views, showing = req.face.api_db.run(ipam.retry_on_duplicate(make))
     _refresh(resource, req, showing)
     return {resource.plural: views} if several else {resource.singular: views[0]}
 
@@ -152,7 +152,7 @@ def update(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing
         after = _shown(conn, resource, made)
         return _views(conn, req.context, resource, [made])[0], _showing(conn, {shown, after}) if shown != after else []
 
-    view, showing = req.face.api_db.run(ipam.arbitrated(change))
+    view, showing = req.face.api_db.run(ipam.retry_on_duplicate(change))
     _refresh(resource, req, showing)
     return {resource.singular: view}
 
@@ -180,7 +180,7 @@ def act(resource: Resource, function: collections.abc.Callable[..., typing.Any],
     if reads:
         with req.face.api_db.reader() as conn:
             return work(conn)
-    found = req.face.api_db.run(ipam.arbitrated(work))
+    found = req.face.api_db.run(ipam.retry_on_duplicate(work))
     _refresh(resource, req)
     if found is None and req.method != 'DELETE':
         return show(resource, req, id)
@@ -244,7 +244,7 @@ def _check_revision(req: NetworkRequest, row: collections.abc.Mapping[str, typin
 
 
 def _shown(conn: typing.Any, resource: Resource, row: collections.abc.Mapping[str, typing.Any]) -> _Shown:
-    return resource.shown(conn, row) if resource.shown is not None else (None, None)
+    return resource.server_view(conn, row) if resource.server_view is not None else (None, None)
 
 
 def _showing(conn: typing.Any, shown: set[_Shown]) -> list[str]:

@@ -186,7 +186,7 @@ def _security(conn: engine.Connection, context: nova_context.RequestContext, net
         raise exception.PolicyDenied(rule='create_port:port_security_enabled, allowed_address_pairs')
     if not enabled and (pairs or values['security_groups']):
         raise faults.PortSecurityPortHasSecurityGroup()
-    older = db_hosts.older(conn, gateways.SINCE) if any(
+    older = db_hosts.older(conn, gateways.FEATURE_RELEASE) if any(
         ranges.is_range(pair['ip_address']) for pair in pairs) else []
     if older:
         raise exception.Conflict('Ranges in allowed_address_pairs require this release on all network hosts. Upgrade '
@@ -281,5 +281,5 @@ PORTS = resource.Resource(
     }, CONSTANTS, {'fixed_ips': db.by_fixed_ips, 'security_groups': db.by_groups,
                    'security_group_id': db.by_groups}),
     visible=db.visible, writable=resource.owner, views=views, create=create, update=update, delete=delete,
-    narrow=(PLAIN, OF_OTHERS, narrow), removable=removable, shown=_shown,
+    narrow=(PLAIN, OF_OTHERS, narrow), removable=removable, server_view=_shown,
     missing=lambda ident: exception.PortNotFound(port_id=ident))

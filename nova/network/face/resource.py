@@ -51,7 +51,7 @@ class Resource:
     actions: tuple[tuple[str, str, Callable[..., typing.Any]], ...] = ()
     narrow: tuple[Sequence[str], Collection[str], Callable[..., list[dict[str, typing.Any]]]] | None = None
     tagged: bool = True
-    shown: Callable[[Connection, Row], tuple[str | None, typing.Any]] | None = None
+    server_view: Callable[[Connection, Row], tuple[str | None, typing.Any]] | None = None
     at: str = ''
     removable: Callable[[Connection, nova_context.RequestContext, Row], bool] | None = None
 

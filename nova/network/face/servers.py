@@ -39,10 +39,10 @@ class Servers:
         for cell, rows in self._cells.read(lambda conn: instances.get_many(conn, uuids))[0]:
             for row in rows.values():
                 if row['host']:                              # during a cross-cell migration a server is in two cells
-                    self._tell(ctx, cell, row)
+                    self._notify(ctx, cell, row)
 
     @staticmethod
-    def _tell(ctx: nova_context.RequestContext, cell: typing.Any, row: typing.Any) -> None:
+    def _notify(ctx: nova_context.RequestContext, cell: typing.Any, row: typing.Any) -> None:
         try:
             cell.rpc.compute.external_instance_event(
                 ctx, server=row['host'], instance=objects.Instance.from_row(row),

@@ -29,7 +29,7 @@ CONSTANTS: dict[str, Any] = {'address_scope_id': None}
 LENGTHS = ('min_prefixlen', 'default_prefixlen', 'max_prefixlen')
 SHORTEST = {4: 8, 6: 64}            # default of min_prefixlen (Networking API reference)
 COUNTED_AS = {4: 32, 6: 64}         # default_quota counts ranges of this length
-DELEGATED = 'prefix_delegation'     # the API's id for prefix delegation
+PREFIX_DELEGATION = 'prefix_delegation'     # the API's id for prefix delegation
 
 
 def views(conn: engine.Connection, context: nova_context.RequestContext,
@@ -82,14 +82,14 @@ def delete(conn: engine.Connection, face: Face, context: nova_context.RequestCon
 def add_prefixes(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
                  body: Any) -> dict[str, Any]:
     row = _locked(conn, row['id'])
-    return _store(conn, row, _prefixes([*row['prefixes'], *_told(body)]))
+    return _store(conn, row, _prefixes([*row['prefixes'], *_body_prefixes(body)]))
 
 
 def remove_prefixes(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
                     body: Any) -> dict[str, Any]:
     row = _locked(conn, row['id'])
     left: list[ranges.Cidr] = _of(row)
-    for gone in _prefixes(_told(body)):
+    for gone in _prefixes(_body_prefixes(body)):
         if not ranges.covers(_of(row), gone):
             raise exception.InvalidInput(reason=f'prefixes: {gone} is not in the pool.')
         left = [piece for each in left for piece in _without(each, gone)]
@@ -109,7 +109,7 @@ def _store(conn: engine.Connection, row: Mapping[str, Any], prefixes: list[range
     return {'prefixes': stored}
 
 
-def _told(body: Any) -> list[str]:
+def _body_prefixes(body: Any) -> list[str]:
     found: list[str] = a.items(a.network)(body.get('prefixes'))
     if not found or body.keys() != {'prefixes'}:
         raise exception.BadRequest("A body with only 'prefixes', a list of at least one range, is expected.")
@@ -178,7 +178,7 @@ def _check_default(conn: engine.Connection, row: Mapping[str, Any]) -> None:
 
 # ---- allocation ------------------------------------------------------------------
 
-def cut(conn: engine.Connection, context: nova_context.RequestContext, values: Mapping[str, Any], project: str,
+def allocate(conn: engine.Connection, context: nova_context.RequestContext, values: Mapping[str, Any], project: str,
         others: Sequence[str]) -> tuple[str | None, str]:
     """Return (pool id or None, CIDR) for a new subnet.
 
@@ -198,7 +198,8 @@ def cut(conn: engine.Connection, context: nova_context.RequestContext, values: M
         raise exception.InvalidInput(reason=f"ip_version does not match the pool: it is for IPv{pool['ip_version']}.")
     pieces = db.pieces(conn, pool['id'])
     taken = [ipaddress.ip_network(each) for _owner, each in pieces]
-    found = _named(pool, values, taken) if values['cidr'] is not None else _any(pool, values, taken, others)
+    found = (_allocate_requested(pool, values, taken) if values['cidr'] is not None
+             else _allocate_any(pool, values, taken, others))
     own = [ipaddress.ip_network(each) for owner, each in pieces if owner == project]
     if pool['default_quota'] is not None and _size([*own, found]) > pool['default_quota']:
         raise faults.SubnetPoolQuotaExceeded(subnetpool_id=pool['id'])
@@ -207,7 +208,7 @@ def cut(conn: engine.Connection, context: nova_context.RequestContext, values: M
 
 def _chosen(conn: engine.Connection, context: nova_context.RequestContext, values: Mapping[str, Any]) -> str | None:
     ident: str | None = values['subnetpool_id']
-    if ident == DELEGATED:
+    if ident == PREFIX_DELEGATION:
         raise exception.InvalidInput(reason='subnetpool_id: prefix delegation is not supported. Give a pool or a cidr.')
     if not values['use_default_subnetpool']:
         return ident
@@ -219,7 +220,7 @@ def _chosen(conn: engine.Connection, context: nova_context.RequestContext, value
     return ident
 
 
-def _any(pool: Mapping[str, Any], values: Mapping[str, Any], taken: list[ranges.Cidr],
+def _allocate_any(pool: Mapping[str, Any], values: Mapping[str, Any], taken: list[ranges.Cidr],
          others: Sequence[str]) -> ranges.Cidr:
     if values['allocation_pools'] or values['gateway_ip'] not in (a.UNSET, None):
         raise exception.InvalidInput(reason='gateway_ip and allocation_pools need a known range: give a cidr of the '
@@ -232,7 +233,7 @@ def _any(pool: Mapping[str, Any], values: Mapping[str, Any], taken: list[ranges.
     return found
 
 
-def _named(pool: Mapping[str, Any], values: Mapping[str, Any], taken: list[ranges.Cidr]) -> ranges.Cidr:
+def _allocate_requested(pool: Mapping[str, Any], values: Mapping[str, Any], taken: list[ranges.Cidr]) -> ranges.Cidr:
     if values['prefixlen'] is not None:
         raise exception.InvalidInput(reason='cidr and prefixlen exclude each other.')
     found = ipaddress.ip_network(a.network(values['cidr']))

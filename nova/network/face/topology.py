@@ -44,7 +44,7 @@ def show(req: NetworkRequest, project: str) -> dict[str, Any]:
     if known is None:
         if not req.context.may_write():
             raise exception.PolicyDenied(rule='create_auto_allocated_topology')
-        ident = req.face.api_db.run(ipam.arbitrated(make), req.face, project)
+        ident = req.face.api_db.run(ipam.retry_on_duplicate(make), req.face, project)
         operations.refresh(req, 'auto_allocated_topology')
         return _view(ident, project)
     return _view(known['network_id'], project)

@@ -46,12 +46,12 @@ class HostNetwork:
         """Build VIFs of port rows."""
         known = networks.usable(conn, nova_context.ALL_PROJECTS, {row['network_id'] for row in rows}) if rows else {}
         fixed = networks.addresses_of(conn, [row['id'] for row in rows])
-        more = extras(conn, rows, {ident: network for ident, (network, _subnets) in known.items()})
+        more = overlay_addresses(conn, rows, {ident: network for ident, (network, _subnets) in known.items()})
         return [vif(self.conf, row, *known[row['network_id']], fixed.get(row['id'], []), more) for row in rows]
 
 
 @dataclasses.dataclass(frozen=True)
-class Extras:
+class OverlayAddresses:
     """Addresses of ports in overlay networks.
 
     served    {subnet id: address of DHCP and DNS in it}
@@ -62,19 +62,20 @@ class Extras:
     floating: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)
 
 
-NOTHING = Extras()
+NO_ADDRESSES = OverlayAddresses()
 
 
-def extras(conn: Connection, rows: list[Any], known: dict[str, NetworksRow]) -> Extras:
+def overlay_addresses(conn: Connection, rows: list[Any], known: dict[str, NetworksRow]) -> OverlayAddresses:
     """Load the OverlayAddresses of ports in two statements, or none if all their networks are flat."""
-    crossing = [ident for ident, network in known.items() if network['network_type'] != networks.FLAT]
-    if not crossing:
-        return NOTHING
-    return Extras(ports.dhcp_addresses(conn, crossing), routers.floating_of(conn, [row['id'] for row in rows]))
+    overlays = [ident for ident, network in known.items() if network['network_type'] != networks.FLAT]
+    if not overlays:
+        return NO_ADDRESSES
+    return OverlayAddresses(ports.dhcp_addresses(conn, overlays),
+                            routers.floating_of(conn, [row['id'] for row in rows]))
 
 
 def vif(conf: ConfigOpts, port: Any, network: NetworksRow, subnets: list[SubnetsRow],
-        fixed: list[dict[str, str]], more: Extras = NOTHING) -> dict[str, Any]:
+        fixed: list[dict[str, str]], more: OverlayAddresses = NO_ADDRESSES) -> dict[str, Any]:
     """Return one entry of a server's network information (nova/objects/network_info.py)."""
     floating = {each['ip_address']: more.floating.get((port['id'], each['ip_address'])) for each in fixed}
     by_subnet: dict[str, list[dict[str, Any]]] = {}

@@ -15,7 +15,8 @@ from typing import Any
 
 from nova.network.linux import runner
 
-HOLDERS = pathlib.Path('/run/nova-namespaces')       # NAME: the process that stays, and the number of its namespace
+# NAME: pid of the process that keeps the namespace, and the namespace's inode
+HOLDERS = pathlib.Path('/run/nova-namespaces')
 # Devices must not configure themselves by router advertisements: the address that a device forms from its MAC can be
 # the one that it is to get. A kernel without IPv6 has no such setting.
 _NO_AUTOCONF = 'file=/proc/sys/net/ipv6/conf/default/accept_ra; [ ! -e $file ] || echo 0 > $file'

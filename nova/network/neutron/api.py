@@ -48,17 +48,18 @@ class API:
     # ---- checks of requests
 
     def validate_networks(self, context: RequestContext, requested: list[choice.Request] | str | None,
-                          count: int = 1, guarantees: bool = True, groups: Collection[str] = ()) -> selection.Checked:
+                          count: int = 1, guarantees: bool = True,
+                          groups: Collection[str] = ()) -> selection.CheckedNetworks:
         neutron, project_id = self.neutron, str(context.project_id)
         if requested == 'none' or requested == []:
-            return selection.Checked(requested, False)
+            return selection.CheckedNetworks(requested, False)
         if requested is None or isinstance(requested, str):
             network = choice.default_network(neutron, context, project_id)
             if network is None and requested == 'auto':
                 if choice.AUTO not in neutron.extensions(context):
                     raise exception.NetworkRequestInvalid(reason='no network is available to the project.')
                 choice.topology(neutron, context, project_id, dry_run=True)
-            return selection.Checked(requested, network is None or choice.groups_are_used(network, groups))
+            return selection.CheckedNetworks(requested, network is None or choice.groups_are_used(network, groups))
         ports, networks, subnets = self._named(context, requested)
         for request in requested:
             self._check(project_id, ports, networks, subnets, request, count)
@@ -70,7 +71,7 @@ class API:
                    if not request.get('port_id')]
         self._check_room(context, sum(not request.get('port_id') for request in requested) * count)
         known = self._group_names(context, ports.values())
-        return selection.Checked(requested, any(secured), self._devices(context, ports.values()),
+        return selection.CheckedNetworks(requested, any(secured), self._devices(context, ports.values()),
                                  tuple(sorted(set(known.values()))))
 
     def _devices(self, context: RequestContext, ports: Collection[Document]) -> tuple[pci.Request, ...]:
@@ -130,7 +131,7 @@ class API:
                 reason=f'{wanted} ports are needed, {used} of {port["limit"]} ports of the project are in use.')
 
     def check_attach(self, context: RequestContext, project_id: str, server_networks: set[str],
-                     request: choice.Request) -> selection.Checked:
+                     request: choice.Request) -> selection.CheckedNetworks:
         if not request['port_id'] and not request['network_id']:
             usable = choice.usable(self.neutron, context, project_id, server_networks) if server_networks else {}
             chosen = next(iter(usable.values())) if len(usable) == 1 else choice.default_network(
@@ -143,7 +144,7 @@ class API:
             choice.check_port(ports.get(request['port_id']), request, project_id, guaranteed=self._guaranteed)
         else:
             choice.check_network(networks, subnets, request)
-        return selection.Checked([request], devices=self._devices(context, ports.values()))
+        return selection.CheckedNetworks([request], devices=self._devices(context, ports.values()))
 
     def check_security_groups(self, context: RequestContext, names: list[str]) -> list[str]:
         wanted = [name for name in names or () if name != DEFAULT]

@@ -50,7 +50,7 @@ class Bindings:
     def _move(self, ctx: RequestContext, port: Document, host: str, profile: Document) -> tuple[Document, bool]:
         """Return (port, whether an inactive binding existed)."""
         missing, before = exception.PortNotFound(port_id=port['id']), port.get('binding:host_id')
-        if before and before != host and self._waits(ctx, port, host):
+        if before and before != host and self._inactive_binding(ctx, port, host):
             self._activate(ctx, port, host)
             return self._neutron.show(ctx, 'ports', port['id'], missing), True
         if before == host:
@@ -65,7 +65,7 @@ class Bindings:
         """
         if port.get('binding:host_id') == host or EXTENDED not in self._neutron.extensions(ctx):
             return {name: port.get(f'binding:{name}') for name in ('vif_type', 'vif_details', 'vnic_type')}
-        found = self._waits(ctx, port, host)
+        found = self._inactive_binding(ctx, port, host)
         if found and found.get('vif_type') in vifs.UNBOUND:
             self.forget(ctx, port, host)
             found = None
@@ -83,7 +83,7 @@ class Bindings:
 
     def forget(self, ctx: RequestContext, port: Document, host: str) -> None:
         """Remove an inactive binding on a host. Does nothing if there is none."""
-        if EXTENDED in self._neutron.extensions(ctx) and self._waits(ctx, port, host):
+        if EXTENDED in self._neutron.extensions(ctx) and self._inactive_binding(ctx, port, host):
             self._delete(ctx, port, host)
 
     def forget_others(self, ctx: RequestContext, port: Document) -> None:
@@ -109,7 +109,7 @@ class Bindings:
         found: list[Document] = self._neutron.call(ctx, 'GET', f'/ports/{port["id"]}/bindings', missing)['bindings']
         return found
 
-    def _waits(self, ctx: RequestContext, port: Document, host: str) -> Document | None:
+    def _inactive_binding(self, ctx: RequestContext, port: Document, host: str) -> Document | None:
         if EXTENDED not in self._neutron.extensions(ctx):
             return None
         return next((found for found in self._of(ctx, port) if found['host'] == host and found['status'] != 'ACTIVE'),

@@ -20,7 +20,7 @@ Document = dict[str, Any]
 Request = dict[str, str | None]
 
 # prefixes of the device_owner of ports that are not for servers: router ports, subports
-OTHERS = ('network:', 'trunk:')
+OTHER_OWNERS = ('network:', 'trunk:')
 AUTO = 'auto-allocated-topology'          # alias and path of the extension
 
 
@@ -87,7 +87,7 @@ def check_port(port: Document | None, request: Request, project_id: str, instanc
         raise exception.PortNotFound(port_id=ident[:80])
     if port['device_id'] and port['device_id'] != instance_uuid:
         raise exception.PortInUse(port_id=ident)
-    if str(port.get('device_owner') or '').startswith(OTHERS):       # a subport has no device_id
+    if str(port.get('device_owner') or '').startswith(OTHER_OWNERS):       # a subport has no device_id
         raise exception.PortInUse(port_id=ident)
     if not port['fixed_ips'] and port.get('ip_allocation') == 'immediate':
         raise exception.NetworkRequestInvalid(reason=f'port {ident} has no fixed address.')

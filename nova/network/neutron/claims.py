@@ -30,7 +30,7 @@ class Claims:
         self._nodes = nodes
 
     @property
-    def there(self) -> bool:
+    def enabled(self) -> bool:
         """Whether ports may request resources."""
         return self._placement is not None
 

@@ -96,7 +96,7 @@ class NeutronManager:
             if position in there:
                 continue
             profile = {vifs.POSITION: position, **({vifs.TAG: request['tag']} if request.get('tag') else {})}
-            there[position] = self._give(ctx, instance, request, networks, groups, host, profile)
+            there[position] = self._allocate_port(ctx, instance, request, networks, groups, host, profile)
         ports = [self.bindings.move(ctx, port, host) for port in there.values()]
         return self._vifs(ctx, ports)
 
@@ -115,7 +115,7 @@ class NeutronManager:
         idents = {str(request['network_id']) for request in requests if request['network_id']}
         return choice.usable(self.neutron, ctx, project_id, idents) if idents else {}
 
-    def _give(self, ctx: nova_context.RequestContext, instance: Instance, request: choice.Request,
+    def _allocate_port(self, ctx: nova_context.RequestContext, instance: Instance, request: choice.Request,
               networks: dict[str, Document], groups: list[str] | None, host: str, profile: Document) -> Document:
         """Bind an existing port of the project, or create a port."""
         zone = instance.availability_zone or self.conf.default_availability_zone
@@ -123,10 +123,10 @@ class NeutronManager:
         if request['port_id'] and not request['network_id']:
             missing = exception.PortNotFound(port_id=request['port_id'])
             port = choice.check_port(self.neutron.show(ctx, 'ports', request['port_id'], missing), request,
-                                     instance.project_id, instance.uuid, self.claims.there)
+                                     instance.project_id, instance.uuid, self.claims.enabled)
             with self.claims.profile(ctx, port, host, instance.uuid) as kept:
                 values['binding:profile'] = {**kept, **profile, **devices.profile(port, instance.devices(), host)}
-                return self._take(ctx, port, instance, values)
+                return self._assign_port(ctx, port, instance, values)
         network = choice.check_network(networks, [], {**request, 'fixed_ip': None})
         values |= {'network_id': network['id'], 'project_id': instance.project_id, 'admin_state_up': True,
                    'binding:profile': {**profile, vifs.MADE: True}}
@@ -142,7 +142,8 @@ class NeutronManager:
                        'port first and pass its id, so that the scheduler selects a host with these resources.')
         return port
 
-    def _take(self, ctx: nova_context.RequestContext, port: Document, instance: Instance, values: Document) -> Document:
+    def _assign_port(self, ctx: nova_context.RequestContext, port: Document, instance: Instance,
+                     values: Document) -> Document:
         """Assign a project's port to the server."""
         missing = exception.PortNotFound(port_id=port['id'])
         try:
@@ -167,7 +168,7 @@ class NeutronManager:
                 and self._host_of(instance_uuid) != caller:
             ports = [port for port in ports if port.get('binding:host_id') == caller]
         for port in ports:
-            self._give_back(ctx, port)
+            self._release_port(ctx, port)
         of_server = self._host_of(instance_uuid) if host is None else None
         project = self._project_of(instance_uuid) if of_server and caller in (None, of_server) else None
         if of_server and project:
@@ -177,7 +178,7 @@ class NeutronManager:
                 LOG.warning('Cannot release claims of detached ports of server %s on %s: %s', instance_uuid,
                             of_server, error)
 
-    def _give_back(self, ctx: nova_context.RequestContext, port: Document) -> None:
+    def _release_port(self, ctx: nova_context.RequestContext, port: Document) -> None:
         if vifs.profile(port).get(vifs.MADE):
             self.neutron.delete(ctx, 'ports', port['id'])
             return
@@ -262,7 +263,7 @@ class NeutronManager:
                     attached_by: str, host: str) -> Document:
         ctx = choice.system(context)
         ports = self._ports(ctx, instance.uuid)
-        port = _of_key(ports, str(request['port_id']), attached_by)
+        port = _find_port(ports, str(request['port_id']), attached_by)
         if port is None:
             position = 1 + max((vifs.profile(each).get(vifs.POSITION, -1) for each in ports), default=-1)
             profile = {vifs.POSITION: position, vifs.REQUEST: attached_by, vifs.KEY: request['port_id'],
@@ -270,22 +271,22 @@ class NeutronManager:
             networks = self._networks(ctx, instance.project_id, [request])
             if any(each['id'] == request['port_id'] for each in ports):
                 raise exception.PortInUse(port_id=request['port_id'])
-            port = self._give(ctx, instance, request, networks, None, host, profile)
+            port = self._allocate_port(ctx, instance, request, networks, None, host, profile)
         port = self.bindings.move(ctx, port, host)
         return self._vifs(ctx, [port])[0]
 
     def find_port(self, context: nova_context.RequestContext, instance_uuid: str, port_id: str,
                   attached_by: str | None) -> Document | None:
         ctx = choice.system(context)
-        port = _of_key(self._ports(ctx, instance_uuid), port_id, attached_by)
+        port = _find_port(self._ports(ctx, instance_uuid), port_id, attached_by)
         return self._vifs(ctx, [port])[0] if port else None
 
     def detach_port(self, context: nova_context.RequestContext, instance_uuid: str, port_id: str,
                     attached_by: str | None, host: str) -> None:
         ctx = choice.system(context)
-        port = _of_key(self._ports(ctx, instance_uuid), port_id, attached_by)
+        port = _find_port(self._ports(ctx, instance_uuid), port_id, attached_by)
         if port is not None:
-            self._give_back(ctx, port)
+            self._release_port(ctx, port)
         else:
             self.claims.release_gone(ctx, port_id, instance_uuid, host)
 
@@ -347,7 +348,7 @@ class NeutronManager:
                          (prepared or {}).get(port['id'])) for port in vifs.in_order(ports)]
 
 
-def _of_key(ports: list[Document], key: str, attached_by: str | None) -> Document | None:
+def _find_port(ports: list[Document], key: str, attached_by: str | None) -> Document | None:
     """Return the port with this id, or the one that a request created for this key, or None."""
     for port in ports:
         profile = vifs.profile(port)

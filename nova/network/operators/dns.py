@@ -119,7 +119,7 @@ def put_domain(conf: ConfigOpts, api_db: Database, context: RequestContext, text
         made: DnsDomainsRow = {'id': str(uuid.uuid4()), 'name': name, 'project_id': owner, 'for_project': for_project}
         db.insert_domain(conn, made)
         return made
-    found: DnsDomainsRow = api_db.run(ipam.arbitrated(put))
+    found: DnsDomainsRow = api_db.run(ipam.retry_on_duplicate(put))
     return found
 
 
@@ -156,7 +156,7 @@ def put_entry(conf: ConfigOpts, api_db: Database, context: RequestContext, domai
         row: DnsEntriesRow = {'domain_id': found['id'], 'name': name, 'project_id': project, 'address': str(given)}
         db.put_entry(conn, row)
         return found, row
-    answer: tuple[DnsDomainsRow, DnsEntriesRow] = api_db.run(ipam.arbitrated(put))
+    answer: tuple[DnsDomainsRow, DnsEntriesRow] = api_db.run(ipam.retry_on_duplicate(put))
     return answer
 
 

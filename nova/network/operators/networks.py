@@ -59,7 +59,7 @@ def reserve(api_db: Database, address: str, reserved: bool) -> None:
         else:
             networks.insert_addresses(conn, [{'subnet_id': subnet['id'], 'number': number, 'address': wanted,
                                               'port_id': RESERVED, 'released_at': None}])
-    api_db.run(ipam.arbitrated(change))
+    api_db.run(ipam.retry_on_duplicate(change))
 
 
 def show_fixed(api_db: Database, address: str) -> dict[str, Any]:

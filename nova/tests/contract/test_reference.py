@@ -12,8 +12,8 @@ from nova import policies
 from nova import states
 from nova.api import app
 from nova.api import versions
-from nova.api.ec2 import refused
 from nova.api.ec2 import table as ec2
+from nova.api.ec2 import unsupported
 from nova.rpc import interface as rpc_interface
 
 EXTENSION = pathlib.Path(__file__).parents[3] / 'doc' / 'ext'
@@ -87,7 +87,7 @@ def test_the_pages_of_ec2_name_every_operation_once(pages):
     cells = [cell for row in rows.split('   * - ')[2:] for cell in row.split('     - ')[1:2]]
     listed = [name for cell in cells for name in re.findall(r'[A-Z]\w+', cell)]
     assert sorted(listed) == sorted(ec2.OPERATIONS)
-    assert set(refused.OF) <= set(re.findall(r'[A-Z]\w+', pages['ec2-refused']))
+    assert set(unsupported.OF) <= set(re.findall(r'[A-Z]\w+', pages['ec2-refused']))
 
 
 def test_every_rpc_method_is_listed_with_its_meaning(pages):

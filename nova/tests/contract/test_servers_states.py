@@ -160,7 +160,7 @@ def test_one_at_a_time(cloud, server_id, action):
     end(cloud, server_id)
     first, second = ask(cloud, server_id, action), ask(cloud, server_id, action)
     assert first.status == 202 and second.status == 409
-    assert second.fault[2] == f'The action {action.record} of this server is under way; wait for its end.'
+    assert second.fault[2] == f'The action {action.record} of this server is in progress; wait for its end.'
     end(cloud, server_id)
     assert ask(cloud, server_id, action).status == 202
 

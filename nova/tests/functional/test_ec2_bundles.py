@@ -268,7 +268,7 @@ SPOILT = {
     'another digest': (lambda b: b.digests.update({'disk.img.part.1': '0' * 40}), 'digest of disk.img.part'),
     'the digest of the image': (lambda b: setattr(b, 'digest', '0' * 40), 'digest of the image'),
     'a larger part': (lambda b: setattr(b, 'bundled', b.bundled - 1), 'larger than'),
-    'another size': (lambda b: setattr(b, 'size', b.size + 1), 'another size'),
+    'another size': (lambda b: setattr(b, 'size', b.size + 1), 'differs from the manifest'),
     'a part that is not there': (lambda b: b.digests.update({'disk.img.part.99': '0' * 40}), 'disk.img.part.99'),
     'a part of somebody else': (lambda b: b.digests.update({'disk.img.manifest.xml': '0' * 40}), 'larger than'),
 }

@@ -163,7 +163,7 @@ def test_what_is_too_large_cut_off_or_other_is_refused(site):
     with pytest.raises(exception.InvalidInput, match='1001 bytes, more than the limit of 1000'):
         fetched(site, '/large')
     files['/endless'] = (200, {}, b'x' * 100_000)
-    with pytest.raises(exception.InvalidInput, match='more than the 1000 bytes'):
+    with pytest.raises(exception.InvalidInput, match='more bytes than the limit of 1000'):
         fetched(site, '/endless')
     files['/short'] = (200, {'Content-Length': '9'}, b'data')
     with pytest.raises(exception.InvalidInput, match='Cannot download|ended after 4 of 9'):
@@ -178,7 +178,7 @@ def test_what_is_too_large_cut_off_or_other_is_refused(site):
 def test_addresses_that_are_not_public_need_to_be_allowed(site, monkeypatch):
     url, _trusted, _files, asked = site
     asked.clear()
-    with pytest.raises(exception.InvalidInput, match='127.0.0.1, which is no public address.*--allow-network'):
+    with pytest.raises(exception.InvalidInput, match='127.0.0.1, which is not public.*--allow-network'):
         fetched(site, '/file', allowed=())
     with pytest.raises(exception.InvalidInput, match='not public'):
         fetched(site, '/file', allowed=[ipaddress.ip_network('10.0.0.0/8')])
@@ -192,7 +192,7 @@ def test_addresses_that_are_not_public_need_to_be_allowed(site, monkeypatch):
     assert str(fetcher.choose('1.1.1.1', 443)) == '1.1.1.1'
     monkeypatch.setattr(socket, 'getaddrinfo', lambda *_words, **_more: [
         (socket.AF_INET, 0, 0, '', (address, 443)) for address in ('1.1.1.1', '127.0.0.1')])
-    with pytest.raises(exception.InvalidInput, match='127.0.0.1, which is no public address'):
+    with pytest.raises(exception.InvalidInput, match='127.0.0.1, which is not public'):
         fetcher.choose('both.example', 443)
 
 

@@ -64,7 +64,7 @@ def test_vlans(cloud, nova_manage):
         for more, said in ((('--vlan', '102'), 'is in use'), (('--vlan', '5', '--num-networks', '2'), 'Either --vlan'),
                            (('--vlan', '5', '--vlan-start', '5'), 'Either --vlan'),
                            (('--vlan-start', '101', '--num-networks', '999'), 'no room'),
-                           (('--vlan', '5', '--physical-network', 'lost'), 'is none of'), (('--vlan', '4095'), '1 to'),
+                           (('--vlan', '5', '--physical-network', 'lost'), 'is not in'), (('--vlan', '4095'), '1 to'),
                            (('--vlan', '0'), 'from 1')):
             code, _out, err = nova_manage(*wanted, *more)
             assert code == 1 and said in err, (more, err)

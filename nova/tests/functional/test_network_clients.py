@@ -22,7 +22,7 @@ ROWS = (
     ('network create blue --mtu 1400 --description d --tag one',),
     ('network create red --provider-network-type vlan', 'physical_network|vlan_ranges'),
     ('network create red --provider-network-type vlan --provider-physical-network lost --provider-segment 7',
-     'is none of'),
+     'is not in'),
     ('network create red --qos-policy none', 'No QosPolicy|No Policy|QoS|policy'),
     ('network set blue --name azure --disable --tag two',),
     ('network unset azure --tag one',),

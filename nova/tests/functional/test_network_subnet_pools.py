@@ -106,7 +106,7 @@ def test_sdk_with_ipv6(face):
     assert cut == ['fd00:1::/64', 'fd00:1:0:1::/64']
     assert subnet(face, net, subnetpool_id=made.id, ip_version=6).json()['NeutronError']['type'] == (
         'SubnetPoolQuotaExceeded')
-    assert 'one of IPv6' in subnet(face, net, subnetpool_id=made.id).text
+    assert 'it is for IPv6' in subnet(face, net, subnetpool_id=made.id).text
     extensions = {extension.alias for extension in sdk.network.extensions()}
     assert {'subnet_allocation', 'default-subnetpools', 'subnetpool-prefix-ops'} <= extensions
     assert 'address-scope' not in extensions

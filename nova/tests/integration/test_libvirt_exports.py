@@ -111,7 +111,7 @@ def test_a_guest_writes_over_tls_and_its_host_is_shut_out_at_the_end(fleet, home
     assert home.read(volume_id, 6) == b'middle'
     # the exporter is killed: it comes back at its address, and the guest finds it again
     os.kill(home.daemons()[0], signal.SIGKILL)
-    wait_for(lambda: home.volumes.ways.exports._daemon(ONE).is_alive(), 30, 'the exporter')
+    wait_for(lambda: home.volumes.attach_backend.exports._daemon(ONE).is_alive(), 30, 'the exporter')
     fleet.type(ONE, guest, 'until echo after | dd of=$D bs=4096 conv=fsync 2>/dev/null; do sleep 1; done; '
                            'Z=ag; echo ${Z}ain', 'again')
     assert home.read(volume_id, 5) == b'after'

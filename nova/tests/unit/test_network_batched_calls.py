@@ -92,7 +92,7 @@ def rig(tmp_path):
 
 
 def order(rig, requests=None, groups=None, host='host1', instance=None):
-    return allocation.Order(instance or unit.make_instance(), requests, groups, host)
+    return allocation.AllocationRequest(instance or unit.make_instance(), requests, groups, host)
 
 
 def request(**values):
@@ -130,7 +130,8 @@ def test_the_last_addresses_of_a_network(rig):
         assert not conn.execute(networks.t.ports.select().where(networks.t.ports.c.network_id == network)).all()
     given = rig.manager._allocate(runs[:5])
     assert sorted(unit.address(vifs[0]) for vifs in given) == [f'10.9.0.{number}' for number in range(2, 7)]
-    assert rig.manager._give_back([allocation.Return(each.instance.uuid, None, None) for each in runs[:5]]) == [1] * 5
+    requests = [allocation.ReleaseRequest(each.instance.uuid, None, None) for each in runs[:5]]
+    assert rig.manager._release(requests) == [1] * 5
     again = rig.manager._allocate(runs[:5])                # all rest: they are taken over
     assert sorted(unit.address(vifs[0]) for vifs in again) == [f'10.9.0.{number}' for number in range(2, 7)]
 
@@ -146,10 +147,11 @@ def test_each_server_gives_back_what_its_own_caller_may(rig):
     one, two, three = (order(rig, host=host) for host in ('host1', 'host1', 'host2'))
     for each in (one, two, three):
         rig.manager._allocate([each])
-    given = rig.manager._give_back([
-        allocation.Return(one.instance.uuid, 'host2', None),
-        allocation.Return(two.instance.uuid, None, lambda rows: []),
-        allocation.Return(three.instance.uuid, 'host2', lambda rows: rows), allocation.Return('none', None, None)])
+    given = rig.manager._release([
+        allocation.ReleaseRequest(one.instance.uuid, 'host2', None),
+        allocation.ReleaseRequest(two.instance.uuid, None, lambda rows: []),
+        allocation.ReleaseRequest(three.instance.uuid, 'host2', lambda rows: rows),
+        allocation.ReleaseRequest('none', None, None)])
     assert given == [0, 0, 1, 0]
     with rig.db.reader() as conn:
         left = [row.device_id for row in conn.execute(networks.t.ports.select())]

@@ -18,7 +18,7 @@ PORT = host_state.Port('p', 'tap1', MAC, 'br0123456789ab', ['10.0.0.1'], [])
 
 
 def test_an_announcement_names_its_sender():
-    assert switchover.announced(ANNOUNCEMENT.ljust(60, b'\0')) == MAC
+    assert switchover.announced_mac(ANNOUNCEMENT.ljust(60, b'\0')) == MAC
 
 
 @pytest.mark.parametrize('frame', [
@@ -26,7 +26,7 @@ def test_an_announcement_names_its_sender():
     ANNOUNCEMENT[:21] + b'\x04' + ANNOUNCEMENT[22:], ANNOUNCEMENT[:22] + bytes(6) + ANNOUNCEMENT[28:]])
 def test_other_frames_announce_nothing(frame):
     """Too short, ARP, an answer, and one about another MAC than its sender's."""
-    assert switchover.announced(frame) is None
+    assert switchover.announced_mac(frame) is None
 
 
 @pytest.mark.parametrize(('address', 'size'), [('192.0.2.2', 4), ('2001:db8::2', 16)])

@@ -62,7 +62,7 @@ class Daemon:
         except exception.RecordUnreadable as error:
             raise exception.InvalidVolume(reason=error.message) from None
 
-    def make(self, host: str, port: int) -> None:
+    def create(self, host: str, port: int) -> None:
         """Write host.json for a new daemon."""
         os.makedirs(self.directory, mode=0o700, exist_ok=True)
         FORMAT.write(os.path.join(self.directory, RECORD), {'host': host, 'port': port})
@@ -100,7 +100,7 @@ class Daemon:
             if process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
                 raise exception.InvalidVolume(reason=f'cannot start the exporter of host {record["host"]}: '
-                                                     f'{self._last_words()}')
+                                                     f'{self._last_log_line()}')
             time.sleep(POLL_S)
 
     def stop(self) -> None:
@@ -132,7 +132,7 @@ class Daemon:
 
     def names(self) -> set[str]:
         """Return the ids of its exports; see ``ident``."""
-        with self._asking() as monitor:
+        with self._connected() as monitor:
             return _exports(monitor)
 
     def open(self, name: str, path: str, readonly: bool) -> None:
@@ -141,7 +141,7 @@ class Daemon:
         :raises InvalidVolume: the daemon refuses it or does not answer
         """
         node = ident(name)
-        with self._asking() as monitor:
+        with self._connected() as monitor:
             if node in _exports(monitor):
                 return
             if node not in _nodes(monitor):
@@ -157,7 +157,7 @@ class Daemon:
         :param nodes: as returned by ``names``
         :raises InvalidVolume: the daemon does not answer
         """
-        with self._asking() as monitor:
+        with self._connected() as monitor:
             for node in nodes:
                 if node in _exports(monitor):
                     monitor.run('block-export-del', id=node, mode='hard')
@@ -178,7 +178,7 @@ class Daemon:
 
         :raises InvalidVolume: the daemon refuses it or does not answer
         """
-        with self._asking() as monitor:
+        with self._connected() as monitor:
             copy = _copy_of(name)
             # zeros written by a guest are not stored either
             monitor.run('blockdev-add', driver='qcow2', node_name=copy, discard='unmap', detect_zeroes='unmap',
@@ -195,7 +195,7 @@ class Daemon:
 
         :raises InvalidVolume: it failed, or the daemon does not answer
         """
-        with self._asking() as monitor:
+        with self._connected() as monitor:
             for job in monitor.run('query-jobs'):
                 if job['id'] == _copy_of(name):
                     if job.get('error'):
@@ -211,7 +211,7 @@ class Daemon:
         """Release these copies, or all; does nothing if the daemon is not running."""
         if not self.is_alive():
             return
-        with contextlib.suppress(exception.InvalidVolume), self._asking() as monitor:
+        with contextlib.suppress(exception.InvalidVolume), self._connected() as monitor:
             found = {node for node in _nodes(monitor) if node.startswith(COPY)}
             for node in found if nodes is None else found & nodes:
                 deadline = time.monotonic() + CLOSE_S
@@ -224,7 +224,7 @@ class Daemon:
                     time.sleep(POLL_S)
 
     @contextlib.contextmanager
-    def _asking(self) -> typing.Iterator[qmp.Monitor]:
+    def _connected(self) -> typing.Iterator[qmp.Monitor]:
         try:
             with self._monitor() as monitor:
                 yield monitor
@@ -246,7 +246,7 @@ class Daemon:
             return None
         return pid if place == os.path.realpath(self.directory) else None
 
-    def _last_words(self) -> str:
+    def _last_log_line(self) -> str:
         with contextlib.suppress(OSError), open(os.path.join(self.directory, LOG), errors='replace') as log:
             lines = log.read(65536).strip().splitlines()
             if lines:

@@ -28,13 +28,13 @@ from nova.volume.exports import daemon as daemons
 LOG = logging.getLogger(__name__)
 
 HOST = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z')      # host names that are valid in a certificate
-LOOK_S, COMPARE_S, COPY_LOOK_S = 1, 60, 0.1
-ENDS_S = 30 * 86400              # warn this long before the certificate of a daemon expires
+POLL_S, RECONCILE_S, COPY_POLL_S = 1, 60, 0.1
+EXPIRY_WARNING_S = 30 * 86400    # warn this long before the certificate of a daemon expires
 PORTS = 1000                     # maximum number of hosts
 
 
 @dataclasses.dataclass(frozen=True)
-class Wanted:
+class DesiredExport:
     """An attachment that must be exported."""
 
     attachment_id: str
@@ -50,12 +50,12 @@ class Exporter:
     :param address: address of this host that they listen on
     :param first_port: port of the first daemon; others follow
     :param credentials: function that returns the directory with ca-cert.pem, server-cert.pem and server-key.pem
-    :param wanted: function: attachment id, or None for all -> [Wanted] in the database
+    :param wanted: function: attachment id, or None for all -> [DesiredExport] in the database
     :param ending: function: () -> {(host, attachment id)} with closing exports
     """
 
     def __init__(self, directory: str, address: str, first_port: int, credentials: Callable[[], str],
-                 wanted: Callable[[str | None], list[Wanted]],
+                 wanted: Callable[[str | None], list[DesiredExport]],
                  ending: Callable[[], set[tuple[str, str]]] = set) -> None:
         self._directory, self._address, self._first = directory, address, first_port
         self._credentials, self._wanted, self._ending = credentials, wanted, ending
@@ -89,7 +89,7 @@ class Exporter:
             if not os.path.exists(found[0].path):
                 raise exception.InvalidVolume(reason='the file of the volume is not on this host.')
             try:
-                daemon = self._running(host)
+                daemon = self._running_daemon(host)
             except OSError as error:
                 if error.errno in disk_space.FULL:
                     raise exception.InsufficientStorage() from error
@@ -100,13 +100,13 @@ class Exporter:
     def close(self, attachment_id: str, host: str) -> None:
         """Close the export; it is closed when this returns."""
         with self._locked(host):             # lock first: a concurrent open may not have created anything yet
-            if not os.path.isdir(self._place(host)) or any(
+            if not os.path.isdir(self._directory_of(host)) or any(
                     each.host == host for each in self._wanted(attachment_id)):
                 return
             daemon = self._daemon(host)
             if daemon.is_alive():
-                self._shut(daemon, [daemons.ident(attachment_id)])
-            self._end_unused(daemon)
+                self._close_exports(daemon, [daemons.ident(attachment_id)])
+            self._stop_if_unused(daemon)
 
     def copy(self, attachment_id: str, host: str, path: str) -> None:
         """Make a point-in-time copy of an attachment's volume in a qcow2 file of the same size.
@@ -118,7 +118,7 @@ class Exporter:
             daemon.begin_copy(attachment_id, path)
         try:
             while not daemon.is_copied(attachment_id):
-                if self._stopping.wait(COPY_LOOK_S):
+                if self._stopping.wait(COPY_POLL_S):
                     raise exception.InvalidVolume(reason='the service is stopping.')
         finally:
             with self._locked(host):
@@ -126,11 +126,11 @@ class Exporter:
 
     # ---- all of them
 
-    def compare(self) -> None:
+    def reconcile(self) -> None:
         """Reconcile the exports with the attachments."""
         for host in sorted(self._hosts() | {each.host for each in self._wanted(None)}):
             try:
-                self._compare(host)
+                self._reconcile(host)
             except exception.NovaException as error:
                 LOG.error('Cannot complete the exports of host %s: %s', host, error)
 
@@ -153,19 +153,19 @@ class Exporter:
         """Return the hosts with a daemon."""
         return {record['host'] for record in self._records()}
 
-    def _compare(self, host: str) -> None:
+    def _reconcile(self, host: str) -> None:
         self.check(host)
         with self._locked(host):
             wanted = {daemons.ident(each.attachment_id): each for each in self._wanted(None)
                       if each.host == host and os.path.exists(each.path)}
-            daemon = self._running(host) if wanted else self._daemon(host)
+            daemon = self._running_daemon(host) if wanted else self._daemon(host)
             known = daemon.names() if daemon.is_alive() else set()
             ending = {daemons.ident(each) for name, each in self._ending() if name == host}
             left = known - set(wanted)
             if left & ending:
                 LOG.warning('Host %s still had %s exports of closing attachments; closing them.', host,
                             len(left & ending))
-                self._shut(daemon, sorted(left & ending))
+                self._close_exports(daemon, sorted(left & ending))
             if (unknown := left - ending) and unknown != self._unknown.get(host):
                 metrics.EXPORTS_UNNAMED.inc(len(unknown - self._unknown.get(host, set())))
                 LOG.error('Host %s has %s exports without an attachment (%s). They stay open, because the database may '
@@ -174,10 +174,10 @@ class Exporter:
             self._unknown[host] = unknown
             for ident in sorted(set(wanted) - known):
                 each = wanted[ident]
-                self._running(host).open(each.attachment_id, each.path, each.readonly)
-            self._end_unused(daemon)
+                self._running_daemon(host).open(each.attachment_id, each.path, each.readonly)
+            self._stop_if_unused(daemon)
             record = daemon.record()
-        if record and record.get('ends_at', time.time() + ENDS_S) - time.time() < ENDS_S:
+        if record and record.get('ends_at', time.time() + EXPIRY_WARNING_S) - time.time() < EXPIRY_WARNING_S:
             LOG.warning('The certificate of the exporter of host %s expires soon. Migrate its servers with volumes '
                         'away once, or kill the daemon at a quiet time: it restarts with a new certificate.', host)
 
@@ -186,7 +186,7 @@ class Exporter:
         for host in self._hosts():
             with self._locked(host):
                 self._daemon(host).end_copies()
-        self.compare()
+        self.reconcile()
         self._thread = concurrency.spawn('volume-exports', self._watch)
 
     def stop(self, timeout: float) -> bool:
@@ -195,18 +195,18 @@ class Exporter:
         return self._thread is None or concurrency.join(self._thread, timeout)
 
     def _watch(self) -> None:
-        compared = time.monotonic()
-        while not self._stopping.wait(LOOK_S):
+        reconciled = time.monotonic()
+        while not self._stopping.wait(POLL_S):
             try:
-                if time.monotonic() - compared > COMPARE_S:
-                    compared = time.monotonic()
-                    self.compare()
+                if time.monotonic() - reconciled > RECONCILE_S:
+                    reconciled = time.monotonic()
+                    self.reconcile()
                 else:
-                    self._look()
+                    self._restart_exited()
             except Exception:
                 LOG.exception('Cannot check the exports')
 
-    def _look(self) -> None:
+    def _restart_exited(self) -> None:
         for host, daemon in list(self._daemons.items()):
             try:
                 if daemon.record() is None or daemon.is_alive():
@@ -218,11 +218,11 @@ class Exporter:
                 dead = held and daemon.record() is not None and not daemon.is_alive()
             if dead:
                 LOG.warning('The exporter of host %s exited and is restarted.', host)
-                self._compare(host)
+                self._reconcile(host)
 
     # ---- steps; the caller holds the host's lock
 
-    def _shut(self, daemon: daemons.Daemon, nodes: list[str]) -> None:
+    def _close_exports(self, daemon: daemons.Daemon, nodes: list[str]) -> None:
         """Close exports. A daemon that fails to do so is killed and restarted without them.
 
         Another server may get the volume next.
@@ -233,7 +233,7 @@ class Exporter:
             LOG.warning('Killing an exporter: %s', error)
             daemon.kill()
 
-    def _end_unused(self, daemon: daemons.Daemon) -> None:
+    def _stop_if_unused(self, daemon: daemons.Daemon) -> None:
         record = daemon.record()
         if record is None:
             return
@@ -245,7 +245,7 @@ class Exporter:
             daemon.stop()
             self._daemons.pop(record['host'], None)
 
-    def _running(self, host: str) -> daemons.Daemon:
+    def _running_daemon(self, host: str) -> daemons.Daemon:
         """Return the daemon of a host; start it if necessary, with its former port."""
         daemon = self._daemon(host)
         if daemon.is_alive():
@@ -260,7 +260,7 @@ class Exporter:
                 if port in taken:
                     continue
                 try:
-                    daemon.make(host, port)
+                    daemon.create(host, port)
                     daemon.start(self._address, self._credentials())
                     return daemon
                 except daemons.PortTaken:
@@ -271,11 +271,11 @@ class Exporter:
         raise exception.InvalidVolume(reason='no free port for exports.')
 
     def _daemon(self, host: str) -> daemons.Daemon:
-        return self._daemons.setdefault(host, daemons.Daemon(self._place(host)))
+        return self._daemons.setdefault(host, daemons.Daemon(self._directory_of(host)))
 
-    def _place(self, host: str) -> str:
+    def _directory_of(self, host: str) -> str:
         return os.path.join(self._directory, hashlib.sha256(host.encode()).hexdigest()[:24])
 
     def _locked(self, host: str, wait: bool = True) -> typing.ContextManager[bool]:
         os.makedirs(self._directory, mode=0o700, exist_ok=True)
-        return files.lock(f'{self._place(host)}.lock', wait)
+        return files.lock(f'{self._directory_of(host)}.lock', wait)

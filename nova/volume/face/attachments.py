@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from nova.db.engine import Connection
     from nova.volume.face.app import VolumeRequest
 
-_ATTACHMENT = schemas.Given('attachment', schemas.of(
+_ATTACHMENT = schemas.Body('attachment', schemas.of(
     'volume_uuid', 'instance_uuid', volume_uuid={'type': 'string'}, instance_uuid={'type': 'string', 'maxLength': 36},
     connector={'type': ['object', 'null']}, mode={'enum': ['rw', 'ro', None]}))
 _FILTERS = {'id': 'id', 'volume_id': 'volume_id', 'instance_id': 'instance_uuid', 'status': 'status',
             'attach_status': 'status'}
-_CONNECTOR = schemas.Given('attachment', schemas.of('connector', connector={'type': 'object'}))
+_CONNECTOR = schemas.Body('attachment', schemas.of('connector', connector={'type': 'object'}))
 
 
 def list_attachments(request: VolumeRequest) -> dict[str, Any]:

@@ -122,22 +122,22 @@ def delete_transfer(request: VolumeRequest, ident: str) -> None:
 def _transfers(path: str) -> tuple[Route, ...]:
     """Return the routes below one of the two paths of transfers."""
     return (Route('GET', path, list_transfers), Route('GET', f'{path}/detail', list_transfers),
-            Route('POST', path, create_transfer, status=202, body=schemas.Given('transfer', _TRANSFER)),
+            Route('POST', path, create_transfer, status=202, body=schemas.Body('transfer', _TRANSFER)),
             Route('GET', f'{path}/{{ident}}', show_transfer),
             Route('DELETE', f'{path}/{{ident}}', delete_transfer, status=202),
             Route('POST', f'{path}/{{ident}}/accept', accept_transfer, status=202,
-                  body=schemas.Given('accept', _ACCEPT)))
+                  body=schemas.Body('accept', _ACCEPT)))
 
 
 ROUTES = (
     Route('GET', '/backups', list_backups),
     Route('GET', '/backups/detail', list_backups_in_detail),
-    Route('POST', '/backups', create_backup, status=202, body=schemas.Given('backup', _BACKUP)),
+    Route('POST', '/backups', create_backup, status=202, body=schemas.Body('backup', _BACKUP)),
     Route('GET', '/backups/{ident}', show_backup),
-    Route('PUT', '/backups/{ident}', update_backup, body=schemas.Given('backup', _CHANGED)),
+    Route('PUT', '/backups/{ident}', update_backup, body=schemas.Body('backup', _CHANGED)),
     Route('DELETE', '/backups/{ident}', delete_backup, status=202),
     schemas.action('backups', 'os-force_delete', force_delete_backup, policy=schemas.ADMIN),
     schemas.action('backups', 'os-reset_status', reset_backup_status, policy=schemas.ADMIN, schema=_RESET),
-    Route('POST', '/backups/{ident}/restore', restore_backup, status=202, body=schemas.Given('restore', _RESTORE)),
+    Route('POST', '/backups/{ident}/restore', restore_backup, status=202, body=schemas.Body('restore', _RESTORE)),
     *_transfers('/os-volume-transfer'), *_transfers('/volume-transfers'),
 )

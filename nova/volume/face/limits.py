@@ -106,7 +106,7 @@ ROUTES = (
     Route('GET', '/os-quota-sets/{project_id}', quotas),
     Route('GET', '/os-quota-sets/{project_id}/defaults', default_quotas),
     Route('PUT', '/os-quota-sets/{project_id}', update_quotas, policy=schemas.ADMIN,
-          body=schemas.Given('quota_set', _QUOTAS)),
+          body=schemas.Body('quota_set', _QUOTAS)),
     Route('DELETE', '/os-quota-sets/{project_id}', delete_quotas, schemas.ADMIN),
     Route('GET', '/os-availability-zone', zones),
     *(Route('GET', path, nothing(key)) for path, key in (

@@ -49,7 +49,7 @@ def refuse(given: dict[str, typing.Any], refused: dict[str, str]) -> None:
             raise exception.BadRequest(f'Invalid input for field/attribute {key}: {reason}')
 
 
-class Given:
+class Body:
     """Body with a key and a schema; handlers get the value in ``req.body``.
 
     :param schema: JSON Schema
@@ -97,7 +97,7 @@ def action(noun: str, name: str, handler: typing.Callable[..., typing.Any], stat
     :param policy: TRUSTED or ADMIN; None: any caller with access to the resource
     """
     return Route('POST', f'/{noun}/{{ident}}/action', handler, policy, status=status, action=name,
-                 body=schema and Given(name, schema))
+                 body=schema and Body(name, schema))
 
 
 DESCRIPTION = of(**NAMES, metadata=METADATA)

@@ -19,7 +19,7 @@ _SNAPSHOT = schemas.of('volume_id', **schemas.NAMES, volume_id={'type': 'string'
 _SNAPSHOT_RESET = schemas.of('status', status={'enum': ['available', 'error']})
 _SNAPSHOT_STATUS = schemas.of('status', status={'enum': ['creating', 'error']},
                               progress={'type': ['string', 'null'], 'maxLength': 16})
-_ITEMS = schemas.Given('metadata', schemas.ITEMS)
+_ITEMS = schemas.Body('metadata', schemas.ITEMS)
 _SNAPSHOT_FILTERS = {'name': 'name', 'status': 'status', 'volume_id': 'volume_id', 'display_name': 'name',
                      'id': 'id', 'user_id': 'user_id', 'description': 'description', 'volume_size': 'size'}
 
@@ -88,9 +88,9 @@ def update_snapshot_status(request: VolumeRequest, ident: str) -> None:
 ROUTES = (
     Route('GET', '/snapshots', list_snapshots),
     Route('GET', '/snapshots/detail', list_snapshots),
-    Route('POST', '/snapshots', create_snapshot, status=202, body=schemas.Given('snapshot', _SNAPSHOT)),
+    Route('POST', '/snapshots', create_snapshot, status=202, body=schemas.Body('snapshot', _SNAPSHOT)),
     Route('GET', '/snapshots/{ident}', show_snapshot),
-    Route('PUT', '/snapshots/{ident}', update_snapshot, body=schemas.Given('snapshot', schemas.DESCRIPTION)),
+    Route('PUT', '/snapshots/{ident}', update_snapshot, body=schemas.Body('snapshot', schemas.DESCRIPTION)),
     Route('DELETE', '/snapshots/{ident}', delete_snapshot, status=202),
     Route('GET', '/snapshots/{ident}/metadata', show_snapshot_metadata),
     Route('POST', '/snapshots/{ident}/metadata', add_snapshot_metadata, body=_ITEMS),

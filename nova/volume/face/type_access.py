@@ -30,7 +30,7 @@ def forbid_project(request: VolumeRequest, ident: str) -> None:
 
 def _action(name: str, handler: Any) -> Route:
     return Route('POST', '/types/{ident}/action', handler, schemas.ADMIN, status=202, action=name,
-                 body=schemas.Given(name, _PROJECT))
+                 body=schemas.Body(name, _PROJECT))
 
 
 ROUTES = (

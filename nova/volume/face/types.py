@@ -19,13 +19,13 @@ _FLAG = {'type': ['boolean', 'string', 'null']}
 _SPECS = {**schemas.ITEMS, 'maxProperties': 8}
 _IS_PUBLIC = 'os-volume-type-access:is_public'
 _TYPE: dict[str, Any] = {'name': _NAME, 'description': schemas.NAME, _IS_PUBLIC: _FLAG, 'is_public': _FLAG}
-_NEW = schemas.Given('volume_type', {**schemas.of('name', **_TYPE, extra_specs={**_SPECS, 'type': ['object', 'null']})})
-_CHANGED = schemas.Given('volume_type', schemas.of(**{**_TYPE, 'name': {**_NAME, 'type': ['string', 'null']}}))
+_NEW = schemas.Body('volume_type', {**schemas.of('name', **_TYPE, extra_specs={**_SPECS, 'type': ['object', 'null']})})
+_CHANGED = schemas.Body('volume_type', schemas.of(**{**_TYPE, 'name': {**_NAME, 'type': ['string', 'null']}}))
 _WORD = {'type': ['string', 'null'], 'maxLength': 255}
 _ENCRYPTION: dict[str, Any] = {'provider': _WORD, 'cipher': _WORD, 'control_location': _WORD, 'key_size': {
     'type': ['integer', 'null'], 'minimum': 0, 'maximum': 65536}}
-_NEW_ENCRYPTION = schemas.Given('encryption', schemas.of('provider', **_ENCRYPTION))
-_CHANGED_ENCRYPTION = schemas.Given('encryption', schemas.of(**_ENCRYPTION))
+_NEW_ENCRYPTION = schemas.Body('encryption', schemas.of('provider', **_ENCRYPTION))
+_CHANGED_ENCRYPTION = schemas.Body('encryption', schemas.of(**_ENCRYPTION))
 PROVIDER = 'provider'            # used by python-cinderclient in place of an encryption id
 
 
@@ -163,7 +163,7 @@ ROUTES = (
     Route('PUT', _ONE, update_type, schemas.ADMIN, body=_CHANGED),
     Route('DELETE', _ONE, delete_type, schemas.ADMIN, status=202),
     Route('GET', _SPEC, show_extra_specs),
-    Route('POST', _SPEC, set_extra_specs, schemas.ADMIN, body=schemas.Given('extra_specs', _SPECS)),
+    Route('POST', _SPEC, set_extra_specs, schemas.ADMIN, body=schemas.Body('extra_specs', _SPECS)),
     Route('GET', f'{_SPEC}/{{key}}', show_extra_spec),
     Route('DELETE', f'{_SPEC}/{{key}}', delete_extra_spec, schemas.ADMIN, status=202),
     Route('GET', _KEY, show_encryption, schemas.TRUSTED),

@@ -23,10 +23,10 @@ Connector = dict[str, typing.Any]
 
 HELD = ('reserved', 'attaching', 'in-use')
 CLOSING = 'closing'              # status of an attachment during the closing of its export
-LEAVES = 'leaves'                # key of a connector: previous host with a closing export
+PREVIOUS_HOST = 'leaves'         # key of a connector: previous host with a closing export
 
 
-class Ways:
+class AttachBackend:
     """Access of hosts to volumes."""
 
     def check(self, connector: Connector) -> None:
@@ -53,11 +53,11 @@ class Attachments:
     """Attachments of all volumes.
 
     :param database: the API database
-    :param ways: access of hosts to volumes
+    :param backend: access of hosts to volumes
     """
 
-    def __init__(self, database: typing.Any, ways: Ways) -> None:
-        self._db, self._ways = database, ways
+    def __init__(self, database: typing.Any, backend: AttachBackend) -> None:
+        self._db, self._backend = database, backend
 
     def attach(self, ctx: nova_context.RequestContext, volume_id: str, instance_uuid: str) -> typing.Any:
         def write(conn: Connection) -> typing.Any:
@@ -73,14 +73,14 @@ class Attachments:
             made = db.insert(conn, volume_attachments, {
                 'id': str(uuid.uuid4()), 'volume_id': row['id'], 'instance_uuid': instance_uuid,
                 'project_id': row['project_id'], 'status': 'reserved'})
-            settle(conn, row['id'])
+            update_status(conn, row['id'])
             return made['id']
         return self._db.run(write)
 
     def connect(self, ctx: nova_context.RequestContext, attachment_id: str, connector: dict[str, typing.Any],
                 device: str | None) -> dict[str, typing.Any]:
-        self._ways.check(connector)
-        connector = {name: value for name, value in connector.items() if name != LEAVES}
+        self._backend.check(connector)
+        connector = {name: value for name, value in connector.items() if name != PREVIOUS_HOST}
 
         def write(conn: Connection) -> typing.Any:
             attachment = rows.attachment(conn, ctx, attachment_id, lock=True)
@@ -89,30 +89,30 @@ class Attachments:
             row, ident = rows.volume(conn, ctx, attachment['volume_id']), attachment['id']
             status = 'attached' if attachment['status'] == 'attached' else 'attaching'
             before = attachment['connector']
-            leaves = bool(before) and before.get('host') != connector.get('host') and self._ways.is_export(before)
+            leaves = bool(before) and before.get('host') != connector.get('host') and self._backend.is_export(before)
             db.update(conn, volume_attachments, ident, {
-                'connector': {**connector, LEAVES: before['host']} if leaves else connector, 'device': device,
+                'connector': {**connector, PREVIOUS_HOST: before['host']} if leaves else connector, 'device': device,
                 'status': status})
-            settle(conn, attachment['volume_id'])
+            update_status(conn, attachment['volume_id'])
             return row, ident, before if leaves else None
         row, attachment_id, before = self._db.run(write)     # the id as stored: MariaDB compares without case
         if before:
-            self._ways.close(attachment_id, before)
+            self._backend.close(attachment_id, before)
             self._db.run(db.update, volume_attachments, attachment_id, {'connector': connector})
-        return {**self._ways.open(row, attachment_id, connector), 'host': connector.get('host')}
+        return {**self._backend.open(row, attachment_id, connector), 'host': connector.get('host')}
 
     def complete(self, ctx: nova_context.RequestContext, attachment_id: str) -> None:
         def write(conn: Connection) -> None:
             attachment = rows.attachment(conn, ctx, attachment_id, lock=True)
             db.update(conn, volume_attachments, attachment_id, {
                 'status': 'attached', 'attached_at': attachment['attached_at'] or utils.utcnow()})
-            settle(conn, attachment['volume_id'])
+            update_status(conn, attachment['volume_id'])
         self._db.run(write)
 
     def detach(self, ctx: nova_context.RequestContext, attachment_id: str) -> None:
         def begin(conn: Connection) -> typing.Any:
             attachment = rows.attachment(conn, ctx, attachment_id, lock=True)
-            if self._ways.is_export(attachment['connector']):
+            if self._backend.is_export(attachment['connector']):
                 db.update(conn, volume_attachments, attachment['id'], {'status': CLOSING})
                 return attachment['id'], attachment['connector']
             remove(conn)
@@ -121,11 +121,11 @@ class Attachments:
         def remove(conn: Connection) -> None:
             attachment = rows.attachment(conn, ctx, attachment_id, lock=True)
             db.delete(conn, volume_attachments, attachment_id)
-            settle(conn, attachment['volume_id'])
+            update_status(conn, attachment['volume_id'])
         with contextlib.suppress(exception.NotFound):
             exported = self._db.run(begin)
             if exported is not None:
-                self._ways.close(*exported)
+                self._backend.close(*exported)
                 self._db.run(remove)
 
     def recover(self) -> None:
@@ -149,7 +149,7 @@ class Attachments:
         def write(conn: Connection) -> None:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             if row['status'] == 'detaching':
-                settle(conn, row['id'])
+                update_status(conn, row['id'])
         self._db.run(write)
 
     def of_server(self, ctx: nova_context.RequestContext, instance_uuid: str) -> list[str]:
@@ -158,7 +158,7 @@ class Attachments:
                     if nova_context.covers(ctx.sees, row['project_id'])]
 
 
-def settle(conn: Connection, volume_id: str) -> None:
+def update_status(conn: Connection, volume_id: str) -> None:
     """Write the volume status that follows from its attachments."""
     found = {row['status'] for row in db.attachments(conn, volume_ids=[volume_id])}
     status = next((shown for held, shown in (('attached', 'in-use'), ('attaching', 'attaching'),

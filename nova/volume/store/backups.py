@@ -141,7 +141,7 @@ class Backups:
         """Check that a backup is neither being created nor restored; raises InvalidVolume."""
         waits = row['status'] == contents.CREATING and row['snapshot_id'] and db.unfinished(
             conn, volume_snapshots, {'id': row['snapshot_id']})             # waits for its temporary snapshot
-        if waits or self._contents.works_on(row['id']) or db.is_restored(conn, row['id']):
+        if waits or self._contents.is_busy(row['id']) or db.is_restored(conn, row['id']):
             raise exception.InvalidVolume(reason=f'the backup has status {row["status"]} and a job is in progress.')
 
     def delete(self, ctx: Context, backup_id: str, force: bool = False) -> None:
@@ -157,6 +157,6 @@ class Backups:
             elif row['status'] not in (contents.AVAILABLE, contents.ERROR):
                 raise exception.InvalidVolume(reason=f'the backup has status {row["status"]}.')
             db.delete(conn, volume_backups, row['id'])
-            self._keys.forget(conn, row['key_id'])
+            self._keys.delete_if_unused(conn, row['key_id'])
             return self._files.backup(row['id'])
         self._contents.discard(self._db.run(write))

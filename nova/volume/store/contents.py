@@ -29,7 +29,7 @@ LOG = logging.getLogger(__name__)
 
 GIB = 2 ** 30
 WORKERS = 5  # concurrent copies, at most four of one project: more would only wait for the disk
-QUICK_S = 0.25                           # a request waits this long for its work: most clients need not poll
+MAX_WAIT_S = 0.25                        # a request waits this long for its work: most clients need not poll
 CREATING, DOWNLOADING, AVAILABLE, ERROR = 'creating', 'downloading', 'available', 'error'
 RESTORING, ERROR_RESTORING = 'restoring-backup', 'error_restoring'       # of a volume
 RESTORING_FROM = 'restoring'                                             # of its backup
@@ -59,7 +59,7 @@ class Contents:
         self._pool: concurrency.Pool | None = None
         self._lock = threading.Lock()
         self._busy: set[str] = set()
-        self._again: dict[str, _Work] = {}           # requested during a run of the same id
+        self._requeued: dict[str, _Work] = {}        # requested during a run of the same id
         self._turns: turns.Turns[_Work] = turns.Turns(WORKERS)
 
     def make_volume(self, ctx: nova_context.RequestContext, row: Row) -> None:
@@ -98,7 +98,7 @@ class Contents:
         """Start another job on a volume, scheduled fairly between projects."""
         self._submit(row['id'], job, *args, owner=row['project_id'])
 
-    def works_on(self, ident: str) -> bool:
+    def is_busy(self, ident: str) -> bool:
         """Return whether a job on a volume, snapshot or backup is running or queued."""
         return ident in self._busy
 
@@ -108,21 +108,21 @@ class Contents:
             self._files.discard(path)
         if paths:
             self._submit('trash', self._files.empty_trash)
-            self.forget_keys()
+            self.delete_unused_keys()
 
     @contextlib.contextmanager
-    def forgetting_keys(self) -> typing.Iterator[None]:
+    def deleting_unused_keys(self) -> typing.Iterator[None]:
         """Context manager: if the block fails, delete the key created for it."""
         try:
             yield
         except BaseException:
-            self.forget_keys()
+            self.delete_unused_keys()
             raise
 
-    def forget_keys(self) -> None:
+    def delete_unused_keys(self) -> None:
         """Start deleting unused keys in the Key Manager service."""
-        if self._keys.outside:
-            self._submit('keys', self._keys.destroy_unused)
+        if self._keys.external:
+            self._submit('keys', self._keys.delete_unused_secrets)
 
     def stop(self, timeout: float) -> bool:
         """Start no further jobs; unfinished ones are restarted at the next start."""
@@ -134,14 +134,14 @@ class Contents:
         work = _Work(ident, owner, concurrency.carried(job), args)
         with self._lock:
             if ident in self._busy:
-                self._again[ident] = work            # the running job may have passed the changed data
+                self._requeued[ident] = work            # the running job may have passed the changed data
                 return
             self._busy.add(ident)
             self._pool = self._pool or concurrency.Pool('volumes', WORKERS)
         future = self._begin(work) if self._turns.take(owner, work) else None
         if future is not None:
             with contextlib.suppress(futures.TimeoutError, futures.CancelledError):
-                future.result(QUICK_S)
+                future.result(MAX_WAIT_S)
 
     def _begin(self, work: _Work) -> futures.Future[None] | None:
         try:
@@ -157,7 +157,7 @@ class Contents:
             LOG.exception('Work on %s failed.', work.ident)
         finally:
             with self._lock:
-                again = self._again.pop(work.ident, None)
+                again = self._requeued.pop(work.ident, None)
                 if again is None:
                     self._busy.discard(work.ident)
             if again is not None:                    # keeps its slot
@@ -174,7 +174,7 @@ class Contents:
         if source is not None and source['status'] == CREATING:
             return                                   # snapshot_ended starts it
         path, size = self._files.volume(volume_id), row['size'] * GIB
-        with self._failing(volumes, volume_id, CREATING):
+        with self._failed_status(volumes, volume_id, CREATING):
             if self._files.size(path) is not None:
                 pass                                 # complete; it may have data already, if its status was reset
             elif row['snapshot_id']:
@@ -185,16 +185,16 @@ class Contents:
                 self._image(ctx, row, path, size)
             else:
                 self._files.blank(path, size, self._keys.of(row))
-            if not self._db.run(_made, volume_id):
+            if not self._db.run(_mark_available, volume_id):
                 self._discard_deleted(volume_id)
 
     def _fill(self, ctx: nova_context.RequestContext, volume_id: str) -> None:
         row, _source = self._read(volume_id)
         if row is None or row['status'] != DOWNLOADING:
             return
-        with self._failing(volumes, volume_id, DOWNLOADING):
+        with self._failed_status(volumes, volume_id, DOWNLOADING):
             self._image(ctx, row, self._files.volume(volume_id), row['size'] * GIB)
-            self._db.run(attachments.settle, volume_id)
+            self._db.run(attachments.update_status, volume_id)
             self._discard_deleted(volume_id)
 
     def _discard_deleted(self, volume_id: str) -> None:
@@ -226,7 +226,7 @@ class Contents:
         row = self._unfinished(snapshot_id)
         if row is None:
             return
-        with self._failing(volume_snapshots, snapshot_id, CREATING):
+        with self._failed_status(volume_snapshots, snapshot_id, CREATING):
             source, path = self._files.volume(row['volume_id']), self._files.snapshot(snapshot_id)
             if write is None:
                 self._copy(source, path, row)
@@ -244,7 +244,7 @@ class Contents:
         row = self._unfinished(snapshot_id)
         if row is None:
             return
-        with self._failing(volume_snapshots, snapshot_id, CREATING):
+        with self._failed_status(volume_snapshots, snapshot_id, CREATING):
             path = self._files.snapshot(snapshot_id)
             try:
                 begin(self._files.prepare_copy(path, row['size'] * GIB, self._files.volume(row['volume_id']),
@@ -269,7 +269,7 @@ class Contents:
         row = self._unfinished(snapshot_id)
         if row is None:
             return
-        with self._failing(volume_snapshots, snapshot_id, CREATING):
+        with self._failed_status(volume_snapshots, snapshot_id, CREATING):
             self._files.finish_copy(self._files.snapshot(snapshot_id), row['size'] * GIB, self._images.check_header,
                                     bool(row['key_id']))
             self.snapshot_ended(snapshot_id, AVAILABLE)
@@ -297,7 +297,7 @@ class Contents:
         row, source = self._read(backup_id, volume_backups)
         if row is None or row['status'] != CREATING or source is not None and source['status'] == CREATING:
             return                                   # snapshot_ended starts it
-        with self._failing(volume_backups, backup_id, CREATING):
+        with self._failed_status(volume_backups, backup_id, CREATING):
             self._copy(self._files.snapshot(row['snapshot_id']) if row['snapshot_id'] else
                        self._files.volume(row['volume_id']), self._files.backup(backup_id), row)
             self._db.run(db.update, volume_backups, backup_id, {'status': AVAILABLE}, statuses=[CREATING])
@@ -311,7 +311,7 @@ class Contents:
             if db.unfinished(conn, volumes, {'snapshot_id': snapshot_id}):
                 return False
             db.delete(conn, volume_snapshots, snapshot_id)
-            self._keys.forget(conn, row['key_id'] if row else None)
+            self._keys.delete_if_unused(conn, row['key_id'] if row else None)
             return True
         if self._db.run(write):
             self.discard(self._files.snapshot(snapshot_id))
@@ -319,7 +319,7 @@ class Contents:
     def _restore(self, volume_id: str, backup_id: str) -> None:
         row, _source = self._read(volume_id)
         if row is not None and row['status'] == RESTORING:           # otherwise it was deleted before
-            with self._failing(volumes, volume_id, RESTORING, ERROR_RESTORING):
+            with self._failed_status(volumes, volume_id, RESTORING, ERROR_RESTORING):
                 self._copy(self._files.backup(backup_id), self._files.volume(volume_id), row)
                 if not self._db.run(db.update, volumes, volume_id, {'status': AVAILABLE}, statuses=[RESTORING]):
                     self._discard_deleted(volume_id)
@@ -331,7 +331,7 @@ class Contents:
             db.update(conn, volume_backups, backup_id, {'status': AVAILABLE}, statuses=[RESTORING_FROM])
 
     @contextlib.contextmanager
-    def _failing(self, table: typing.Any, ident: str, status: str, failed: str = ERROR) -> typing.Iterator[None]:
+    def _failed_status(self, table: typing.Any, ident: str, status: str, failed: str = ERROR) -> typing.Iterator[None]:
         """Context manager: if the block fails, set a row's status to ``failed``."""
         try:
             yield
@@ -391,11 +391,11 @@ class Contents:
                         self._files.extend(path, room)
 
 
-def _made(conn: Connection, volume_id: str) -> bool:
+def _mark_available(conn: Connection, volume_id: str) -> bool:
     """Record that a volume is complete. Return False if its status is not 'creating' or it is gone."""
     found = db.update(conn, volumes, volume_id, {'status': AVAILABLE}, statuses=[CREATING])
     if found:
-        attachments.settle(conn, volume_id)          # it may be attached, if its status was reset
+        attachments.update_status(conn, volume_id)   # it may be attached, if its status was reset
     return found
 
 

@@ -79,10 +79,10 @@ class VolumeFiles:
         :raises InsufficientStorage: the file system is full
         """
         if key is None:
-            with self._written(path) as part, open(part, 'xb') as file:
+            with self._atomic_write(path) as part, open(part, 'xb') as file:
                 file.truncate(size)
             return
-        with self._claimed(luks.MOST_BYTES, path + PART), self._written(path) as part:
+        with self._reserved_space(luks.MOST_BYTES, path + PART), self._atomic_write(path) as part:
             self._convert.create(part, qemu_img.LUKS, size, key=key)
             luks.header_bytes(part)
 
@@ -100,7 +100,7 @@ class VolumeFiles:
         :returns: False if the file system does not support it
         """
         try:
-            with self._written(path) as part, open(source, 'rb') as old, open(part, 'xb') as new:
+            with self._atomic_write(path) as part, open(source, 'rb') as old, open(part, 'xb') as new:
                 reflink.share(old.fileno(), new.fileno())
                 new.truncate(size)
         except OSError as error:
@@ -119,7 +119,7 @@ class VolumeFiles:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)    # of the backups: guests do not open them
         if self.clone(source, path, size):
             return
-        with self._claimed(disk_space.used_bytes(source), path + PART), self._written(path) as part:
+        with self._reserved_space(disk_space.used_bytes(source), path + PART), self._atomic_write(path) as part:
             _copy(source, part)
             os.truncate(part, size)
 
@@ -134,17 +134,17 @@ class VolumeFiles:
         :raises InsufficientStorage: no space
         """
         fetched = path + '.image' + PART
-        with self._claimed(fetches, fetched), self._written(path) as part:
+        with self._reserved_space(fetches, fetched), self._atomic_write(path) as part:
             try:
                 with readable(fetched, self._convert.group) as source:
                     if key is not None:
-                        with self._reached(source, fetched) as reached:
+                        with self._sandbox_readable(source, fetched) as reached:
                             self._encrypt(reached, disk_format, part, size, key)
                     elif disk_format in RAW_FORMATS:
-                        with self._claimed(disk_space.used_bytes(source), part):
+                        with self._reserved_space(disk_space.used_bytes(source), part):
                             _copy(source, part)
                     else:
-                        with self._reached(source, fetched) as reached:
+                        with self._sandbox_readable(source, fetched) as reached:
                             self._expand(reached, disk_format, part, size)
             finally:
                 files.remove(fetched)
@@ -164,7 +164,7 @@ class VolumeFiles:
             return
         made, copy = path + '.upload' + PART, path + '.upload.raw' + PART
         try:
-            with self._reached(path, copy) as source, self._claimed(
+            with self._sandbox_readable(path, copy) as source, self._reserved_space(
                     disk_space.used_bytes(path) + qemu_img.TABLES, made):
                 self._convert.convert(source, 'raw', made, disk_format)
             yield made
@@ -179,24 +179,24 @@ class VolumeFiles:
         needed = int(self._convert.info(source, form)['virtual-size'])
         if needed > size:
             raise exception.ImageUnacceptable(image_id='of the volume', reason=TOO_LARGE)
-        with self._claimed(needed + luks.MOST_BYTES, part):
+        with self._reserved_space(needed + luks.MOST_BYTES, part):
             self._convert.convert(source, form, part, qemu_img.LUKS, key=key)
 
     def _expand(self, source: str, disk_format: str, part: str, size: int) -> None:
         """Write the disk of an image file, which may be much larger than a compressed file."""
         if int(self._convert.info(source, disk_format)['virtual-size']) > size:
             raise exception.ImageUnacceptable(image_id='of the volume', reason=TOO_LARGE)
-        with self._claimed(self._convert.measure(source, disk_format), part):
+        with self._reserved_space(self._convert.measure(source, disk_format), part):
             self._convert.convert(source, disk_format, part, 'raw')
 
     @contextlib.contextmanager
-    def _reached(self, source: str, copy: str) -> typing.Iterator[str]:
+    def _sandbox_readable(self, source: str, copy: str) -> typing.Iterator[str]:
         """Context manager: path of a file that the sandbox can read: the file itself or a copy."""
         if source == copy or self._convert.reaches(source):
             yield source
             return
         try:
-            with self._claimed(disk_space.used_bytes(source), copy):
+            with self._reserved_space(disk_space.used_bytes(source), copy):
                 _copy(source, copy)
             os.chmod(copy, files.GUEST_MODE)             # the sandbox reads it as member of the group
             yield copy
@@ -237,7 +237,7 @@ class VolumeFiles:
     def _finish_copy(self, path: str, size: int, check: Check, encrypted: bool) -> None:
         if not os.path.exists(path) and encrypted:
             room = self.room(path + COPY, size, encrypted)
-            with self._written(path) as part:
+            with self._atomic_write(path) as part:
                 _copy(path + COPY, part)
                 if luks.header_bytes(part) + size != room or os.path.getsize(part) != room:
                     raise exception.InvalidVolume(reason='the size of the copy differs from the volume.')
@@ -248,7 +248,7 @@ class VolumeFiles:
                 raise exception.InvalidVolume(reason=f'its copy is refused: {error.message}') from None
             if int(self._convert.info(path + COPY, 'qcow2')['virtual-size']) != size:
                 raise exception.InvalidVolume(reason='the size of the copy differs from the volume.')
-            with self._written(path) as part:
+            with self._atomic_write(path) as part:
                 self._convert.convert(path + COPY, 'qcow2', part, 'raw')
                 os.truncate(part, size)
         files.remove(path + COPY)
@@ -264,7 +264,7 @@ class VolumeFiles:
             claim.end()
 
     @contextlib.contextmanager
-    def _written(self, path: str) -> typing.Iterator[str]:
+    def _atomic_write(self, path: str) -> typing.Iterator[str]:
         """Context manager: path of a temporary file that atomically replaces ``path`` after an fsync."""
         part = path + PART
         try:
@@ -282,7 +282,7 @@ class VolumeFiles:
             raise
 
     @contextlib.contextmanager
-    def _claimed(self, size: int, *targets: str) -> typing.Iterator[None]:
+    def _reserved_space(self, size: int, *targets: str) -> typing.Iterator[None]:
         """Context manager: reserve space for files written in the block.
 
         :raises InsufficientStorage: no space

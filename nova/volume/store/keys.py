@@ -37,7 +37,7 @@ class Keys:
 
     def __init__(self, conf: ConfigOpts, database: typing.Any) -> None:
         self._path, self._db = sealing.path_of(conf), database
-        self._outside = conf.volume.encryption_keys == db.BARBICAN
+        self._external = conf.volume.encryption_keys == db.BARBICAN
         self._manager = key_manager.find(conf)
         self._reserved: set[str] = set()  # by requests of this process, the only one with access to the files
 
@@ -50,7 +50,7 @@ class Keys:
 
         :raises InvalidVolume, Unavailable: the key cannot be stored
         """
-        if not self._outside or kind is None or not kind['encryption']:
+        if not self._external or kind is None or not kind['encryption']:
             yield None
             return
         if self._manager is None or not self._manager.has_account:
@@ -73,7 +73,7 @@ class Keys:
         :param reserved: result of ``reserved``
         :raises InvalidVolume: the key cannot be stored
         """
-        if self._outside:
+        if self._external:
             row = db.lock(conn, reserved) if reserved else None
             if row is None or row['sealed_with'] != db.BARBICAN or row['type_id'] != kind['id']:
                 raise exception.InvalidVolume(reason='its type has just been changed. Retry the request.')
@@ -121,21 +121,21 @@ class Keys:
         return types.find(conn, row['type_id'], sees, lock)
 
     @staticmethod
-    def forget(conn: Connection, key_id: str | None) -> None:
+    def delete_if_unused(conn: Connection, key_id: str | None) -> None:
         """Delete a key if nothing uses it any more."""
         if key_id is not None:
             db.forget_unused(conn, key_id)
 
-    def forget_unused(self) -> None:
+    def delete_unused(self) -> None:
         """Delete all unused keys: two concurrent deletions may each have seen the other's row."""
         self._db.run(db.forget_unused)
 
     @property
-    def outside(self) -> bool:
+    def external(self) -> bool:
         """Whether keys may be stored outside the database."""
         return self._manager is not None and self._manager.has_account
 
-    def destroy_unused(self) -> None:
+    def delete_unused_secrets(self) -> None:
         """Delete unused keys in a Key Manager service. Failures are retried after the next deletion or start."""
         if self._manager is None or not self._manager.has_account:
             return

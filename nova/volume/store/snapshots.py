@@ -20,7 +20,7 @@ from nova.volume.store import guests as volume_guests
 from nova.volume.store import keys as volume_keys
 from nova.volume.store import limits as volume_limits
 from nova.volume.store import rows
-from nova.volume.store import ways as volume_ways
+from nova.volume.store import attach_backend
 
 Row = dict[str, typing.Any]
 Context = nova_context.RequestContext
@@ -31,16 +31,16 @@ class Snapshots:
 
     :param database: the API database
     :param made: makes the copies
-    :param ways: access of hosts to volumes: the exporter copies an exported volume
+    :param backend: access of hosts to volumes: the exporter copies an exported volume
     :param guests: store.guests.Guests; None: hosts of guests cannot be notified
     :param keys: keys of encrypted volumes
     """
 
     def __init__(self, database: typing.Any, files: volume_files.VolumeFiles, made: contents.Contents,
-                 limits: volume_limits.Limits, ways: volume_ways.Ways, guests: volume_guests.Guests | None,
-                 keys: volume_keys.Keys) -> None:
+                 limits: volume_limits.Limits, backend: attach_backend.EmbeddedAttachBackend,
+                 guests: volume_guests.Guests | None, keys: volume_keys.Keys) -> None:
         self._db, self._files, self._contents, self._limits = database, files, made, limits
-        self._ways, self._guests, self._keys = ways, guests, keys
+        self._backend, self._guests, self._keys = backend, guests, keys
 
     def get(self, ctx: Context, snapshot_id: str) -> Row:
         """Return a snapshot; raises VolumeSnapshotNotFound (not visible)."""
@@ -81,7 +81,7 @@ class Snapshots:
 
     def _forget(self, conn: Connection, row: Row) -> None:
         db.delete(conn, volume_snapshots, row['id'])
-        self._keys.forget(conn, row['key_id'])
+        self._keys.delete_if_unused(conn, row['key_id'])
 
     def update(self, ctx: Context, snapshot_id: str, change: Callable[..., typing.Any]) -> Row:
         """Write the values of ``change(row)`` in the transaction that reads the row; return the snapshot."""
@@ -103,11 +103,12 @@ class Snapshots:
         elif files.clone(source, target, size := files.room(source, made['size'] * contents.GIB, made['key_id'])):
             self._contents.snapshot_ended(made['id'], contents.AVAILABLE)
         elif len({each['instance_uuid'] for each in held}) > 1 or (
-                len(held) > 1 and any(self._ways.is_export(each['connector']) for each in held)):
+                len(held) > 1 and any(self._backend.is_export(each['connector']) for each in held)):
             raise exception.InvalidVolume(reason='several servers or hosts write to it, and this file system does not '
                                                  'support reflinks.')
-        elif self._ways.is_export(held[0]['connector']):
-            self._contents.copy_snapshot(made, lambda path: self._ways.copy(held[0]['id'], held[0]['connector'], path))
+        elif self._backend.is_export(held[0]['connector']):
+            attachment_id, connector = held[0]['id'], held[0]['connector']
+            self._contents.copy_snapshot(made, lambda path: self._backend.copy(attachment_id, connector, path))
         elif self._guests is None:
             raise exception.InvalidVolume(reason='it is attached, and this service cannot notify its host to copy it.')
         else:
@@ -129,7 +130,7 @@ class Snapshots:
     def _is_made(self, conn: Connection, row: Row) -> bool:
         """Return whether a copy is in progress. A copy by a guest's QEMU ends with its attachment."""
         return row['status'] == contents.CREATING and bool(
-            self._contents.works_on(row['id']) or db.attachments(conn, volume_ids=[row['volume_id']]))
+            self._contents.is_busy(row['id']) or db.attachments(conn, volume_ids=[row['volume_id']]))
 
     def delete(self, ctx: Context, snapshot_id: str) -> None:
         """Delete a snapshot; idempotent.

@@ -20,7 +20,7 @@ from nova.api.ec2 import errors
 from nova.cert import bundles
 from nova.cert import manifests
 from nova.runtime import concurrency
-from nova.web.request import Streams
+from nova.web.request import ConcurrencyLimit
 
 LOG = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Imports:
     """The imports of this process."""
 
     def __init__(self) -> None:
-        self._places, self._turns = Streams(MOST), threading.BoundedSemaphore(AT_ONCE)
+        self._places, self._turns = ConcurrencyLimit(MOST), threading.BoundedSemaphore(AT_ONCE)
 
     def start(self, caller: calls.Caller, size: int, make: Callable[[], str], pieces: Iterable[bytes]) -> str:
         """Create an image, start a thread that uploads its data, and return the image ID.

@@ -1,4 +1,4 @@
-"""RegisterImage: registers an image from snapshots (``of_snapshots``), or from a bundle in the object store, as
+"""RegisterImage: registers an image from snapshots (``snapshot_images``), or from a bundle in the object store, as
 uploaded by euca-upload-bundle and ec2-upload-bundle.
 
 The manifest is read synchronously, so that its errors are reported; ``imports`` reads the parts.
@@ -15,7 +15,7 @@ from nova.api.ec2 import errors
 from nova.api.ec2 import operations
 from nova.api.ec2 import tags
 from nova.api.ec2.images import imports
-from nova.api.ec2.images import of_snapshots
+from nova.api.ec2.images import snapshot_images
 from nova.cert import manifests
 
 _LOCATION = re.compile(r'([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/([^\x00-\x1f\x7f\ud800-\udfff]{1,1024})')
@@ -35,7 +35,7 @@ def register_image(req: operations.Request, given: operations.Given) -> dict[str
         if not given.get('Name'):
             raise errors.missing('Name')
         architecture = given.get('Architecture')
-        return {'ImageId': of_snapshots.register(req, given, architecture and _architecture(architecture))}
+        return {'ImageId': snapshot_images.register(req, given, architecture and _architecture(architecture))}
     if given.get('BlockDeviceMappings'):
         raise errors.Ec2Error('InvalidParameterCombination', 'Specify either ImageLocation or BlockDeviceMappings.')
     bucket, key = _place(given)

@@ -18,7 +18,7 @@ from nova.api.ec2.instances import reservations
 from nova.api.ec2.instances import run_parameters
 from nova.api.ec2.instances import types
 from nova.api.ec2.instances import views
-from nova.api.ec2.networks import subnet_places
+from nova.api.ec2.networks import subnet_placement
 from nova.api.ec2.networks import vpcs
 from nova.api.servers.schemas import CATEGORY
 from nova.db.ec2 import vpcs as db_vpcs
@@ -127,7 +127,7 @@ def _networks(req: operations.Request, given: operations.Given) -> Any:
         if given.get('PrivateIpAddress'):
             raise errors.missing('SubnetId')
         return _first_networks(req)
-    network, subnet = subnet_places.place_of(req, given['SubnetId'], given.get('PrivateIpAddress'))
+    network, subnet = subnet_placement.place_of(req, given['SubnetId'], given.get('PrivateIpAddress'))
     check_groups(req, given.get('SecurityGroupIds') or (), subnet)
     fixed = {'fixed_ip': given['PrivateIpAddress']} if given.get('PrivateIpAddress') else {}
     return [{'uuid': network, **fixed}]

@@ -5,11 +5,11 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from nova import exception
+from nova.identity.api import operations
+from nova.identity.api import schemas
+from nova.identity.api import views
 from nova.identity.embedded import directory
 from nova.identity.embedded import password_rules
-from nova.identity.face import operations
-from nova.identity.face import schemas
-from nova.identity.face import views
 
 Row = operations.Row
 

@@ -20,7 +20,7 @@ LOOK_S = 0.5                 # seconds between two counts while the backlog is l
 RETRY_S = 2, 30              # minimum and maximum of Retry-After in seconds
 
 
-class Builds:
+class BuildAdmission:
     """Admission of new servers in one API process.
 
     :param limit: maximum number of servers that wait to be built; 0: unlimited

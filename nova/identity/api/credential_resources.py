@@ -4,11 +4,11 @@ from typing import Any
 
 from nova import exception
 from nova.db.audit import log
+from nova.identity.api import operations
+from nova.identity.api import resources
+from nova.identity.api import schemas
+from nova.identity.api import views
 from nova.identity.embedded import credentials
-from nova.identity.face import operations
-from nova.identity.face import resources
-from nova.identity.face import schemas
-from nova.identity.face import views
 from nova.web.request import Response
 
 Row = operations.Row

@@ -2,24 +2,24 @@
 import typing
 import weakref
 
-_offered: weakref.WeakValueDictionary[str, typing.Any] = weakref.WeakValueDictionary()
+_registered: weakref.WeakValueDictionary[str, typing.Any] = weakref.WeakValueDictionary()
 
 
-def offer(thing: typing.Any) -> str:
+def register(thing: typing.Any) -> str:
     """Register an object and return its name for ``global_conf`` of paste's loadapp; the reference is weak."""
     name = f'{type(thing).__name__}-{id(thing)}'
-    _offered[name] = thing
+    _registered[name] = thing
     return name
 
 
-def offered(name: str) -> typing.Any:
+def lookup(name: str) -> typing.Any:
     """Return a registered object.
 
     :raises KeyError: no object has this name
     """
-    return _offered[name]
+    return _registered[name]
 
 
-def every(kind: type) -> list[typing.Any]:
+def instances_of(kind: type) -> list[typing.Any]:
     """Return the registered objects of a class."""
-    return [thing for thing in _offered.values() if isinstance(thing, kind)]
+    return [thing for thing in _registered.values() if isinstance(thing, kind)]

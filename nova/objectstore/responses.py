@@ -1,4 +1,4 @@
-"""Parts of the documents that operations of the object store answer with."""
+"""Common parts of the object store's responses."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
@@ -25,10 +25,10 @@ def stamp(when: datetime.datetime) -> str:
 
 
 def shown(encoding: str | None) -> Callable[[str], str]:
-    """How keys are written in lists.
+    """Return the encoding of keys in lists.
 
-    :raises S3Error: it is no encoding that S3 knows
+    :raises S3Error: unknown encoding
     """
     if encoding not in (None, 'url'):
-        raise errors.S3Error('InvalidArgument', 'encoding-type is url.')
+        raise errors.S3Error('InvalidArgument', 'encoding-type must be url.')
     return urllib.parse.quote if encoding else str

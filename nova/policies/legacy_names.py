@@ -1,10 +1,11 @@
-"""Names that rules had in the older API's policy files, and the rules of today that stand in their place.
+"""Legacy rule names of policy files, and the rules that replace them.
 
-An operation of the older API could ask two rules, one of the core (``compute:``) and one of its extension
-(``compute_extension:``): both had to pass. So what a file says of both is joined by "and". A file that says something
-of the core's name alone narrows what is the default today and never widens it, because the other half is not known.
+An operation of the older API could check two rules: of the core (``compute:``) and of the extension
+(``compute_extension:``). Both had to pass, so the checks of both are joined by "and". The core's rule alone restricts
+the
+current default and never extends it, because the check of the extension is not known.
 
-Not here, on purpose: ``compute:get_all_tenants``. Files of that time open it to everybody, since the code required an
+``compute:get_all_tenants`` is omitted on purpose. Older files permit it to everybody, because the code required an
 administrator as well.
 """
 from __future__ import annotations
@@ -14,7 +15,7 @@ import functools
 import re
 
 CORE, EXTENSION = 'compute:', 'compute_extension:'
-ALL = ':*'                       # each operation of an extension, without what gives more than the operation
+ALL = ':*'                       # each operation of an extension, except policies.EXTRAS
 _S, _O = 'os_compute_api:servers:', 'os_compute_api:os-'
 
 # (name without compute_extension:, rules)
@@ -144,13 +145,13 @@ _CORE = (
 )
 NAMES: dict[str, tuple[str, ...]] = {
     **{EXTENSION + name: rules for name, rules in _EXTENSIONS}, **{CORE + name: rules for name, rules in _CORE}}
-# The core's half was all that the older API checked.
+# rules for which the older API checked the core's rule only
 _CORE_ALONE = frozenset(rule for name, rules in _CORE for rule in rules if rule.startswith(_S))
 
 
 @functools.cache
 def _of_rules(known: frozenset[str], extras: frozenset[str]) -> dict[str, list[str]]:
-    """{rule: its former names, the extension's first}"""
+    """Return {rule: its legacy names, the extension's first}."""
     found: dict[str, list[str]] = {}
     for name, rules in NAMES.items():
         for rule in rules:
@@ -165,11 +166,11 @@ def _of_rules(known: frozenset[str], extras: frozenset[str]) -> dict[str, list[s
 
 def text(rule: str, known: Mapping[str, str], written: Mapping[str, str],
          extras: frozenset[str]) -> tuple[str, str] | None:
-    """(check, the former name that decides) of a rule that files know by its former names alone; None: by none.
+    """Return (check, deciding legacy name) of a rule that files know by legacy names only, None without one.
 
-    :param known: {rule: today's default}
-    :param written: {name: check} of the files, in words
-    :param extras: rules that an extension never gives
+    :param known: {rule: current default}
+    :param written: {name: check} of the files, as text
+    :param extras: rules that do not follow their extension
     """
     names = [name for name in _of_rules(frozenset(known), extras).get(rule, ()) if name in written]
     if not names:
@@ -182,8 +183,9 @@ def text(rule: str, known: Mapping[str, str], written: Mapping[str, str],
 
 
 def _bound(check: str, known: Mapping[str, str]) -> list[str]:
-    """What keeps a rule within the caller's own, where today's default does. The older API's code checked that besides
-    its rules, so that its files could open them to everybody: quotas of a project, key pairs of a user.
+    """Return the checks that keep a rule within the caller's project or user, if the current default does.
+
+    The older API checked that in code, so its files could permit quotas and key pairs to everybody.
     """
     named = re.findall(r'rule:(\w+)', check)
     whole = ' '.join([check, *(known[name] for name in named if name in known)])

@@ -16,13 +16,13 @@ MOST_BYTES = 16 << 20            # of all fragments in a process
 _ENTRY = 200                     # overhead of an entry in bytes
 
 
-class Text(str):
+class XmlFragment(str):
     """An XML fragment, inserted into a response without escaping."""
 
     __slots__ = ()
 
 
-class Memory:
+class XmlCache:
     """Cache of fragments, keyed by a digest of the data that they are built from.
 
     :param most: maximum size in bytes; the least recently used fragments are removed first
@@ -30,10 +30,10 @@ class Memory:
 
     def __init__(self, most: int = MOST_BYTES) -> None:
         self._most, self.size = most, 0
-        self._texts: collections.OrderedDict[bytes, Text] = collections.OrderedDict()
+        self._texts: collections.OrderedDict[bytes, XmlFragment] = collections.OrderedDict()
         self._lock = threading.Lock()
 
-    def text(self, facts: Any, write: Callable[[Any], Text]) -> Text:
+    def get(self, facts: Any, write: Callable[[Any], XmlFragment]) -> XmlFragment:
         """Return the fragment for some data.
 
         :param facts: JSON-able; all data that ``write`` depends on
@@ -57,5 +57,5 @@ class Memory:
         return made
 
 
-def _size(text: Text) -> int:
+def _size(text: XmlFragment) -> int:
     return text.__sizeof__() + _ENTRY

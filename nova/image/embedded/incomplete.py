@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from nova.image.api import BoundImages
 
 
-WHOLE = ('active', 'deactivated')
+COMPLETE_STATUSES = ('active', 'deactivated')
 
 
-def whole(images: BoundImages, image_id: str) -> bool:
+def is_complete(images: BoundImages, image_id: str) -> bool:
     """Return whether an image has all its data; raises ImageNotFound.
 
     :param images: nova.image.api.BoundImages
     """
-    return images.show(image_id)['status'] in WHOLE
+    return images.show(image_id)['status'] in COMPLETE_STATUSES
 
 
 def remove(images: BoundImages, image_id: str) -> bool:
@@ -26,7 +26,7 @@ def remove(images: BoundImages, image_id: str) -> bool:
     :param images: nova.image.api.BoundImages
     """
     try:
-        if whole(images, image_id):
+        if is_complete(images, image_id):
             return True
         images.delete(image_id)
     except exception.ImageNotFound:

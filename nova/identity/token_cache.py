@@ -12,7 +12,7 @@ MOST = 4096                      # tokens; each takes a few kilobytes
 BESIDE_S = 10                    # limit if memcached caches validations too, because their age is unknown then
 
 
-class KeptTokens:
+class TokenCache:
     """LRU cache of token validations.
 
     :param seconds: lifetime of an entry

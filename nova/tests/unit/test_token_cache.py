@@ -12,9 +12,9 @@ import webob
 from nova import conf as nova_conf
 from nova import utils
 from nova.identity import auth
-from nova.identity import kept_tokens
+from nova.identity import token_cache
 from nova.tests import image_service
-from nova.web import paste
+from nova.web import paste_registry
 
 DOMAIN = {'id': 'default', 'name': 'Default'}
 
@@ -28,7 +28,7 @@ class Clock:
 
 def test_an_answer_is_good_for_its_time():
     clock, asked = Clock(), []
-    kept = kept_tokens.KeptTokens(60, clock=clock)
+    kept = token_cache.TokenCache(60, clock=clock)
 
     def ask(token):
         return kept.get(token, lambda: asked.append(token) or len(asked))
@@ -40,7 +40,7 @@ def test_an_answer_is_good_for_its_time():
 
 
 def test_an_error_is_not_kept():
-    kept, answers = kept_tokens.KeptTokens(60), iter((ValueError(), 'good'))
+    kept, answers = token_cache.TokenCache(60), iter((ValueError(), 'good'))
 
     def ask():
         answer = next(answers)
@@ -53,7 +53,7 @@ def test_an_error_is_not_kept():
 
 
 def test_the_token_that_was_used_the_longest_time_ago_goes_first():
-    kept, asked = kept_tokens.KeptTokens(60, most=2), []
+    kept, asked = token_cache.TokenCache(60, most=2), []
     for token in ('a', 'b', 'a', 'c', 'a', 'b'):
         kept.get(token, lambda token=token: asked.append(token) or token)
     assert asked == ['a', 'b', 'c', 'b'] and len(kept._kept) == 2
@@ -61,7 +61,7 @@ def test_the_token_that_was_used_the_longest_time_ago_goes_first():
 
 def test_what_was_made_of_an_answer_is_kept_with_it_alone():
     clock = Clock()
-    kept = kept_tokens.KeptTokens(60, most=2, clock=clock)
+    kept = token_cache.TokenCache(60, most=2, clock=clock)
     first, second = {'answer': 1}, {'answer': 2}
     kept.derive('a', first, 'nobody asked')
     assert kept.derived('a') is None
@@ -83,7 +83,7 @@ def test_what_was_made_of_an_answer_is_kept_with_it_alone():
 @pytest.mark.parametrize('cache_time, shared, expected', [(300, False, 300), (300, True, 10), (5, True, 5),
                                                           (-1, False, -1), (-1, True, -1)])
 def test_how_long_an_answer_is_good(cache_time, shared, expected):
-    assert kept_tokens.seconds_for(cache_time, shared) == expected
+    assert token_cache.seconds_for(cache_time, shared) == expected
 
 
 class Keystone:
@@ -136,7 +136,7 @@ def protected(keystone, tmp_path, more=''):
     def behind(environ, start_response):
         seen.append({name for name in environ if name.startswith('HTTP_X_')})
         return webob.Response()(environ, start_response)
-    application = auth.authtoken_factory({'conf': paste.offer(conf)}, delay_auth_decision='true')(
+    application = auth.authtoken_factory({'conf': paste_registry.register(conf)}, delay_auth_decision='true')(
         auth.KeystoneContext(behind))
 
     def call(token):
@@ -152,7 +152,7 @@ def guarded(keystone, tmp_path, behind):
         'user_domain_id = default\nproject_name = service\nproject_domain_id = default\nservice_type = compute\n'
         'www_authenticate_uri = http://keystone.test/\n')
     conf = nova_conf.new(files=[str(tmp_path / 'own.conf')])
-    return auth.authtoken_factory({'conf': paste.offer(conf)}, delay_auth_decision='true')(behind)
+    return auth.authtoken_factory({'conf': paste_registry.register(conf)}, delay_auth_decision='true')(behind)
 
 
 def environments(keystone, tmp_path, status='200 OK'):
@@ -245,8 +245,8 @@ def test_nothing_is_kept_where_the_configuration_says_so(keystone, tmp_path):
 def test_no_answer_outlives_the_time_of_the_configuration(keystone, tmp_path, monkeypatch):
     """auth_token's own memory kept it once more, from the moment at which it was asked again."""
     clock = Clock()
-    made = kept_tokens.KeptTokens
-    monkeypatch.setattr(kept_tokens, 'KeptTokens', lambda seconds: made(seconds, clock=clock))
+    made = token_cache.TokenCache
+    monkeypatch.setattr(token_cache, 'TokenCache', lambda seconds: made(seconds, clock=clock))
     call = protected(keystone, tmp_path)
     for later, asked in ((0, 1), (299, 1), (2, 2)):
         clock.now += later

@@ -1,4 +1,4 @@
-"""Digests of large contents, counted by a thread of their own, while another one receives and writes the bytes."""
+"""Digests of large contents, computed in a second thread while the first one receives and writes the bytes."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -6,12 +6,12 @@ from concurrent import futures
 import functools
 from typing import Any
 
-from nova.objectstore import framed
+from nova.objectstore import framing
 from nova.runtime import concurrency
 
-THREADS = 4                       # of a process: more counts than it has processors gain nothing
-BATCH = 1 << 20                   # bytes handed over at once: a hand-over costs as much as counting 50 KiB
-CALLS = 4096                      # of a batch, whose pieces may be small
+THREADS = 4                       # threads of a process; more than processors have no benefit
+BATCH = 1 << 20                   # bytes of a batch: handing it over costs as much as hashing 50 KiB
+CALLS = 4096                      # calls of a batch, because pieces may be small
 _Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
@@ -20,10 +20,10 @@ def _pool() -> concurrency.Pool:
     return concurrency.Pool('digest', THREADS)
 
 
-class Counting:
-    """Calls in their order, each when those before it have ended; two batches of bytes are held at most.
+class BackgroundCalls:
+    """Runs calls in their order in another thread, with at most two buffered batches.
 
-    What a call raises is raised by one of the next ``add``, or by ``end``.
+    An exception of a call is raised by a later ``add``, or by ``end``.
     """
 
     def __init__(self) -> None:
@@ -31,8 +31,8 @@ class Counting:
         self._size = 0
         self._running: futures.Future[None] | None = None
 
-    def add(self, function: Callable[[Any], Any], piece: framed.Piece) -> None:
-        """Count a piece."""
+    def add(self, function: Callable[[Any], Any], piece: framing.Piece) -> None:
+        """Process a piece."""
         self._batch.append((function, (piece,)))
         self._size += len(piece)
         if self._size >= BATCH or len(self._batch) >= CALLS:
@@ -41,11 +41,11 @@ class Counting:
             self._batch, self._size = [], 0
 
     def then(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Call something when all pieces so far are counted."""
+        """Call a function after all previous pieces."""
         self._batch.append((function, arguments))
 
     def end(self) -> None:
-        """Wait until all is done."""
+        """Wait for all calls."""
         self._wait()
         batch, self._batch, self._size = self._batch, [], 0
         _run(batch)

@@ -45,14 +45,14 @@ class _Wait:
     cell: db_cells.Cell | None = None
 
 
-class Waits:
+class PreferWait:
     """Waiting requests of one process.
 
     :param most: maximum number; each occupies a thread of the HTTP server. One project may use half of them
     """
 
     def __init__(self, cells: db_cells.Cells, most: int) -> None:
-        self._cells, self._slots = cells, web_request.Streams(most)
+        self._cells, self._slots = cells, web_request.ConcurrencyLimit(most)
         self._lock = threading.Lock()
         self._waits: set[_Wait] = set()
         self._looks = False                          # the polling thread is running

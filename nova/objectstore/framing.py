@@ -1,16 +1,17 @@
-"""A framed body as its reader takes it: lines, and pieces of what is between them, cut out of large reads."""
+"""Reader of framed bodies: lines and the data between them, from large reads."""
 from __future__ import annotations
 
 from collections.abc import Callable
 
-Piece = bytes | memoryview                       # of a content
-MAX_LINE = 256               # bytes of a line that are looked at
+Piece = bytes | memoryview                       # part of a content
+MAX_LINE = 256               # maximum bytes of a line
 
 
-class Framed:
-    """
-    :param read: function(bytes at most) -> the next bytes, b'' at the end
-    :param size: bytes to read at once
+class FrameReader:
+    """Buffered reader.
+
+    :param read: function(maximum number of bytes) -> next bytes, b'' at the end
+    :param size: bytes of one read
     """
 
     def __init__(self, read: Callable[[int], bytes], size: int) -> None:
@@ -18,7 +19,7 @@ class Framed:
         self._data, self._view, self._at = b'', memoryview(b''), 0
 
     def line(self) -> bytes:
-        """The next line without its end; what there is of it where it is too long, or the body ends."""
+        """Return the next line without its end; truncated if it is too long or the body ends."""
         line = b''
         while len(line) < MAX_LINE:
             end = self._data.find(b'\n', self._at, self._at + MAX_LINE - len(line)) + 1
@@ -30,7 +31,7 @@ class Framed:
         return line.rstrip(b'\r\n')
 
     def piece(self, most: int) -> memoryview:
-        """The next bytes, as many as there are at once; none at the end of the body. They are not copied."""
+        """Return available bytes without copying; empty at the end of the body."""
         if not self._filled():
             return memoryview(b'')
         found = self._view[self._at:self._at + most]
@@ -38,7 +39,7 @@ class Framed:
         return found
 
     def _filled(self) -> bool:
-        """Whether there are bytes; they are read where there are none."""
+        """Read if the buffer is empty; return True if it has bytes."""
         if self._at == len(self._data):
             self._data, self._at = self._read(self._size), 0
             self._view = memoryview(self._data)

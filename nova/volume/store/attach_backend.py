@@ -30,7 +30,7 @@ CERTIFICATE = 'volumes'          # name of the deployment's certificate for expo
 CERTIFICATE_DAYS = certificates.AUTHORITY_LEFT_DAYS - 1
 
 
-class Ways(attachments.Ways):
+class EmbeddedAttachBackend(attachments.AttachBackend):
     """Files and exports.
 
     :param conf: uses [volume], host, my_ip and state_path
@@ -95,14 +95,14 @@ class Ways(attachments.Ways):
         """
         self.exports.copy(attachment_id, connector['host'], path)
 
-    def _wanted(self, attachment_id: str | None) -> list[exporter.Wanted]:
+    def _wanted(self, attachment_id: str | None) -> list[exporter.DesiredExport]:
         found = []
         with self._db.reader() as conn:
             for row in db.connected(conn, attachment_id):
                 connector = row['connector']
                 if row['status'] != attachments.CLOSING and self.is_export(connector):
-                    found.append(exporter.Wanted(row['id'], connector['host'], self._files.volume(row['volume_id']),
-                                                 bool(row['readonly'])))
+                    found.append(exporter.DesiredExport(
+                        row['id'], connector['host'], self._files.volume(row['volume_id']), bool(row['readonly'])))
         return found
 
     def _ending(self) -> set[tuple[str, str]]:
@@ -110,7 +110,7 @@ class Ways(attachments.Ways):
             found = db.connected(conn)
         return {(host, row['id']) for row in found for host in (
             row['connector'].get('host') if row['status'] == attachments.CLOSING else None,
-            row['connector'].get(attachments.LEAVES)) if host is not None}
+            row['connector'].get(attachments.PREVIOUS_HOST)) if host is not None}
 
     def _credentials(self) -> str:
         """Return the directory with QEMU's certificate files; created from the deployment's certificates by default."""
