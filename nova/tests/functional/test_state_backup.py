@@ -248,7 +248,7 @@ def test_a_transaction_that_does_not_end_is_told_and_blocks_nobody(tmp_path, mon
         schemas.create(db, 'cell')
     with two.writer() as conn:
         conn.exec_driver_sql('CREATE TABLE other (n INTEGER)')
-        with (pytest.raises(exception.Unavailable, match='No moment without a writing transaction'),
+        with (pytest.raises(exception.Unavailable, match='Writing transactions did not end'),
               rows.moment([one, two])):
             raise AssertionError
         one.run(lambda conn: conn.exec_driver_sql('CREATE TABLE other (n INTEGER)'))         # it is free again
