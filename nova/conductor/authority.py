@@ -17,6 +17,7 @@ from nova.db.servers import block_devices
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import ownership
+from nova.objects import device_addresses
 from nova.objects import disk_clients
 from nova.objects.instance import POSTED_PASSWORD
 from nova.objects.instance import REIMAGE
@@ -74,8 +75,9 @@ def _failure_here(call: Call) -> None:
 
 def _own_metadata(call: Call) -> None:
     """Of the system metadata a host writes what was requested of it: the image to shelve into, and that it is done with
-    one, and the clients of its guest's disks. An image that it names there is deleted with the server, or put onto its
-    root volume. It removes the password that a guest has posted before it makes the root disk again.
+    one, the clients of its guest's disks, and the addresses of its guest's devices. An image that it names there is
+    deleted with the server, or put onto its root volume. It removes the password that a guest has posted before it
+    makes the root disk again.
     """
     wanted = (call.arguments.get('values') or {}).get('system_metadata')
     if wanted is None:
@@ -92,6 +94,8 @@ def _own_metadata(call: Call) -> None:
         if key == SHELVED_AT or key == SHELVED_IMAGE and value in images:
             continue
         if key == disk_clients.KEY and (value is None or disk_clients.problem(value) is None):
+            continue
+        if key == device_addresses.KEY and device_addresses.problem(value) is None:
             continue
         call.refuse(f'it sets {str(key)[:50]} of the system metadata')
 

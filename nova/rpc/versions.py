@@ -37,9 +37,7 @@ class Release:
     objects: dict[str, Any]
 
 
-RELEASES = {
-    1: Release({'compute': '1.0', 'conductor': '1.0', 'scheduler': '1.0', 'network': '1.0'},
-               {'Instance': '1.0', 'Migration': '1.0', 'RequestSpec': '1.0', 'Selection': '1.0'}),
+RELEASES = {                 # 1 was never released
     2: Release({'compute': '1.2', 'conductor': '1.4', 'scheduler': '1.0', 'network': '1.4', 'network_agent': '1.0',
                 'cert': '1.1'},
                {'Instance': '1.2', 'Migration': '1.0', 'RequestSpec': '1.1', 'Selection': '1.0'}),

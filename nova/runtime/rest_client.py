@@ -80,7 +80,7 @@ class Service:
         A request's token was valid on arrival. A service that refuses it before it expires cannot check tokens, or uses
         another Keystone: a new token would not help the user.
         """
-        if code == BAD_TOKEN and not (ctx.auth_token and ctx.token_has_run_out()):
+        if code == BAD_TOKEN and not (ctx.auth_token and ctx.token_has_expired()):
             if not ctx.auth_token and self.has_account:
                 self._adapter.invalidate()               # the next request gets a new one
             # keystonemiddleware requires the role "service"

@@ -39,7 +39,7 @@ from nova.db.tables.cell_moves import cell_moves
 if TYPE_CHECKING:
     from nova.db.tables.rows import CellMovesRow, InstanceActionsRow
 
-OUTGOING, INCOMING = 'leaving', 'coming'          # values of instances.cell_move
+OUTGOING, INCOMING = 'outgoing', 'incoming'       # values of instances.cell_move
 # columns that placement sets, and columns of each cell
 _PLACED = frozenset(('id', 'uuid', 'created_at', 'updated_at', 'host', 'node', 'availability_zone', 'numa_topology',
                      'cell_move'))

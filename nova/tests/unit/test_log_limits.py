@@ -83,7 +83,7 @@ def test_a_caller_is_unbounded_once_he_is_known(log):
     request('192.0.2.7')
     fail(100)
     kept = len(log.lines)
-    context.caller_is('u', 'p')
+    context.set_caller('u', 'p')
     fail(30)
     assert len(log.lines) == kept + 30
 
