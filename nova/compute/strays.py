@@ -92,9 +92,9 @@ class Strays:
             pass
         try:
             return {uuid: records.Row(fate) for uuid, fate in
-                    conductor.became_of(ctx, host=host, uuids=uuids).items()}
+                    conductor.server_fates(ctx, host=host, uuids=uuids).items()}
         except exception.Unsupported:                    # nor in which way it is gone
-            return dict.fromkeys(conductor.stray_guests(ctx, host=host, uuids=uuids), records.Row(states.ELSEWHERE))
+            return dict.fromkeys(conductor.orphaned_guests(ctx, host=host, uuids=uuids), records.Row(states.ELSEWHERE))
 
     def may_remove(self, ctx: context.RequestContext, uuid: str, what: str) -> bool:
         """Whether a server is gone by a row that is newer than this host's record."""
