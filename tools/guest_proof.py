@@ -7,7 +7,7 @@ usage: tools/guest_proof.py CLOUDS_YAML --own GUEST.qcow2 [--debian DEBIAN.qcow2
 --own     image of tools/guest-image.sh
 --debian  image of tools/debian-guest.sh; without it the checks that need a distribution are left out (short form)
 --musl    root directory with Debian's packages musl and musl-dev, / unless given; gcc compiles a program with them
---only    one of B1, B2, B4, B5, B6, B7 and B9
+--only    one of B1, B2, B4, B5, B6, B7 and B9, or the name of one check, as 'tagged'
 
 Uses the APIs and the serial consoles alone, makes flavors, images, networks and servers, and deletes them. Prints a
 line for each check, and exits with 1 unless all are right.
@@ -43,6 +43,22 @@ tries=0
 until found=$(getent hosts beta) || [ $tries -ge 60 ]; do tries=$((tries + 1)); sleep 2; done
 say neighbour "$found"
 say done yes
+'''
+# Prints the tagged devices of both metadata documents and, for each NIC and disk, where the system has it.
+DEVICES = r'''#!/bin/sh
+cut_out() { sed 's/.*"devices": *\(.*\), *"dedicated_cpus".*/\1/'; }
+places() {
+    for each in /sys/class/net/eth* /sys/block/vd*; do
+        at=$(readlink -f $each/device)
+        echo "$(cat $each/address $each/serial 2>/dev/null)=$(basename $(dirname $at))"
+        echo "/dev/$(basename $each)=$(basename $(dirname $at))"
+    done | xargs
+}
+(while sleep 3; do
+    echo "proof: places=$(places)."
+    echo "proof: drive=$(cut_out </run/config/openstack/latest/meta_data.json)."
+    echo "proof: service=$(wget -q -O - http://169.254.169.254/openstack/latest/meta_data.json | cut_out)."
+done) >/dev/console 2>/dev/null &
 '''
 # At each boot: whether the disk is the one that the first boot has marked, and the endorsement key of the TPM.
 MARK = 'sleep 1; [ -e /root/marker ] && m=yes || m=no; echo "proof: marked=$m." >/dev/ttyS0'
@@ -193,8 +209,8 @@ class Cloud:
         return made['id']
 
     def boot(self, name, image, flavor, networks, user_data=None, **more):
-        body = {'name': name, 'imageRef': image, 'flavorRef': flavor,
-                'networks': [{'uuid': each} for each in networks] or 'none', 'config_drive': True, **more}
+        plugs = [each if isinstance(each, dict) else {'uuid': each} for each in networks] or 'none'
+        body = {'name': name, 'imageRef': image, 'flavorRef': flavor, 'networks': plugs, 'config_drive': True, **more}
         if user_data:
             body['user_data'] = text64(user_data)
         return self.make('compute', '/servers', {'server': body})['id']
@@ -407,9 +423,7 @@ class Proof:
         ident = self.cloud.boot('disks', self.own, self.small, [], script)
         self.cloud.wait(ident, 'ACTIVE')
         before = set(self.cloud.says(ident, 'disks').split())
-        volume = self.cloud.make('volume', '/volumes', {'volume': {'size': 1}})['id']
-        self.cloud.until(lambda: self.cloud.ask('GET', 'volume', f'/volumes/{volume}').json()['volume']['status']
-                         == 'available', 'the volume')
+        volume = self.volume()
         path = f'/servers/{ident}/os-volume_attachments'
         answer = self.cloud.ask('POST', 'compute', path, {'volumeAttachment': {
             'volumeId': volume, 'device': '/dev/vdz'}})
@@ -427,6 +441,42 @@ class Proof:
         check(shown == f'/dev/{in_guest}', f'the API says {shown}, the guest has /dev/{in_guest}')
         return shown
 
+    def tagged(self):
+        """B9 bus and address of tagged devices in the metadata are those of the guest"""
+        first, second = self.volume(), self.volume()
+        ident = self.cloud.boot('tagged', self.own, self.small, [
+            {'uuid': self.lan, 'tag': 'front'}], DEVICES, block_device_mapping_v2=[
+            {'boot_index': 0, 'uuid': self.own, 'source_type': 'image', 'destination_type': 'local', 'tag': 'system'},
+            {'boot_index': -1, 'uuid': first, 'source_type': 'volume', 'destination_type': 'volume', 'tag': 'data'}])
+        self.cloud.wait(ident, 'ACTIVE')
+        self.cloud.says(ident, 'drive')
+        said = [self._told(ident, 'drive', {'front', 'system', 'data'})]
+        path = f'/servers/{ident}/os-volume_attachments'
+        answer = self.cloud.ask('POST', 'compute', path, {'volumeAttachment': {'volumeId': second, 'tag': 'later'}})
+        check(answer.status_code == 200, f'{answer.status_code} {answer.text[:200]}')
+        self.cloud.until(lambda: 'later' in self.cloud.printed(ident, 'service')[-1], 'the tag of a new volume')
+        said.append(self._told(ident, 'service', {'front', 'system', 'data', 'later'}))
+        return f'drive {said[0]}; service {said[1]}'
+
+    def _told(self, ident, document, tags):
+        """The text of what a metadata document of a guest says of its devices, which the guest has there."""
+        devices = {device['tags'][0]: device for device in json.loads(self.cloud.printed(ident, document)[-1])}
+        check(devices.keys() == tags, f'{document}: the tags are {sorted(devices)}')
+
+        def places():
+            return dict(each.split('=') for each in self.cloud.printed(ident, 'places')[-1].split() if each[0] != '=')
+        for device in devices.values():
+            name = device.get('mac') or device.get('serial', '')[:20] or device['path']
+            found = self.cloud.until(lambda name=name: places().get(name), f'{name} in the guest')
+            check((device['bus'], device['address']) == ('pci', found), f'{document}: {device}; the guest: {places()}')
+        return ' '.join(f'{tag}={device["address"]}' for tag, device in sorted(devices.items()))
+
+    def volume(self):
+        made = self.cloud.make('volume', '/volumes', {'volume': {'size': 1}})['id']
+        self.cloud.until(lambda: self.cloud.ask('GET', 'volume', f'/volumes/{made}').json()['volume']['status']
+                         == 'available', 'the volume')
+        return made
+
     def pages(self):
         """B9 large pages are offered where guests can have them"""
         flavor = self.cloud.flavor(128, 1, **{'hw:mem_page_size': 'large'})
@@ -442,7 +492,7 @@ class Proof:
 CHECKS = (('B1', Proof.names, False), ('B2', Proof.agent, False), ('B4', Proof.cdrom, False),
           ('B5', Proof.rescue_iso, False), ('B5', Proof.rescue_own, True), ('B6', Proof.stopped, False),
           ('B7', Proof.tpm, False), ('B9', Proof.routes, False), ('B9', Proof.device, False),
-          ('B9', Proof.pages, False))
+          ('B9', Proof.tagged, False), ('B9', Proof.pages, False))
 
 
 def one(proof, function):
@@ -474,7 +524,8 @@ def main():
             proof = Proof(cloud, arguments, pathlib.Path(directory))
             kept = len(cloud.made)
             for part, function, needs_debian in CHECKS:
-                if arguments.only and part not in arguments.only or needs_debian and not arguments.debian:
+                if needs_debian and not arguments.debian or arguments.only and not (
+                        {part, function.__name__} & {*arguments.only}):
                     continue
                 wrong += not one(proof, function)
                 cloud.clear(kept)

@@ -12,6 +12,7 @@
 #   access(2), which root passes.)
 set -eu
 umask 022                                # /run/libvirt/qemu is passed through by swtpm, whatever the caller's umask is
+unset TMPDIR                             # swtpm_setup runs as another user, who may not write in the caller's directory
 run=${RUN:-/run/nova-libvirt}
 uri=qemu:///system
 

@@ -6,6 +6,7 @@ from nova import actions
 from nova import context
 from nova import objects
 from nova import states
+from nova.compute import device_addresses
 from nova.compute import tasks
 from nova.compute.host import Host
 from nova.virt import driver as virt
@@ -82,4 +83,6 @@ class Power:
                  body: Body) -> None:
         with tasks.task(self._host, ctx, instance, action) as task:
             body(task.instance)
+            if action.task_event in tasks.STARTS:
+                device_addresses.record(self._host, ctx, task.instance)
             task.ends(power_state=self._host.driver.power_state(task.instance))

@@ -12,6 +12,7 @@ from nova import exception
 from nova import objects
 from nova import states
 from nova.compute import background_actions
+from nova.compute import device_addresses
 from nova.compute import queue
 from nova.compute.host import Host
 from nova.hardware import disks
@@ -64,6 +65,7 @@ class Volumes:
         """The guest runs with these devices: mark the volumes among them as in use."""
         if any(device.get('destination_type') == 'volume' for device in devices):
             self._host.volumes.complete_volumes(ctx, instance_uuid=server.uuid)
+        device_addresses.record(self._host, ctx, server, device_addresses.has_tags((*server.network_info, *devices)))
 
     def disconnect(self, ctx: context.RequestContext, server: objects.Instance,
                    devices: Devices | None = None) -> None:
@@ -90,6 +92,7 @@ class Volumes:
             current.undo(driver.detach_volume, ctx, server, device)
             driver.attach_volume(ctx, server, device)
             host.volumes.volume_attached(ctx, **which)
+            device_addresses.record(host, ctx, server, device_addresses.has_tags([device]))
 
     def detach_volume(self, ctx: context.RequestContext, instance: objects.Instance, bdm_uuid: str) -> None:
         self._host.submit(instance, self._detach_volume, ctx, instance, bdm_uuid)

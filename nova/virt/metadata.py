@@ -6,14 +6,18 @@ cloud-init reads.
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
 import ipaddress
+import json
+import re
 import secrets
 from typing import Any, TYPE_CHECKING
 
 from nova import utils
+from nova.objects import device_addresses
 from nova.objects import numa
 
 if TYPE_CHECKING:
@@ -27,6 +31,7 @@ IDENTITY_VERSION = '2017-09-30'          # of the form of EC2's identity documen
 ARCHITECTURES = {'aarch64': 'arm64', 'i686': 'i386'}             # of an image, in EC2's words
 DISKS = 'block-device-mapping'           # the directory of the disks, of EC2's format
 RANDOM_SEED_BYTES = 512
+_META_DATA = re.compile(r'openstack/[^/]+/meta_data\.json\Z')
 SECOND_METRIC = 1025         # of the second interface's default route; one of IPv6 without a metric has 1024
 GROW = "#cloud-config\ngrowpart: {mode: auto, devices: ['/']}\nresize_rootfs: true\n"
 
@@ -196,8 +201,9 @@ def meta_data(instance: Instance, injected_files: Collection[Any] = (), admin_pa
         'launch_index': instance.launch_index,
         'project_id': instance.project_id,
         'random_seed': base64.b64encode(secrets.token_bytes(RANDOM_SEED_BYTES)).decode(),
-        'devices': [*({'type': 'nic', 'bus': 'none', 'address': 'none', 'mac': vif['address'], 'tags': [vif['tag']]}
-                      for vif in instance.network_info if vif.get('tag')), *map(_disk, filter(_is_tagged, devices))],
+        'devices': _placed([*map(_nic, filter(_is_tagged, instance.network_info)),
+                            *map(_disk, filter(_is_tagged, devices))], device_addresses.read(
+            instance.system_metadata if instance.obj_attr_is_set('system_metadata') else None)),
         'dedicated_cpus': sorted(numa.dedicated(instance.numa_topology)),
     }
     if instance.metadata:
@@ -225,6 +231,28 @@ def _disk(device: Mapping[str, Any]) -> dict[str, Any]:
         if device.get(column):
             found[name] = device[column]
     return found
+
+
+def _nic(vif: Mapping[str, Any]) -> dict[str, Any]:
+    return {'type': 'nic', 'bus': 'none', 'address': 'none', 'mac': vif['address'], 'tags': [vif['tag']]}
+
+
+def _placed(devices: list[dict[str, Any]], known: device_addresses.Addresses) -> list[dict[str, Any]]:
+    """Devices of meta_data.json with the bus and the address at which the guest finds them."""
+    return [{**device, **dict(zip(('bus', 'address'), device_addresses.of_device(device, known), strict=True))}
+            for device in devices]
+
+
+def place_devices(drive: Mapping[str, bytes], look: Callable[[], device_addresses.Addresses]) -> dict[str, bytes]:
+    """The files of a config drive whose ``devices`` lack their addresses, with them; {}: there is no such file.
+
+    :param look: finds the addresses of the guest's devices; called where there is such a file
+    """
+    documents = {path: json.loads(data) for path, data in drive.items() if _META_DATA.match(path)}
+    concerned = {path: document for path, document in documents.items() if document['devices']}
+    known = look() if concerned else {}
+    return {path: utils.dump_json({**document, 'devices': _placed(document['devices'], known)}).encode()
+            for path, document in concerned.items()}
 
 
 def content_path(index: int) -> str:

@@ -4,6 +4,7 @@ import typing
 from nova import context
 from nova import objects
 from nova.compute import background_actions
+from nova.compute import device_addresses
 from nova.compute.host import Host
 from nova.virt import driver as virt
 
@@ -49,6 +50,7 @@ class Interfaces:
             plugged.append(vif)
             current.insists = is_device(vif)
             driver.attach_interface(ctx, server, vif)
+            device_addresses.record(host, ctx, server, device_addresses.has_tags([vif]))
             current.ends(network_info=host.set_up_networks(ctx, server))
         return vif
 

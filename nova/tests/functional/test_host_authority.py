@@ -317,6 +317,19 @@ def test_a_record_of_clients_that_is_none_is_refused(world, images):
             'system_metadata': {'disk_clients': {**CLIENTS, 'images': images}}}, **OWN)
 
 
+def test_it_records_where_the_guests_of_its_own_servers_find_their_devices(world):
+    places = {'fa:16:3e:00:00:01': ['pci', '0000:00:03.0']}
+    row = world.conductor.update_instance(world.ctx, instance_uuid=world.own, values={
+        'system_metadata': {'device_addresses': places}}, **OWN)
+    assert row.system_metadata['device_addresses'] == places
+    with pytest.raises(exception.InstanceChanged):
+        world.conductor.update_instance(world.ctx, instance_uuid=world.uuid, values={
+            'system_metadata': {'device_addresses': places}}, **OWN)
+    with pytest.raises(exception.HostForbidden, match='device_addresses'):
+        world.conductor.update_instance(world.ctx, instance_uuid=world.own, values={
+            'system_metadata': {'device_addresses': {'v1': ['pci', '<script>']}}}, **OWN)
+
+
 @pytest.mark.parametrize('method', ['reimage_root', 'snapshot_volumes'])
 def test_images_that_nobody_has_named(world, method):
     with pytest.raises(exception.HostForbidden):

@@ -72,6 +72,10 @@ def test_a_musl_guest_resolves_names_and_what_needs_an_agent_is_refused(cloud, m
     assert said.count('right') == 2 and said.endswith('0 wrong\n')
 
 
+def test_a_guest_finds_its_tagged_devices(cloud, musl):
+    assert 'right  B9 bus and address' in proved(cloud, musl, '--only', 'tagged')
+
+
 @long_runs.only
 @pytest.mark.parametrize('part', ['B4', 'B5', 'B6', 'B7', 'B9'])
 def test_the_small_guest(cloud, musl, part):

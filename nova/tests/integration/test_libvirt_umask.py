@@ -1,8 +1,9 @@
-"""Modes of what guests need do not depend on the umask of who starts libvirt and nova-compute.
+"""What guests need does not depend on the umask and the TMPDIR of who starts libvirt and nova-compute.
 
 The needs of test_libvirt.py but for its libvirtd: the host has one of its own.
 """
 import os
+import tempfile
 
 import pytest
 
@@ -16,7 +17,9 @@ HOST = 'compute1'
 
 
 @pytest.mark.parametrize('umask', [0o077, 0o022])
-def test_a_guest_with_a_tpm_runs_and_its_disk_is_copied(umask):
+def test_a_guest_with_a_tpm_runs_and_its_disk_is_copied(umask, tmp_path, monkeypatch):
+    tempfile.gettempdir()                    # what the test itself makes goes on where it was
+    monkeypatch.setenv('TMPDIR', str(tmp_path))              # 0700: swtpm_setup runs as another user
     before = os.umask(umask)
     try:
         with moving.hosts(1) as made:

@@ -21,7 +21,7 @@ class Log(logging.Handler):
     def __init__(self):
         super().__init__()
         self.lines, self.later, self.clock = [], [], Clock()
-        self.limit = log_limits.StrangersLimit(self.clock, self.later.append)
+        self.limit = log_limits.UnauthenticatedLimit(self.clock, self.later.append)
         self.addFilter(self.limit)
 
     def emit(self, record):

@@ -30,10 +30,12 @@ from nova.db.services import metadata_keys
 from nova.db.tables import network as tables_network
 from nova.hardware import guest_request
 from nova.network import relay
+from nova.objects import device_addresses
 from nova.objects import numa
 from nova.runtime import health
 from nova.tests import schemas
 from nova.virt import metadata
+from nova.virt.libvirt.domain import addresses
 
 NOW = datetime.datetime(2026, 1, 2, 3, 4, 5)
 KEY = 'ssh-ed25519 AAAA me@home'
@@ -85,6 +87,64 @@ def test_a_guest_finds_its_tagged_disks():
     assert json.loads(drive['openstack/latest/meta_data.json'])['devices'][1:] == [
         {'type': 'disk', 'bus': 'none', 'address': 'none', 'path': '/dev/vdb', 'serial': 'v1', 'tags': ['data']},
         {'type': 'disk', 'bus': 'scsi', 'address': 'none', 'tags': ['scratch']}]
+
+
+def test_a_guest_is_told_where_its_tagged_devices_are():
+    """Bus and address were 'none'."""
+    known = {'fa:16:3e:00:00:01': ['pci', '0000:00:03.0'], 'v1': ['scsi', '0:0:0:1'],
+             '/dev/vdc': ['pci', '0000:00:07.0']}
+    devices = [{'tag': 'data', 'disk_bus': None, 'device_name': '/dev/vdb', 'volume_id': 'v1'},
+               {'tag': 'scratch', 'disk_bus': None, 'device_name': '/dev/vdc', 'volume_id': None},
+               {'tag': 'new', 'disk_bus': 'usb', 'device_name': '/dev/vdd', 'volume_id': None}]
+    vifs = [{**network_info()[0], 'address': 'fa:16:3e:00:00:01', 'tag': 'front'}]
+    places = [('pci', '0000:00:03.0'), ('scsi', '0:0:0:1'), ('pci', '0000:00:07.0'), ('usb', 'none')]
+    found = metadata.files(make_instance(system_metadata={device_addresses.KEY: known}), vifs, devices=devices)
+    document = json.loads(found['openstack/latest/meta_data.json'])
+    assert [(each['bus'], each['address']) for each in document['devices']] == places
+    # the config drive of a guest that is made now
+    drive = metadata.files(make_instance(), vifs, devices=devices)
+    changed = metadata.place_devices(drive, lambda: known)
+    assert changed.keys() == {path for path in drive if path.endswith('/meta_data.json')}
+    for path, data in changed.items():
+        before, after = json.loads(drive[path]), json.loads(data)
+        assert [(each['bus'], each['address']) for each in after.pop('devices')] == places
+        assert [each['address'] for each in before.pop('devices')] == ['none'] * 4 and before == after
+
+
+def test_no_addresses_are_looked_for_without_tagged_devices():
+    drive = metadata.files(make_instance(), [{**network_info()[0], 'tag': None}])
+    assert metadata.place_devices(drive, lambda: pytest.fail('a guest is defined for nothing')) == {}
+
+
+def test_addresses_of_a_guest_s_xml():
+    text = """<domain><devices>
+      <controller type='usb'><address type='pci' domain='0x0000' bus='0x00' slot='0x01' function='0x2'/></controller>
+      <disk><target dev='vda' bus='virtio'/>
+        <address type='pci' domain='0x0000' bus='0x00' slot='0x1f' function='0x1'/></disk>
+      <disk><serial>v1</serial><target dev='sda' bus='scsi'/>
+        <address type='drive' controller='1' bus='0' target='2' unit='3'/></disk>
+      <disk><target dev='hdb' bus='ide'/><address type='drive' controller='0' bus='1' target='0' unit='1'/></disk>
+      <disk><target dev='sdb' bus='usb'/><address type='usb' bus='0' port='2.1'/></disk>
+      <disk><target dev='sdc' bus='sata'/><address type='drive' controller='0' bus='0' target='0' unit='4'/></disk>
+      <disk><target dev='fda' bus='fdc'/><address type='drive' controller='0' bus='0' target='0' unit='0'/></disk>
+      <disk><target dev='vdx' bus='virtio'/></disk>
+      <interface type='hostdev'><mac address='FA:16:3E:00:00:01'/>
+        <source><address type='pci' domain='0x0000' bus='0x3b' slot='0x02' function='0x1'/></source>
+        <address type='pci' domain='0x0000' bus='0x02' slot='0x00' function='0x0'/></interface>
+    </devices></domain>"""
+    found = addresses.read(text)
+    assert found == {'/dev/vda': ['pci', '0000:00:1f.1'], '/dev/sda': ['scsi', '1:0:2:3'], 'v1': ['scsi', '1:0:2:3'],
+                     '/dev/hdb': ['ide', '1:1'], '/dev/sdb': ['usb', '0:2.1'], '/dev/sdc': ['sata', '0:0:0:4'],
+                     'fa:16:3e:00:00:01': ['pci', '0000:02:00.0']}
+    assert device_addresses.problem(found) is None and device_addresses.read({device_addresses.KEY: found}) == found
+
+
+@pytest.mark.parametrize('values', [
+    [], {'': ['pci', '0000:00:01.0']}, {'a' * 65: ['pci', '0000:00:01.0']}, {'v1': ['isa', '1']}, {'v1': ['pci']},
+    {'v1': ['pci', '<b>']}, {'v1': 'pci'}, {'v1': ['pci', None]},
+    {f'v{number}': ['usb', '1'] for number in range(257)}])
+def test_what_is_no_record_of_addresses(values):
+    assert device_addresses.problem(values) and device_addresses.read({device_addresses.KEY: values}) == {}
 
 
 def test_the_block_device_mapping_of_ec2_names_every_disk():

@@ -8,6 +8,7 @@ from xml.etree import ElementTree as etree
 
 import libvirt
 
+from nova.virt.libvirt.domain import addresses
 from nova.virt.libvirt.domain import identity
 
 _UNDEFINE = (libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
@@ -133,6 +134,11 @@ def save(domain: libvirt.virDomain) -> None:
     """Memory to disk, off."""
     if domain.isActive():
         domain.managedSave()
+
+
+def device_addresses(domain: libvirt.virDomain) -> dict[str, list[str]]:
+    """Where the guest finds its devices: {MAC address, serial number or device name: [bus, address]}."""
+    return addresses.read(domain.XMLDesc(0))
 
 
 def interface_path(mac: str) -> str:

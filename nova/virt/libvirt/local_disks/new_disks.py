@@ -172,6 +172,14 @@ class NewDisks:
             raise exception.BuildFailed(instance_id=uuid, reason=str(error)) from error
         return place.from_file(path, target, bus, readonly=True)
 
+    def renew_config_drive(self, guest: xml.Guest, contents: Mapping[str, bytes]) -> None:
+        """Make the config drive of a guest that has not run yet again, with other contents."""
+        for number, disk in enumerate(guest.disks):
+            if os.path.basename(disk.file) == 'disk.config':
+                self._storage.remove_disk(guest.uuid, os.path.basename(disk.file))
+                guest.disks[number] = self.config_drive(guest.uuid, contents, disk.target, disk.bus,
+                                                        encrypted=disk.secret is not None)
+
     def boot_files(self, context: RequestContext, uuid: str, image: Image | None,
                    wanted: Mapping[str, tuple[str | None, str]]) -> dict[str, str]:
         """Kernel and ramdisk of a guest: {part: path} of new files.

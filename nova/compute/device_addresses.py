@@ -1,0 +1,35 @@
+"""Record of the addresses of a guest's devices, for the metadata of servers with tagged devices."""
+import collections.abc
+import logging
+import typing
+
+from nova import context
+from nova import exception
+from nova import objects
+from nova.compute.host import Host
+from nova.objects import device_addresses
+
+LOG = logging.getLogger(__name__)
+
+
+def has_tags(devices: collections.abc.Iterable[typing.Mapping[str, typing.Any]]) -> bool:
+    """Whether one of these VIFs or rows of disks has a tag."""
+    return any(device.get('tag') for device in devices)
+
+
+def record(host: Host, ctx: context.RequestContext, server: objects.Instance, tagged: bool = False) -> None:
+    """Record where the guest finds its devices, once it has been started or has got a device.
+
+    :param tagged: whether a device of it has a tag; a server that has a record keeps one
+    """
+    known = server.system_metadata if server.obj_attr_is_set('system_metadata') else None
+    if not tagged and device_addresses.KEY not in (known or {}):
+        return
+    found = host.driver.device_addresses(server)
+    if not found or found == device_addresses.read(known):
+        return
+    try:
+        host.conductor.update_instance(ctx, instance_uuid=server.uuid, expect={'host': [host.name]},
+                                       values={'system_metadata': {device_addresses.KEY: found}})
+    except exception.HostForbidden as error:             # a conductor of the release before
+        LOG.warning('The addresses of the devices of server %s are not recorded: %s', server.uuid, error)

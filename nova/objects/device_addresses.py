@@ -1,0 +1,48 @@
+"""Addresses that a server's guest finds its devices at, as its host records them.
+
+The record is the key KEY of the system metadata of a server with tagged devices::
+
+    {key of a device: [bus, address]}
+
+The key of a network interface is its MAC address, that of a volume its id, and that of another disk its device name.
+The metadata documents have the same words: ``pci`` with an address as ``0000:00:03.0``, ``usb`` with bus and port,
+``ide`` with bus and unit, ``scsi`` and ``sata`` with controller, bus, target and unit.
+"""
+from __future__ import annotations
+
+import re
+import typing
+
+KEY = 'device_addresses'
+BUSES = frozenset(('pci', 'usb', 'ide', 'scsi', 'sata'))
+MAX_DEVICES = 256                        # a guest has 26 disks of each bus at most, and fewer interfaces
+_NAME = re.compile(r'[\w/:.-]{1,64}\Z', re.ASCII)
+_ADDRESS = re.compile(r'[0-9a-f:.]{1,32}\Z')
+
+Addresses = dict[str, list[str]]
+
+
+def problem(values: object) -> str | None:
+    """Why a value is no record; None: it is one."""
+    if not isinstance(values, dict) or len(values) > MAX_DEVICES:
+        return f'it is no record of at most {MAX_DEVICES} devices'
+    for name, place in values.items():
+        if not isinstance(name, str) or not _NAME.match(name):
+            return 'a device of it has no key'
+        if not isinstance(place, list) or len(place) != 2 or place[0] not in BUSES or not (
+                isinstance(place[1], str) and _ADDRESS.match(place[1])):
+            return 'an address of it is no bus with an address'
+    return None
+
+
+def read(metadata: dict[str, typing.Any] | None) -> Addresses:
+    """The record in a server's system metadata; {}: there is none, or it is not understood."""
+    values = (metadata or {}).get(KEY)
+    return {} if problem(values) else typing.cast(Addresses, values)
+
+
+def of_device(device: typing.Mapping[str, typing.Any], known: Addresses) -> tuple[str, str]:
+    """(bus, address) of a device of ``devices`` in meta_data.json, as it is recorded or as the device has it."""
+    found = next((known[key] for key in (device.get('mac'), device.get('serial'), device.get('path'))
+                  if key is not None and key in known), None)
+    return (found[0], found[1]) if found else (device['bus'], device['address'])
