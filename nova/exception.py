@@ -1,23 +1,22 @@
-"""Every error of the system: its class, its sentence and its HTTP code.
+"""Exceptions of the domain, with message templates and HTTP codes.
 
-An error is raised where the rule is broken and mapped to HTTP once, in ``nova.web.faults``. The classes whose
-messages a user may read are the ones below ``NovaException`` with a code under 500; the text of any other
-exception stays in the log.
+``nova.web.faults`` maps them to HTTP responses. Users read the messages of subclasses of ``NovaException`` with a code
+below 500; the text of any other exception is logged only.
 
     NovaException 500
     ├── BadRequest 400          InvalidInput, ImageUnacceptable, ...
     ├── Unauthorized 401
     ├── Forbidden 403           PolicyDenied, QuotaExceeded
-    ├── NotFound 404            one class a noun
+    ├── NotFound 404            one class for each resource
     ├── NotAcceptable 406
     ├── Conflict 409            InstanceInvalidState, InstanceIsLocked, ...
     ├── Gone 410
     ├── TooLarge 413
     ├── UnsupportedMediaType 415
     ├── TooManyRequests 429
-    ├── Unsupported 501         what this host or deployment cannot do
-    ├── Unavailable 503         another part of the system does not answer
-    └── InsufficientStorage 507 no room for images and snapshots
+    ├── Unsupported 501         not supported by this host or deployment
+    ├── Unavailable 503         another service does not respond
+    └── InsufficientStorage 507 no space for images and snapshots
 """
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ from collections.abc import Callable, Sequence
 
 
 
-MAX_FACT = 500        # characters of a text that a sentence repeats: it may be anything that a client sent
+MAX_FACT = 500        # characters of a value in a message: clients can send long values
 
 
 def _short(value: Any) -> Any:
@@ -35,10 +34,10 @@ def _short(value: Any) -> Any:
 
 
 class NovaException(Exception):
-    """Base of all domain errors.
+    """Base class of all domain errors.
 
-    :param message: the sentence shown to the user; without one ``template`` is filled from ``kwargs``.
-    :param kwargs: the facts of this case; they travel with the error over RPC.
+    :param message: message for the user; without it ``template`` is formatted with ``kwargs``
+    :param kwargs: values of this error; they are sent with it over RPC
     """
 
     code = 500
@@ -53,11 +52,11 @@ class NovaException(Exception):
         return self.args[0]
 
     def message_in(self, translate: Callable[..., Any]) -> str:
-        """The sentence with ``translate`` applied to its template; one that was given as a text is translated whole."""
+        """Return the message with a translated template; an explicit message is translated as a whole."""
         facts = {name: _short(value) for name, value in self.kwargs.items()}
         try:
             from_template = self.template % facts == self.message
-        except (KeyError, TypeError, ValueError):            # the sentence was given, and the facts are others
+        except (KeyError, TypeError, ValueError):            # explicit message with other values
             from_template = False
         return translate(self.template) % facts if from_template else translate(self.message)
 
@@ -79,12 +78,12 @@ class PasswordExpired(Unauthorized):
 
 
 class FactorsMissing(Unauthorized):
-    """A login by a user who needs more methods than were used.
+    """Authentication with fewer methods than the user requires.
 
-    :param sealed: the receipt for those that were, as text
-    :param receipt: the same as a tokens.Receipt
+    :param sealed: receipt for the methods used so far, as text
+    :param receipt: the same receipt as a tokens.Receipt
     :param user: the user's row
-    :param rules: lists of methods, each of which would do
+    :param rules: lists of methods; each list is sufficient
     """
 
     def __init__(self, *, sealed: str, receipt: Any, user: dict[str, Any], rules: list[list[str]]) -> None:
@@ -146,20 +145,20 @@ class TooManyRequests(NovaException):
 
 
 class TooManyKeys(TooManyRequests):
-    """A project has as many keys of requests that are done once as are kept."""
+    """The limit of stored idempotency keys of a project is reached."""
 
     template = 'Your project has %(limit)s keys of earlier requests, and no more are kept; send none, or wait.'
 
 
 class RateLimited(TooManyRequests):
-    """More requests than the rate of a project allows."""
+    """The rate limit of a project is exceeded."""
 
     template = ('Only %(value)s %(verb)s request(s) can be made to %(uri)s every %(unit)s; try again in '
                 '%(retry_after)s seconds.')
 
 
 class OverLimit(RateLimited):
-    """The same for clients that know the code of the first versions."""
+    """RateLimited with the HTTP code of the first API versions."""
 
     code = 413
 
@@ -180,7 +179,7 @@ class InsufficientStorage(NovaException):
 
 
 class ServiceBusy(Unavailable):
-    """More requests at once than there are places."""
+    """The limit of concurrent requests is reached."""
 
     template = 'The service is busy; try again in %(retry_after)s seconds.'
 
@@ -275,7 +274,7 @@ class PolicyDenied(Forbidden):
 
 
 class ProjectNeeded(Forbidden):
-    """The caller's token has no project, and the request is for one, or to those who act in one."""
+    """The request needs a token that is scoped to a project."""
 
     template = 'This needs a token that is scoped to a project. Yours is scoped to %(scope)s.'
 
@@ -286,31 +285,31 @@ class ExternalNetworkAttachForbidden(Forbidden):
 
 
 class HostForbidden(Forbidden):
-    """A compute host asks for what is not its own to ask for."""
+    """A compute host sent a request for resources of other hosts."""
 
     template = 'Host %(host)s may not ask for %(method)s of %(topic)s: %(reason)s.'
 
 
 class HostKeyRefused(Forbidden):
-    """The key of a host is not taken."""
+    """The host key is rejected."""
 
     template = 'The key of host %(host)s is not taken: %(reason)s.'
 
 
 class MessageRefused(Forbidden):
-    """It is not known who has sent a message."""
+    """The sender of a message cannot be authenticated."""
 
     template = 'The message is refused: %(reason)s.'
 
 
 class MessageRepeated(MessageRefused):
-    """The same message has come before; a broker may deliver one twice."""
+    """Repeated delivery of a message; a broker may deliver one twice."""
 
     template = 'The message came before.'
 
 
 class FatalHookException(Forbidden):
-    """A hook (nova.hooks) ends the call around which it stands."""
+    """A hook (nova.hooks) aborts the wrapped call."""
 
     template = 'An extension of this deployment refused the request.'
 
@@ -342,7 +341,7 @@ class VolumeSizeExceedsAvailableQuota(QuotaExceeded):
 
 
 class LimitExceeded(Forbidden):
-    """More of something in one request than a quota allows."""
+    """One request exceeds a quota."""
 
     template = 'Quota exceeded, too many %(resource)s: at most %(limit)s are allowed.'
 
@@ -483,7 +482,7 @@ class ExtensionNotFound(NotFound):
 
 
 class IdentityNotFound(NotFound):
-    """A project, user, role, … of the embedded identity service."""
+    """A resource of the embedded identity service was not found: project, user, role, …."""
 
     template = 'Could not find %(noun)s: %(id)s.'
 
@@ -507,22 +506,20 @@ class InstanceNotReady(Conflict):
 
 
 class InstanceChanged(Conflict):
-    """A conditional write found the row in another state than it expected."""
+    """A conditional write failed, because the row has changed."""
 
     template = 'Instance %(instance_id)s changed while the request was being served.'
 
 
 class ServerRowIsOld(InstanceChanged):
-    """The database knows less of a server than its host: it was restored from a backup."""
+    """The database row is older than the host's record: the database was restored from a backup."""
 
     template = ('The host does nothing to server %(instance_id)s, because the database is older than its guest: '
                 '%(reason)s. `nova-manage state differences` lists and settles such differences.')
 
 
 class NotOnHost(InstanceChanged):
-    """A compute host works on a server that is not, or no longer, its own. For the host that has lost it, its task is
-    overtaken.
-    """
+    """A compute host acts on a server that belongs to another host. A host that lost the server aborts its task."""
 
     template = 'Server %(instance_id)s is not on host %(host)s: %(topic)s does not do %(method)s for it.'
 
@@ -578,19 +575,19 @@ class ServerGroupNotEmpty(Conflict):
 
 
 class HostHasServers(Conflict):
-    """A host with servers would change its availability zone."""
+    """The availability zone of a host with servers cannot change."""
 
     template = 'Host %(host)s has servers: it cannot be moved to another availability zone.'
 
 
 class ServiceRunning(Conflict):
-    """A service that may run is not removed: it would report again."""
+    """A service that may be running cannot be deleted: it would report again."""
 
     template = 'Cannot delete service %(binary)s of host %(host)s: %(reason)s, and repeat the request.'
 
 
 class ServiceExists(Conflict):
-    """A second service would have the name of another one."""
+    """Another service has the same name."""
 
     template = ('%(binary)s of host %(host)s belongs to another machine or state directory. Two hosts must not share '
                 'a name: set host in [DEFAULT] to another one.')
@@ -660,15 +657,15 @@ class SecurityGroupInUse(Conflict):
 # ---- raised and handled within the system -----------------------------------
 
 class NoValidHost(NovaException):
-    """No host can take the request; ``reasons`` says per filter how many hosts it removed."""
+    """No host is suitable; ``removals`` has the number of hosts that each filter removed."""
 
     code = 500
     template = 'No valid host was found. %(reason)s'
-    removals: Sequence[Any] = ()             # of the scheduler: scheduler.explain.Removal
+    removals: Sequence[Any] = ()             # scheduler.explain.Removal of each filter
 
 
 class ClaimFailed(NovaException):
-    """A conditional UPDATE found a host without room; the next alternate is tried."""
+    """A claim failed: the host has no capacity. The next alternate host is tried."""
 
     template = 'Host %(host)s has no room left for instance %(instance_id)s.'
 
@@ -684,17 +681,23 @@ class DiskKeyUnavailable(NovaException):
 
 
 class VirtError(NovaException):
-    """The hypervisor refused or failed an operation."""
+    """The hypervisor rejected or failed an operation."""
 
     template = 'The hypervisor could not %(operation)s: %(reason)s'
 
 
+class RecordUnreadable(NovaException):
+    """A record on the disk of a service is damaged, or of a release whose records this one does not read."""
+
+    template = 'The %(name)s %(source)s cannot be read: %(reason)s.'
+
+
 class HypervisorUnreachable(VirtError):
-    """The hypervisor does not answer: an operation that raises this first of all has changed nothing."""
+    """The hypervisor does not respond. An operation that raises this before any other error has changed nothing."""
 
 
 class GuestAgentUnavailable(VirtError):
-    """The agent in the guest, which an operation needs, is absent or silent. The sentence is for the owner."""
+    """The guest agent, which the operation requires, does not respond. The message is for the owner."""
 
     code = 409
 
@@ -702,7 +705,7 @@ class GuestAgentUnavailable(VirtError):
 class NotFenced(NovaException):
     """A former host of a server may still write to its disks or volumes, so the server is not started elsewhere.
 
-    ``details`` names each of them with the reason, for administrators.
+    ``details`` lists each disk or volume with the reason, for administrators.
     """
 
     code = 409
@@ -715,13 +718,13 @@ class MigrationAborted(NovaException):
 
 
 class GuestNotFound(VirtError):
-    """The hypervisor knows no guest of this instance."""
+    """The hypervisor has no guest of this instance."""
 
     template = 'The hypervisor has no guest for instance %(instance_id)s.'
 
 
 class NetworkPlumbingError(NovaException):
-    """A bridge, a DHCP server or a filter of this host could not be set up."""
+    """Setting up a bridge, DHCP server or filter of this host failed."""
 
     template = 'The host network could not be set up: %(reason)s'
 
@@ -733,7 +736,7 @@ class PortBindingFailed(NovaException):
 
 
 class VifPluggingFailed(NovaException):
-    """The Networking service reported a failure, or nothing, about ports that a host had plugged."""
+    """The Networking service reported a failure, or timed out, for ports that a host had plugged."""
 
     template = 'The network of instance %(instance_id)s was not set up: %(reason)s'
 
@@ -755,13 +758,13 @@ class TooManyBuilds(Unavailable):
 
 
 class RemoteError(NovaException):
-    """Another service failed in a way that is no error of the domain; its log has the details."""
+    """Another service failed with an unexpected error; its log has the details."""
 
     template = 'The %(service)s service failed.'
 
 
 class InvalidOption(NovaException, ValueError):
-    """An option, or a file that one names, has no meaning; said once, at the start."""
+    """An option or a file of an option is invalid; reported at start-up."""
 
 
 class DatabaseTooNew(NovaException):

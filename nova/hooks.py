@@ -1,15 +1,16 @@
-"""Hooks: code of a deployment around functions of ours, found through the entry points ``nova.hooks``.
+"""Hooks: code of a deployment that runs before and after functions of the product, found by the entry points
+``nova.hooks``.
 
     @hooks.add_hook('resize_hook')
     def resize_instance(self, context, instance, a=1, b=2):
         ...
 
-An entry point ``resize_hook = package.module:Class`` names a class whose object has ``pre(*args, **kwargs)`` and/or
-``post(rv, *args, **kwargs)``, with what the function is called with and what it returned; with ``pass_function`` the
-function comes first in both. Plugins are loaded at the first call, once a process.
+An entry point ``resize_hook = package.module:Class`` names a class with ``pre(*args, **kwargs)`` and/or
+``post(rv, *args, **kwargs)``: ``args`` and ``kwargs`` of the call, and its return value. With ``pass_function`` the
+function is the first argument of both. Plugins are loaded at the first call in a process.
 
-A hook that fails is logged and changes nothing, unless it raises ``exception.FatalHookException``: that fails the
-call. What stands around these functions is an internal interface; notifications are the stable one.
+An error of a hook is logged and ignored, except ``exception.FatalHookException``, which aborts the call. The wrapped
+functions are an internal interface; notifications are the stable one.
 """
 from __future__ import annotations
 
@@ -25,14 +26,14 @@ LOG = logging.getLogger(__name__)
 
 NAMESPACE = 'nova.hooks'
 
-_plugins: dict[Any, Any] = {}                # name of the hook: its objects
+_plugins: dict[Any, Any] = {}                # {hook: plugins}
 _lock = threading.Lock()
 
 
 def add_hook(name: str, pass_function: bool = False) -> Callable[..., Any]:
-    """A decorator: run the hooks of this name before and after the function.
+    """Return a decorator that runs the hooks of a name before and after the function.
 
-    :param pass_function: give the function to the hooks as the first argument
+    :param pass_function: pass the function to the hooks as the first argument
     """
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -55,7 +56,7 @@ def add_hook(name: str, pass_function: bool = False) -> Callable[..., Any]:
 
 
 def _load(name: str) -> tuple[Any, ...]:
-    """The objects of a name. One that cannot be loaded is logged and left out."""
+    """Load the plugins of a hook. Errors are logged, and the plugin is skipped."""
     from stevedore import hook
 
     with _lock:
@@ -67,7 +68,7 @@ def _load(name: str) -> tuple[Any, ...]:
 
 
 def _not_loaded(name: str, _manager: Any, entry_point: Any, error: Any) -> None:
-    LOG.error('Hook %s: %s cannot be loaded.', name, entry_point.value, exc_info=error)
+    LOG.error('Hook %s: cannot load plugin %s.', name, entry_point.value, exc_info=error)
 
 
 def _run(name: str, plugin: Any, when: str, args: tuple[Any, ...], kwargs: dict[str, int]) -> None:
@@ -77,7 +78,7 @@ def _run(name: str, plugin: Any, when: str, args: tuple[Any, ...], kwargs: dict[
     try:
         function(*args, **kwargs)
     except exception.FatalHookException:
-        LOG.error('Hook %s: %s of %s ends the call.', name, when, type(plugin).__name__)
+        LOG.error('Hook %s: %s of %s aborted the call.', name, when, type(plugin).__name__)
         raise
     except Exception:
         LOG.exception('Hook %s: %s of %s failed.', name, when, type(plugin).__name__)

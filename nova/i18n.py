@@ -1,11 +1,11 @@
-"""Texts in other languages, through oslo.i18n.
+"""Translation of messages, with oslo.i18n.
 
     from nova.i18n import _
     raise exception.BadRequest(_('Invalid service catalogue'))
 
-What a user reads of an error is put into the language of the request once, in ``nova.api.faults``: the templates of
-``nova.exception`` and texts marked with ``_()``. Catalogs are in ``nova/locale``; ``tools/messages.py`` extracts,
-updates and compiles them. The log stays English: one language to search in.
+``nova.api.faults`` translates error messages for users: the templates of ``nova.exception`` and texts marked with
+``_()``. Catalogs are in ``nova/locale``; ``tools/messages.py`` extracts, updates and compiles them. Log messages are
+not translated, so one language is searched.
 """
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ import oslo_i18n
 
 DOMAIN = 'nova'
 LOCALES = pathlib.Path(__file__).parent / 'locale'
-DEFAULT = 'en'                   # the language that texts of the code are in
+DEFAULT = 'en'                   # language of the texts in the code
 
-# Where oslo.i18n looks for catalogs; only the environment sets it.
+# Search path of oslo.i18n for catalogs; only an environment variable sets it.
 os.environ.setdefault('NOVA_LOCALEDIR', str(LOCALES))
 
 _translators = oslo_i18n.TranslatorFactory(domain=DOMAIN)
 
-_ = _translators.primary                 # texts for users
-_LI = _translators.log_info              # texts of the log, by level; DEBUG is not translated
+_ = _translators.primary                 # messages for users
+_LI = _translators.log_info              # log messages by level; DEBUG is not translated
 _LW = _translators.log_warning
 _LE = _translators.log_error
 _LC = _translators.log_critical
 
 
 def enable_lazy(enable: bool = True) -> None:
-    """Keep what ``_()`` marks translatable until it is known who reads it."""
+    """Defer the translation of ``_()`` texts until the reader's language is known."""
     oslo_i18n.enable_lazy(enable)
 
 
 def get_available_languages() -> list[str]:
-    """Languages with a catalog, and that of the code."""
+    """Return the languages with a catalog, and that of the code."""
     return oslo_i18n.get_available_languages(DOMAIN)
 
 
 @functools.cache
 def languages() -> dict[str, str]:
-    """{name as clients write it, in small letters: name of a catalog}"""
+    """Return {name in lower case with hyphens: name of the catalog}."""
     found = {path.parents[1].name for path in LOCALES.glob(f'*/LC_MESSAGES/{DOMAIN}.mo')}
     return {name.replace('_', '-').lower(): name for name in found} | {DEFAULT: DEFAULT}
 
 
 @functools.lru_cache(maxsize=256)
 def best_language(accept: str) -> str:
-    """The language that an Accept-Language header (RFC 9110) likes best of those there are; the code's otherwise."""
+    """Return the best available language for an Accept-Language header (RFC 9110), or DEFAULT."""
     wanted = []
     for place, item in enumerate((accept or '')[:1000].split(',')):
         name, _sep, parameter = item.partition(';')
@@ -67,7 +67,7 @@ def best_language(accept: str) -> str:
         while name:
             if name in have:
                 return have[name]
-            name = name.rpartition('-')[0]               # de-at is understood as de
+            name = name.rpartition('-')[0]               # de-at falls back to de
     return DEFAULT
 
 
@@ -77,7 +77,7 @@ def _catalog(language: str) -> Any:
 
 
 def translate(text: Any, language: str) -> str:
-    """A text in a language; itself where no catalog has it."""
+    """Return the translation of a text, or the text itself without one."""
     if language == DEFAULT or not text:
         return str(text)
     if hasattr(text, 'translation'):                     # a message of oslo.i18n

@@ -1,18 +1,15 @@
-"""The base class of managers that are written outside of this tree: what a service of ``nova.service`` runs.
+"""Base class of the managers of third-party services, which ``nova.service`` runs.
 
     COUNTER = Interface('counter', '1.0', Method('add', ('number',), call=True))
-
     class CounterManager(manager.Manager):
         interface = COUNTER
-
         def add(self, context, number):
             ...
-
         @manager.periodic_task(spacing=30)
         def report(self, context):
             ...
 
-Other code calls it with ``bus.client(COUNTER).add(context, number=3)``.
+Clients call it with ``bus.client(COUNTER).add(context, number=3)``.
 """
 from __future__ import annotations
 
@@ -32,10 +29,10 @@ _MARK = '_periodic_spacing'
 
 
 def periodic_task(function: Callable[..., Any] | None = None, *, spacing: float = DEFAULT_SPACING_S) -> Any:
-    """A decorator: the service calls the method again and again, with an administrator's context.
+    """Return a decorator: the service calls the method periodically, with an administrator's context.
 
     :param spacing: seconds between two runs, above zero
-    :raises InvalidInput: it is not
+    :raises InvalidInput: ``spacing`` is not above zero
     """
     if spacing <= 0:
         raise exception.InvalidInput(f'The spacing of a periodic task is {spacing} s: it must be above zero.')
@@ -47,15 +44,15 @@ def periodic_task(function: Callable[..., Any] | None = None, *, spacing: float 
 
 
 class Manager:
-    """Its hooks are called in this order, and do nothing here: ``init_host``, ``pre_start_hook``, ``post_start_hook``,
-    and when the service stops ``cleanup_host``.
+    """Manager of a service.
 
-    interface  the methods that others may call over RPC, and no others; None: it takes no messages
+    The service calls ``init_host``, ``pre_start_hook``, ``post_start_hook``, and ``cleanup_host`` when it stops.
 
-    :param host: name of the host that it works for
-    :param service_name: what it is called in logs
-    :param conf: the configuration of the process
-    :param bus: rpc.bus.Bus of the process, for clients of other services; None: there is none
+    :cvar interface: RPC methods, or None
+    :param host: name of its host
+    :param service_name: name in logs
+    :param conf: configuration of the process
+    :param bus: rpc.bus.Bus of the process for RPC clients, or None
     """
 
     interface: ClassVar[rpc_interface.Interface | None] = None
@@ -65,22 +62,24 @@ class Manager:
         self.host, self.service_name, self.conf, self.bus = host, service_name, conf, bus
 
     def init_host(self) -> None:
-        """Prepare the host, before anything else."""
+        """Prepare the host; called first."""
 
     def pre_start_hook(self) -> None:
-        """Prepare for work: the name is the service's own on this machine, and no message has come yet."""
+        """Prepare for work. The name of the service is registered for this machine; no message has arrived."""
 
     def post_start_hook(self) -> None:
-        """Do what needs a service that takes messages and is in the list of services."""
+        """Run after the service is in the list of services and receives messages."""
 
     def cleanup_host(self) -> None:
-        """Clean up: the service takes no messages any more."""
+        """Clean up after the service has stopped receiving messages."""
 
     def periodic_tasks(self, context: nova_context.RequestContext, raise_on_error: bool = False) -> None:
-        """Run every marked method once. The service calls them each at its own spacing, unless a class has
-        a ``periodic_tasks`` of its own: then it calls that, every DEFAULT_SPACING_S.
+        """Run each periodic task once.
 
-        :param raise_on_error: let the first error out; else each is logged and the next method runs
+        The service calls each task at its own spacing. If a subclass overrides this method, the service calls that one
+        every DEFAULT_SPACING_S instead.
+
+        :param raise_on_error: raise the first error; else each error is logged
         """
         for name, method in marked(self).items():
             try:
@@ -92,13 +91,13 @@ class Manager:
 
 
 def marked(manager: object) -> dict[str, Callable[..., Any]]:
-    """{name: method} of the methods that ``periodic_task`` marked."""
+    """Return {name: method} of the methods with ``periodic_task``."""
     names = [name for name in dir(type(manager)) if hasattr(getattr(type(manager), name), _MARK)]
     return {name: getattr(manager, name) for name in names}
 
 
 def timed(manager: object) -> list[tuple[str, float, Callable[..., Any]]]:
-    """[(name, seconds between two runs, function(context))] of what a service runs of a manager."""
+    """Return [(name, seconds between two runs, function(context))] of the periodic tasks of a manager."""
     own: Callable[..., Any] | None = getattr(manager, 'periodic_tasks', None)
     if own is not None and getattr(type(manager), 'periodic_tasks', None) is not Manager.periodic_tasks:
         return [('periodic_tasks', DEFAULT_SPACING_S, own)]

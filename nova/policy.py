@@ -1,4 +1,4 @@
-"""May they: rules evaluated by oslo.policy, with a configuration of our own, remembered for a short while."""
+"""Authorization: evaluation of policy rules by oslo.policy, with cached results."""
 from __future__ import annotations
 
 import logging
@@ -15,14 +15,14 @@ from nova import policies
 from nova.context import RequestContext
 from nova.policies import explain
 from nova.policies import files
-from nova.policies import former
+from nova.policies import legacy_names
 from nova.runtime.hooks import oslo_policy as policy_hooks
 
 LOG = logging.getLogger(__name__)
 
-REMEMBERED_S = 10         # how long a changed policy file may stay unnoticed by earlier callers
-MAX_REMEMBERED = 20000    # answers
-# All that rules may compare with, of a caller, except for the two lists of roles.
+REMEMBERED_S = 10         # time until a changed policy file takes effect for known callers
+MAX_REMEMBERED = 20000    # cached results
+# Attributes of a caller that rules can compare, except the two lists of roles.
 _CALLER = operator.attrgetter('is_admin', *sorted(
     {*RequestContext(overwrite=False).to_policy_values()} - {'roles', 'service_roles'}))
 
@@ -30,7 +30,7 @@ policy_hooks.load_checks_on_use()
 
 
 def list_rules() -> list[Any]:
-    """For oslo.policy's sample generator: every rule with its default, its meaning and its operations."""
+    """Return all rules with default, description and operations, for oslo.policy's sample generator."""
     return [*(oslo_policy.RuleDefault(name, check, description)
               for name, check, description in policies.BASE_RULES),
             *(oslo_policy.DocumentedRuleDefault(
@@ -39,12 +39,12 @@ def list_rules() -> list[Any]:
 
 
 class Policy:
-    """The rules of one deployment: the defaults, and what policy.yaml and policy.d change of them.
+    """Effective rules of a deployment: the defaults, overridden by policy.yaml and policy.d.
 
-    Files that change are taken up within REMEMBERED_S; when they cannot be, the rules of before go on.
+    Changed files are reloaded within REMEMBERED_S. If they are invalid, the previous rules remain in effect.
 
-    :param conf: [oslo_policy] policy_file and policy_dirs are read from it
-    :raises InvalidInput: a policy file is none
+    :param conf: configuration with [oslo_policy] policy_file and policy_dirs
+    :raises InvalidInput: a policy file is invalid
     """
 
     def __init__(self, conf: ConfigOpts) -> None:
@@ -59,10 +59,10 @@ class Policy:
         self._use(files.rules(conf))
 
     def add(self, rules: dict[str, str]) -> None:
-        """Take up rules of plugins; what a policy file says of them counts.
+        """Add rules of plugins; policy files override them.
 
         :param rules: {name: default check}
-        :raises InvalidInput: a default is no check
+        :raises InvalidInput: a default is not a check
         """
         self._added.update(rules)
         self._use(files.rules(self._conf, self._added))
@@ -70,7 +70,7 @@ class Policy:
     def allows(self, context: RequestContext, rule: str, target: dict[str, str | None]) -> bool:
         """Whether the caller passes a rule for a resource.
 
-        :param target: {'project_id', 'user_id'} of the resource (what rules compare with); may be empty
+        :param target: {'project_id', 'user_id'} of the resource for the rule; may be empty
         """
         key = (rule, _CALLER(context), tuple(context.roles), tuple(context.service_roles), *target.items())
         if time.monotonic() > self._forget_at or len(self._answers) > MAX_REMEMBERED:
@@ -87,16 +87,17 @@ class Policy:
             raise exception.PolicyDenied(rule=rule)
 
     def is_admin(self, context: RequestContext) -> bool:
-        """Whether the caller is an administrator: decided once, when a request enters.
+        """Whether the caller is an administrator; evaluated once, when a request arrives.
 
-        Administrators act in a project: who administers a domain, or the system of the identity service, does not
-        administer servers, networks, images and volumes by that.
+        An administrator needs a token that is scoped to a project. Administrators of a domain or of the system of the
+        identity
+        service have no rights on servers, networks, images and volumes.
         """
         return bool(context.project_id) and self.allows(context, 'context_is_admin', {})
 
     def explain(self, context: RequestContext, rule: str,
                 target: dict[str, Any]) -> tuple[files.Rule, explain.Step]:
-        """(the files.Rule in force, the explain.Step of its check) for a rule that ``knows`` knows."""
+        """Return (files.Rule, explain.Step of its check) of a rule for which ``knows`` is true."""
         values, target = _values(context), _present(target)
 
         def ask(check: Any) -> bool:
@@ -104,7 +105,7 @@ class Policy:
         return self.rules[rule], explain.explain(self.rules[rule].check, self.rules, target, values, ask)
 
     def forget(self) -> None:
-        """Evaluate every rule again from now on, by the files as they are now."""
+        """Discard the cached results and reload changed files."""
         with self._lock:
             self._forget_at = time.monotonic() + REMEMBERED_S
             self._take_up()
@@ -114,16 +115,16 @@ class Policy:
         return rule in self.rules
 
     def _take_up(self) -> None:
-        """Read the files when they are others than before."""
+        """Reload the files if they have changed."""
         try:
             seen = files.signature(self._conf)
             if seen == self._seen:
                 return
             self._seen = seen
             self._use(files.rules(self._conf, self._added))
-            LOG.info('The policy files have changed; their rules are in force.')
+            LOG.info('Reloaded the changed policy files.')
         except (exception.InvalidInput, OSError) as error:
-            LOG.error('The policy files are not taken up, the rules of before go on: %s', error)
+            LOG.error('Cannot reload the policy files; the previous rules remain in effect: %s', error)
 
     def _use(self, rules: dict[str, files.Rule]) -> None:
         self.rules = rules
@@ -137,18 +138,18 @@ class Policy:
             if used or (rule.source, name) in self._warned:
                 continue
             self._warned.add((rule.source, name))
-            if name in former.NAMES:
-                LOG.warning('The policy file %s has the rule %s, a name of the older API. It counts for %s where no '
-                            'file has these: write them instead.', rule.source, name, ', '.join(former.NAMES[name]))
+            if name in legacy_names.NAMES:
+                LOG.warning('The policy file %s has the rule %s, a legacy name. It applies to %s if no file has '
+                            'these: use these names instead.', rule.source, name, ', '.join(legacy_names.NAMES[name]))
             else:
-                LOG.warning('The policy file %s has the rule %s, which nothing asks.', rule.source, name)
+                LOG.warning('The policy file %s has the unknown rule %s, which has no effect.', rule.source, name)
 
 
 def _values(context: RequestContext) -> dict[str, Any]:
-    """What rules may compare with, of a caller."""
+    """Return the values of a caller that rules can compare."""
     return _present({**context.to_policy_values(), 'is_admin': bool(context.is_admin)})
 
 
 def _present(values: dict[str, Any]) -> dict[str, Any]:
-    """Without what is absent: rules compare texts, and 'None' would equal 'None'. A check that names it fails."""
+    """Remove absent values: rules compare strings, and 'None' would equal 'None'. A check of an absent value fails."""
     return {name: value for name, value in values.items() if value is not None and value != ''}

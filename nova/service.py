@@ -1,12 +1,12 @@
-"""Services that are written outside of this tree, on the runtime of ours.
+"""Third-party services on the runtime of the product.
 
     def main():
         service.serve(service.Service.create(binary='nova-counter'))
         return service.wait()
 
-takes the class of its manager from ``counter_manager`` in [DEFAULT], is in the list of services, serves its RPC methods
-and its periodic tasks, and ends as the other daemons do. A command of ``nova.cmd.common.run`` may have it among its
-parts instead. See doc/source/contributor/services.rst.
+starts the manager class in ``counter_manager`` of [DEFAULT]. The service is in the list of services, and runs its RPC
+methods and periodic tasks. It stops like the other daemons. A command of ``nova.cmd.common.run`` can include it as a
+part instead. See doc/source/contributor/services.rst.
 """
 from __future__ import annotations
 
@@ -41,26 +41,26 @@ from nova.runtime import tls
 from nova.runtime import wsgi
 from nova.scheduler import interface as scheduler_interface
 
-MANAGERS = 'nova.managers'           # group of entry points
-# Two kinds of services that take one queue's messages would each get half of them.
+MANAGERS = 'nova.managers'           # entry point group
+# Topics of the product: two services with one queue would each receive half of the messages.
 TAKEN = frozenset(interface.topic for interface in (
     compute_interface.INTERFACE, conductor_interface.INTERFACE, network_interface.INTERFACE, network_interface.AGENT,
     scheduler_interface.INTERFACE))
 
 
 class Service:
-    """A part of ``runtime.service.Process`` around a manager. ``create`` makes one and knows the defaults.
+    """Part of a ``runtime.service.Process`` that runs a manager. Use ``create`` for the defaults.
 
     :param manager: object, class or path of one; a class is called with ``host``, ``conf`` and ``bus``
-    :param report_interval: None, or what [DEFAULT] has: all services of a process report at one interval
+    :param report_interval: None, or the value of [DEFAULT]: all services of a process share one interval
     :param periodic_enable: False: no periodic tasks
-    :param periodic_fuzzy_delay: seconds at most that pass, by chance, before the first periodic task
-    :param periodic_interval_max: seconds at most between two runs of a periodic task
-    :param db_allowed: False: it opens no database. Where messages are signed it cannot do without: a service of others
-        makes its signatures with the deployment's key, which is in the API database
-    :param bus: rpc.bus.Bus; None: it makes one of ``transport_url``, and closes it
-    :raises InvalidInput: what cannot be carried out
-    :raises InvalidOption: the path of the manager leads nowhere
+    :param periodic_fuzzy_delay: maximum random delay of the first periodic task, seconds
+    :param periodic_interval_max: maximum interval of a periodic task, seconds
+    :param db_allowed: False: it opens no database. Signed messages need the database: a third-party service signs with
+     the deployment's key, which is in the API database
+    :param bus: rpc.bus.Bus; None: a new one for ``transport_url``, closed in ``stop``
+    :raises InvalidInput: an unsupported combination
+    :raises InvalidOption: the path of the manager is invalid
     """
 
     def __init__(self, host: str, binary: str, topic: str, manager: Any, report_interval: int | None = None,
@@ -68,9 +68,9 @@ class Service:
                  periodic_interval_max: float | None = None, db_allowed: bool = True, *, conf: cfg.ConfigOpts,
                  bus: Any = None) -> None:
         if topic in TAKEN:
-            raise exception.InvalidInput(f'The topic {topic} is that of a service of this product.')
+            raise exception.InvalidInput(f'The topic {topic} is reserved for a service of the product.')
         if report_interval not in (None, conf.report_interval):
-            raise exception.InvalidInput('A service has no report_interval of its own: set the one in [DEFAULT].')
+            raise exception.InvalidInput('report_interval of a single service is not supported: set it in [DEFAULT].')
         self.conf, self.host, self.binary, self.topic = conf, host, binary, topic
         self._own_bus = bus is None
         self.bus = _signing_bus(conf, db_allowed) if bus is None else bus
@@ -91,14 +91,14 @@ class Service:
                report_interval: int | None = None, periodic_enable: bool | None = None,
                periodic_fuzzy_delay: float | None = None, periodic_interval_max: float | None = None,
                db_allowed: bool = True, *, conf: cfg.ConfigOpts | None = None, bus: Any = None) -> Service:
-        """A service, not started.
+        """Create a service; ``start`` starts it.
 
         :param host: None: ``host`` of [DEFAULT]
         :param binary: name in the list of services; None: that of the command
         :param topic: name of its queue; None: the binary without ``nova-``
-        :param manager: as of the class; None: the path in ``<topic>_manager`` of [DEFAULT]
-        :param conf: None: made of the command line of this process
-        :raises InvalidInput: no manager is named, or what the class raises
+        :param manager: as in the class; None: the path in ``<topic>_manager`` of [DEFAULT]
+        :param conf: None: created from the command line of this process
+        :raises InvalidInput: no manager is configured, or as the class
         """
         conf = nova_conf.new(sys.argv[1:]) if conf is None else conf
         binary = binary or os.path.basename(sys.argv[0])
@@ -107,29 +107,29 @@ class Service:
                    periodic_fuzzy_delay, periodic_interval_max, db_allowed, conf=conf, bus=bus)
 
     def basic_config_check(self) -> None:
-        """Look whether a file can be written at all.
+        """Check that a temporary file can be created.
 
-        :raises InvalidInput: there is no directory for temporary files
+        :raises InvalidInput: there is no writable directory for temporary files
         """
         try:
             with tempfile.TemporaryFile():
                 pass
         except OSError as error:
-            raise exception.InvalidInput(f'No temporary file can be made: {error.strerror or error}.') from None
+            raise exception.InvalidInput(f'Cannot create a temporary file: {error.strerror or error}.') from None
 
     def start(self) -> None:
-        """Call the hooks, enter the list of services, take messages, run the periodic tasks."""
+        """Call the hooks, register the service, and start to receive messages and to run the periodic tasks."""
         self.basic_config_check()
         _hook(self.manager, 'init_host')
         self._first_at = time.monotonic() + random.uniform(0, self._fuzzy)
         self._runtime.start()
-        if self._hooks.prepared:                 # not where it was to stop while it waited for a conductor
+        if self._hooks.prepared:                 # false if stopped while waiting for a conductor
             _hook(self.manager, 'post_start_hook')
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Take no new message, end what runs, call ``cleanup_host``; True when it ended within so many seconds.
+        """Stop receiving messages, finish running ones, call ``cleanup_host``. Return True if done within the timeout.
 
-        :param timeout: None: graceful_shutdown_timeout of [DEFAULT]
+        :param timeout: seconds; None: graceful_shutdown_timeout of [DEFAULT]
         """
         done = bool(self._runtime.stop(self.conf.graceful_shutdown_timeout if timeout is None else timeout))
         if self._own_bus:
@@ -137,9 +137,9 @@ class Service:
         return done
 
     def kill(self) -> None:
-        """Not possible: hosts do not remove rows.
+        """Not supported: hosts do not delete rows.
 
-        :raises Unsupported: always, with the command that does it
+        :raises Unsupported: always, with the command to use
         """
         raise exception.Unsupported(f'A service does not remove its own row. When {self.binary} on {self.host} has '
                                     'stopped: openstack compute service delete ID')
@@ -148,19 +148,19 @@ class Service:
         """Run the periodic tasks of the manager once."""
         self.manager.periodic_tasks(nova_context.admin_context(), raise_on_error=raise_on_error)
 
-    # ---- what a process asks of its parts
+    # ---- interface of a Process part
 
     @property
     def refused(self) -> Any:
-        """Why it must not go on; None: it may."""
+        """Reason to stop the process, or None."""
         return self._runtime.refused
 
     def rest(self) -> None:
-        """Begin no new run of a periodic task."""
+        """Start no new run of a periodic task."""
         self._runtime.rest()
 
     def reload(self) -> None:
-        """The configuration was read again."""
+        """Apply the reloaded configuration."""
         self._runtime.reload()
 
     def alive(self) -> Any:
@@ -181,7 +181,7 @@ class Service:
 
 
 class _Hooks:
-    """A manager as the runtime calls it."""
+    """Adapter of a manager for the runtime."""
 
     def __init__(self, manager: Any, interface: rpc_interface.Interface | None) -> None:
         self._manager, self.prepared = manager, False
@@ -199,18 +199,18 @@ def _signing_bus(conf: cfg.ConfigOpts, db_allowed: bool) -> rpc_bus.Bus:
     made = rpc_bus.Bus(conf)
     if made.signatures.mode != signatures.OFF:
         if not db_allowed:
-            raise exception.InvalidInput('Messages are signed here, with a key of the API database: db_allowed must be '
+            raise exception.InvalidInput('Signing messages needs a key of the API database: db_allowed must be '
                                          'True.')
         assembly.sign_as_deployment(made, assembly.open_databases(conf)[0])
     return made
 
 
 def _hook(manager: Any, name: str) -> None:
-    getattr(manager, name, lambda: None)()       # one that is no Manager may lack it
+    getattr(manager, name, lambda: None)()       # an object that is not a Manager may lack it
 
 
 def _chosen(conf: cfg.ConfigOpts, topic: str) -> str:
-    """The path in ``<topic>_manager``."""
+    """Return the path in ``<topic>_manager``."""
     name = f'{topic.replace("-", "_")}_manager'
     conf.register_opt(cfg.StrOpt(name, help='Path of the class of the manager.'))
     path = conf[name]
@@ -225,15 +225,14 @@ def _manager(given: Any, option: str, **collaborators: Any) -> Any:
 
 
 class WSGIService:
-    """A part of a process that serves an application of a paste file over HTTP.
+    """Part of a process that serves an application of a paste file over HTTP.
 
-    ``host`` and ``port`` are those of ``<name>_listen`` (127.0.0.1) and ``<name>_listen_port`` (0: a free one, known
-    after ``start``) in [DEFAULT].
+    ``host`` and ``port`` are ``<name>_listen`` (127.0.0.1) and ``<name>_listen_port`` (0: any free port) in [DEFAULT].
 
-    :param loader: has ``load_app(name)``; None: applications of ``paste_config`` of [http]
-    :param use_ssl: with the certificate of [http]
-    :param max_url_len: characters of path and query; a longer request is a 414. None: the server's own bound
-    :raises InvalidInput: there is no such application, or no certificate
+    :param loader: object with ``load_app(name)``; None: applications of ``paste_config`` of [http]
+    :param use_ssl: use the certificate of [http]
+    :param max_url_len: maximum length of path and query, longer requests get a 414. None: the limit of the server
+    :raises InvalidInput: the application or the certificate does not exist
     """
 
     def __init__(self, name: str, loader: Any = None, use_ssl: bool = False, max_url_len: int | None = None, *,
@@ -255,18 +254,18 @@ class WSGIService:
 
     @property
     def host(self) -> str:
-        """The address that it listens on."""
+        """Listening address."""
         return str(self._server.host)
 
     @property
     def port(self) -> int:
-        """The true port, after ``start``."""
+        """Bound port, after ``start``."""
         return int(self._server.port)
 
     def start(self) -> None:
-        """Take the address, and serve.
+        """Bind the address and serve requests.
 
-        :raises InvalidInput: the address cannot be had
+        :raises InvalidInput: the address cannot be bound
         """
         if self._certificate is not None:
             self._certificate.start()
@@ -274,7 +273,7 @@ class WSGIService:
         self._server.start()
 
     def stop(self, timeout: int = 0) -> Any:
-        """Take no new request; True when what ran has ended within so many seconds."""
+        """Stop accepting requests. Return True if the running ones finished within the timeout (seconds)."""
         done = self._server.stop(timeout)
         if self._certificate is not None:
             self._certificate.stop()
@@ -282,14 +281,14 @@ class WSGIService:
         return done
 
     def wait(self) -> None:
-        """Return when another thread has stopped it."""
+        """Block until another thread calls ``stop``."""
         self._ended.wait()
 
     def reset(self) -> None:
-        """Nothing: the number of threads does not change while it serves."""
+        """Do nothing: the number of threads is fixed."""
 
     def reload(self) -> None:
-        """The configuration was read again: so is the certificate."""
+        """Apply the reloaded configuration: reload the certificate."""
         if self._certificate is not None:
             self._certificate.reload()
 
@@ -301,12 +300,12 @@ class WSGIService:
 def _loaded(conf: cfg.ConfigOpts, name: str) -> Any:
     from paste import deploy
 
-    from nova.web import paste as offers
+    from nova.web import paste_registry
     try:
         return deploy.loadapp('config:' + apis.paste_file(conf), name=name,
-                              global_conf={'conf': offers.offer(conf)})
+                              global_conf={'conf': paste_registry.register(conf)})
     except LookupError as error:
-        raise exception.InvalidInput(f'{conf.http.paste_config} has no application {name} that stands alone: {error}'
+        raise exception.InvalidInput(f'{conf.http.paste_config} has no standalone application {name}: {error}'
                                      ) from None
 
 
@@ -322,25 +321,25 @@ def _bounded(application: Any, most: int) -> Callable[..., Any]:
 
 
 class Launcher:
-    """Runs services in this process until a signal stops them."""
+    """Runner of services in this process, until a signal stops them."""
 
     def __init__(self) -> None:
         self._services: list[Any] = []
 
     def launch_service(self, server: Any, workers: int | None = 1) -> None:
-        """Add a service; it starts in ``wait``.
+        """Add a service; ``wait`` starts it.
 
-        :raises InvalidInput: it shall have several processes
+        :raises InvalidInput: ``workers`` is above 1
         """
         if workers not in (None, 1):
-            raise exception.InvalidInput(f'{workers} workers: a daemon is one process here. Start it as often as it is '
-                                         'wanted, on hosts or under names of their own.')
+            raise exception.InvalidInput(f'{workers} workers are not supported: a daemon is one process. Start '
+                                         'several, on different hosts or with different names.')
         self._services.append(server)
 
     def wait(self) -> int:
-        """Start the services, and return the exit code when a signal has stopped them.
+        """Start the services, and return the exit code after a signal has stopped them.
 
-        :raises InvalidInput: there is none
+        :raises InvalidInput: there are no services
         """
         if not self._services:
             raise exception.InvalidInput('No service was launched.')
@@ -355,7 +354,7 @@ class Launcher:
 
 
 def process_launcher() -> Launcher:
-    """A new Launcher."""
+    """Return a new Launcher."""
     return Launcher()
 
 
@@ -365,19 +364,19 @@ _launcher: Launcher | None = None
 def serve(server: Any, workers: int | None = None) -> None:
     """Launch the service of this process.
 
-    :raises RuntimeError: there is one already
+    :raises RuntimeError: a service was launched already
     """
     global _launcher
     if _launcher is not None:
-        raise RuntimeError('serve() is for one service: launch several with process_launcher().')
+        raise RuntimeError('serve() accepts one service: use process_launcher() for several.')
     launcher = process_launcher()
     launcher.launch_service(server, workers=workers)
     _launcher = launcher
 
 
 def wait() -> int:
-    """Run what ``serve`` was given, until a signal stops it; returns the exit code.
+    """Run the service of ``serve`` until a signal stops it, and return the exit code.
 
-    :raises InvalidInput: it was given nothing
+    :raises InvalidInput: ``serve`` was not called
     """
     return (_launcher or process_launcher()).wait()

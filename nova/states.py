@@ -1,7 +1,7 @@
-"""vm, task and power states, and the status that a user sees. What changes them stands in nova/actions.py."""
+"""vm, task and power states, and the server status of the API. nova/actions.py has the transitions."""
 import typing
 
-# ---- vm states: what the server is ------------------------------------------
+# ---- vm states: stable state of a server ------------------------------------
 ACTIVE = 'active'
 BUILDING = 'building'
 PAUSED = 'paused'
@@ -18,14 +18,14 @@ SHELVED_OFFLOADED = 'shelved_offloaded'
 VM_STATES = (ACTIVE, BUILDING, PAUSED, SUSPENDED, STOPPED, RESCUED, RESIZED, SOFT_DELETED, DELETED, ERROR,
              SHELVED, SHELVED_OFFLOADED)
 
-# ---- fates: what became of a server, for a host that has something of it -------------
+# ---- fates: what became of a server, for a host that holds data of it ----------------
 DELETED_FOR_GOOD = 'deleted'
-ELSEWHERE = 'elsewhere'      # it lives on another host, or on none
-NEEDED = 'needed'            # it lives here, or a move decides about it
+ELSEWHERE = 'elsewhere'      # on another host or on none
+NEEDED = 'needed'            # on this host, or part of a move
 UNKNOWN = 'unknown'
 GONE = (DELETED_FOR_GOOD, ELSEWHERE)
 
-# ---- task states: what is being done to it ----------------------------------
+# ---- task states: operation in progress -------------------------------------
 SCHEDULING = 'scheduling'
 BLOCK_DEVICE_MAPPING = 'block_device_mapping'
 NETWORKING = 'networking'
@@ -69,12 +69,12 @@ SHELVING_IMAGE_UPLOADING = 'shelving_image_uploading'
 SHELVING_OFFLOADING = 'shelving_offloading'
 UNSHELVING = 'unshelving'
 
-# ---- power states: what the hypervisor says (numbers of the compute API) ----
+# ---- power states of the hypervisor (numbers of the compute API) ------------
 NOSTATE, RUNNING, POWER_PAUSED, SHUTDOWN, CRASHED, POWER_SUSPENDED = 0, 1, 3, 4, 6, 7
 POWER_STATE_NAMES = {NOSTATE: 'pending', RUNNING: 'running', POWER_PAUSED: 'paused', SHUTDOWN: 'shutdown',
                      CRASHED: 'crashed', POWER_SUSPENDED: 'suspended'}
 
-# ---- status: what a user sees. vm state -> (status, {task state: status}) ----
+# ---- status in the API. vm state -> (status, {task state: status}) ----------
 _REBOOTS = {REBOOTING: 'REBOOT', REBOOT_PENDING: 'REBOOT', REBOOT_STARTED: 'REBOOT',
             REBOOTING_HARD: 'HARD_REBOOT', REBOOT_PENDING_HARD: 'HARD_REBOOT',
             REBOOT_STARTED_HARD: 'HARD_REBOOT'}
@@ -100,15 +100,15 @@ STATUS: dict[str, tuple[str, dict[str, str]]] = {
 
 
 def status(vm_state: str, task_state: str | None) -> str:
-    """Return the server status of the compute API, 'UNKNOWN' for a vm state that the table does not have."""
+    """Return the server status of the compute API, 'UNKNOWN' for an unknown vm state."""
     default, by_task = STATUS.get(vm_state, ('UNKNOWN', {}))
     return by_task.get(task_state, default) if task_state else default
 
 
 def states_of_status(wanted: typing.Container[str]) -> list[tuple[str, list[str] | None, list[str]]]:
-    """Return [(vm_state, task_states or None for any but ``excluded``, excluded)] that show as one of these statuses.
+    """Return [(vm_state, task_states or None for any but ``excluded``, excluded)] with one of these statuses.
 
-    The list filter ``status=`` becomes a condition on two columns through it.
+    The list filter ``status=`` becomes a condition on these two columns.
     """
     found: list[tuple[str, list[str] | None, list[str]]] = []
     for vm_state, (default, by_task) in STATUS.items():

@@ -1,4 +1,4 @@
-"""Small pure helpers that several rooms need."""
+"""Small pure helpers for several packages."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,54 +15,57 @@ from typing import Any, TypeVar
 import orjson
 
 Record = TypeVar('Record')
-EC2_RESERVATION = 'ec2:reservation'              # item of a server's metadata, see ec2_reservation
+UNKNOWN_FIELDS = 'unknown_fields'                # dataclass field for record fields of other releases
+EC2_RESERVATION = 'ec2:reservation'              # metadata key, see ec2_reservation
 _RESERVATION = re.compile('(r-[0-9a-f]{17})/([0-9]{1,9})')
 
 
 def utcnow() -> datetime.datetime:
-    """Now in UTC, without a zone, without microseconds' loss: the form in which the databases hold times."""
+    """Return the current time as naive UTC, as stored in the databases."""
     return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
 
 
 def from_timestamp(seconds: float) -> datetime.datetime:
-    """The naive UTC datetime of seconds since the epoch."""
+    """Return the naive UTC datetime of seconds since the epoch."""
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).replace(tzinfo=None)
 
 
 def ec2_id(uuid: str | None, prefix: str = 'i') -> str | None:
-    """The EC2 form of an id: 17 hexadecimal digits, as EC2 has had them since 2016, taken from the uuid."""
+    """Return the EC2 id of a uuid: a prefix and 17 hexadecimal digits (the format of EC2 since 2016)."""
     return f'{prefix}-{uuid.replace("-", "")[:17]}' if uuid else None
 
 
 def key_type(public_key: str) -> str:
-    """The type of a key pair: ``x509`` of a certificate, otherwise ``ssh``."""
+    """Return the type of a key pair: ``x509`` for a certificate, otherwise ``ssh``."""
     return 'x509' if 'CERTIFICATE' in public_key else 'ssh'
 
 
 def ec2_reservation(metadata: Mapping[str, str]) -> tuple[str, int] | None:
-    """(the reservation that RunInstances has noted in a server's metadata, instances at most); None: it has not."""
+    """Return (reservation id, maximum number of instances) of RunInstances from a server's metadata, or None."""
     found = _RESERVATION.fullmatch(metadata.get(EC2_RESERVATION) or '')
     return (found[1], int(found[2])) if found else None
 
 
 def end_of_second(moment: datetime.datetime) -> datetime.datetime:
-    """The last moment that is shown as this one: answers name times in whole seconds, and clients ask with those."""
+    """Return the end of the second of a datetime: responses and filters have times in whole seconds."""
     return moment if moment.microsecond else moment.replace(microsecond=999999)
 
 
 def isotime(moment: datetime.datetime | None) -> str | None:
-    """``2026-11-21T06:20:00Z`` for a naive UTC datetime, None for None: the form of the compute API."""
+    """Return ``2026-11-21T06:20:00Z`` for a naive UTC datetime, None for None: the format of the compute API."""
     return None if moment is None else moment.isoformat(timespec='seconds') + 'Z'
 
 
 def exact_time(moment: datetime.datetime | None) -> str | None:
-    """``2026-11-21T06:20:00.000000`` for a naive UTC datetime, None for None: the form of Block Storage, and of those
-    fields of the compute and identity APIs whose samples in the API reference have it."""
+    """Return ``2026-11-21T06:20:00.000000`` for a naive UTC datetime, None for None.
+
+    This is the format of Block Storage and of some fields of the compute and identity APIs, see the API reference.
+    """
     return None if moment is None else moment.isoformat(timespec='microseconds')
 
 
 def change_number() -> int:
-    """Microseconds since the epoch: the number that a changed row carries, so that readers find what is new.
+    """Return the current time in microseconds, the number of a changed row by which readers find it.
 
     Clocks differ and commits become visible out of order, so readers look back over an overlapping window.
     """
@@ -71,10 +74,9 @@ def change_number() -> int:
 
 @contextlib.contextmanager
 def taken(event: Event) -> Iterator[bool]:
-    """A block for what is to be done when a threading.Event was set; gets whether it was since the block before.
+    """Context manager that consumes an event: yields whether it was set since the previous block.
 
-    One that is set meanwhile is reported now or the next time, and one that the block could do nothing about,
-    because it failed, the next time.
+    An event that is set during the block is reported now or the next time. If the block fails, the event stays set.
     """
     found = event.is_set()
     if found:
@@ -88,7 +90,7 @@ def taken(event: Event) -> Iterator[bool]:
 
 
 def host_id(host: str | None, project_id: str) -> str:
-    """The opaque name of a host in the eyes of one project; '' without a host."""
+    """Return the opaque name of a host for one project, '' without a host."""
     return hashlib.sha224(f'{project_id}{host}'.encode()).hexdigest() if host else ''
 
 
@@ -97,11 +99,11 @@ def dump_json(value: dict[str, Any] | list[Any]) -> str:
 
 
 def encode_json(value: Any, default: Callable[[Any], Any] | None = None) -> bytes:
-    """A document as JSON.
+    """Encode a document as JSON.
 
-    An integer above 64 bits, as the number of addresses of an IPv6 range, is written in full; orjson refuses it.
+    orjson rejects integers above 64 bits, like the number of addresses of an IPv6 range; the json module encodes them.
 
-    :param default: makes something of a value that JSON does not have
+    :param default: converts a value without a JSON type
     """
     try:
         return orjson.dumps(value, default=default)
@@ -116,15 +118,30 @@ def load_json(text: str) -> Any:
 
 
 def from_known(kind: type[Record], values: Mapping[str, Any]) -> Record:
-    """A dataclass from a stored record. Fields that this release does not have are ignored.
+    """Create a dataclass from a stored record.
+
+    Fields that this release does not have are kept in the field ``unknown_fields``, or ignored if the class has none.
 
     :raises TypeError: a field without a default is missing
     """
     known = {field.name for field in dataclasses.fields(kind)}       # type: ignore[arg-type]
-    return kind(**{name: value for name, value in values.items() if name in known})
+    made = {name: value for name, value in values.items() if name in known}
+    if UNKNOWN_FIELDS in known:
+        made[UNKNOWN_FIELDS] = {name: value for name, value in values.items() if name not in known}
+    return kind(**made)
+
+
+def to_record(value: Any) -> Any:
+    """The values of a dataclass for a stored record: as dataclasses.asdict, with ``unknown_fields`` in their places."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        found = {field.name: to_record(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {**found.pop(UNKNOWN_FIELDS, {}), **found}
+    if isinstance(value, dict):
+        return {name: to_record(each) for name, each in value.items()}
+    return [to_record(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def some(names: Iterable[str], most: int = 10) -> str:
-    """The first of some names in a sentence, and how many more there are."""
+    """Return the first names as text, and the number of the others."""
     names = sorted(names)
     return ', '.join(names[:most]) + (f' and {len(names) - most} more' if len(names) > most else '')

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Write what this release speaks into nova/tests/older_release/<VERSION>.json, for the contract tests.
+"""Write what this release speaks and stores into nova/tests/older_release, for the contract tests.
 
-    tools/freeze_versions.py             # after a row of an interface or a field of an object was added, with a version
+    tools/freeze_versions.py             # after a row of an interface, or a field of an object or record, was added
+
+<VERSION>.json has interfaces and objects. records.json has the formats of records on disks, in each version.
 
 A release that is tagged is not written again: its successor raises VERSION in nova/rpc/versions.py first.
 """
@@ -10,12 +12,14 @@ import sys
 from nova.rpc import versions
 from nova.tests import older_release
 from nova.tests.older_release import manifest
+from nova.tests.older_release import records
 
 
 def main():
     path = older_release.DIRECTORY / f'{versions.VERSION}.json'
     path.write_text(manifest.dump(manifest.current()))
-    print(path)
+    records.freeze()
+    print(path, records.FILE)
 
 
 if __name__ == '__main__':

@@ -22,7 +22,7 @@ from babel.messages import pofile
 from nova.api.dashboard import app as dashboard
 from nova.api.dashboard import texts
 
-FACES = ('nova/identity/face/', 'nova/identity/embedded/', 'nova/image/face/', 'nova/network/face/',
+FACES = ('nova/identity/api/', 'nova/identity/embedded/', 'nova/image/face/', 'nova/network/face/',
          'nova/volume/face/')
 TREE = pathlib.Path(__file__).resolve().parents[1]
 LOCALES = TREE / 'nova' / 'locale'

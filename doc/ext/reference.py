@@ -5,6 +5,7 @@ import reference_guest_options
 import reference_metrics
 import reference_notifications
 import reference_placement
+import reference_rpc
 import reference_states
 import reference_support
 import rst
@@ -32,6 +33,7 @@ Made at every build from the rows of the code: what stands here is what the serv
    ec2-refused
    metrics
    notifications
+   rpc
    options
 """
 
@@ -46,7 +48,7 @@ def write(app):
              'support-matrix': reference_support.page(),
              'placement': reference_placement.page(), 'guest-options': reference_guest_options.page(),
              'ec2-refused': reference_ec2.page(), 'metrics': reference_metrics.page(),
-             'notifications': reference_notifications.page(), 'options': options(),
+             'notifications': reference_notifications.page(), 'rpc': reference_rpc.page(), 'options': options(),
              'index': [INDEX]}
     for old in rst.write(app, 'reference', pages).glob('*.rst'):
         if old.stem not in pages:

@@ -34,9 +34,9 @@ def _doc(cls):
 
 def _when(name, cls, enabled, always):
     words = ['always' if name in always else 'by default' if name in enabled else 'when it is enabled']
-    if cls.room or cls.forced:
+    if cls.checks_capacity or cls.selects_hosts:
         words.append('also for a forced host')
-    if cls.rebuild:
+    if cls.run_on_rebuild:
         words.append('also for another image')
     return ', '.join(words)
 

@@ -2,6 +2,7 @@
 import importlib
 
 import rst
+from nova import conf as nova_conf
 
 # name of the driver: class
 DRIVERS = {'libvirt': 'nova.virt.libvirt.driver.LibvirtDriver',
@@ -210,12 +211,13 @@ def _word(able):
 
 
 def capabilities(path):
-    """{feature: bool} of a driver; None when what it needs is not installed here."""
+    """Return {capability: bool} of a driver with the default configuration, or None if its library is missing."""
     module, _, name = path.rpartition('.')
     try:
-        return getattr(importlib.import_module(module), name).capabilities()
+        driver = getattr(importlib.import_module(module), name)
     except ImportError:
         return None
+    return driver(nova_conf.new(files=[]), 'a-host', images=None).capabilities()
 
 
 def _mark(feature, able):

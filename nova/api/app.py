@@ -1,4 +1,4 @@
-"""The compute API: in what it differs from the other APIs on nova.web, and the services that its handlers use."""
+"""The compute API: its hooks for nova.web.application, and the services that its handlers use."""
 import collections.abc
 import dataclasses
 import functools
@@ -13,7 +13,7 @@ from nova import context as nova_context
 from nova import exception
 from nova import notify
 from nova import policy as nova_policy
-from nova.api import admission
+from nova.api import build_admission
 from nova.api import audit as audited
 from nova.api import extensions
 from nova.api import faults
@@ -22,7 +22,7 @@ from nova.api import metrics
 from nova.api import rate_limits
 from nova.api import version_choices
 from nova.api import versions
-from nova.api import waits
+from nova.api import prefer_wait
 from nova.api.request import INNER
 from nova.api.request import Request
 from nova.api.servers import lookup as server_lookup
@@ -35,13 +35,13 @@ from nova.runtime import sealed_passwords
 from nova.share import api as share_api
 from nova.web import application
 from nova.web import bodies
-from nova.web import paste
+from nova.web import paste_registry
 from nova.web import preferences
 from nova.web.mapper import Mapper
 from nova.web.mapper import Methods
 from nova.web.request import Headers
 from nova.web.request import Response
-from nova.web.request import Streams
+from nova.web.request import ConcurrencyLimit
 from nova.web.request import decoded_path
 from nova.web.routes import Route
 
@@ -49,17 +49,17 @@ __all__ = ('Application', 'Request', 'Response', 'Services', 'all_routes', 'fact
 
 Environ = dict[str, typing.Any]
 _JSON_TYPES = ('application/json', '')
-_PROJECT_ID = re.compile(r'[0-9a-f-]{32,36}')     # what a project's id looks like in Keystone
-_PREFIXES = {'v2.1': False, 'v2': True}          # first segment of a path: relaxed validation?
+_PROJECT_ID = re.compile(r'[0-9a-f-]{32,36}')     # format of project IDs in Keystone
+_PREFIXES = {'v2.1': False, 'v2': True}          # first segment of the path: relaxed validation?
 FOLDERS = ('attachments', 'documents', 'flavors', 'groups', 'hosts', 'projects', 'proxies', 'server_actions', 'servers')
-OPENAPI = 'openapi.json'              # at the root, and below each version
-WAITING_SHARE = 4                     # of the HTTP server's threads, one in so many may wait for the end of a task
+OPENAPI = 'openapi.json'              # at the root and below each version
+WAITING_SHARE = 4                     # one in so many HTTP threads may wait for the end of a task
 GROUPS = 'v3.0'                                  # first segment of the paths of nova.api.groups.groups
 
 
 @dataclasses.dataclass
 class Services:
-    """What handlers may use; ``req.services``.
+    """Dependencies of the handlers; ``req.services``.
 
     conf       the configuration
     api_db     nova.db.engine.Database of the API database
@@ -70,16 +70,16 @@ class Services:
     networks   nova.network.api facade
     volumes    nova.volume.api.BlockStorage
     shares     nova.share.api.Shares
-    bare_metal  virt.ironic.client.Client; None: the deployment has no Bare Metal service
+    bare_metal  virt.ironic.client.Client; None without a Bare Metal service
     projects   nova.identity.known_projects.Projects
-    rates      nova.api.rate_limits.RateLimits; the Application sets it
-    application   the Application itself, for operations that ask for others
-    streams    request.Streams: the event streams that are open
-    waits      waits.Waits; the Application sets it
-    passwords  sealed_passwords.Passwords; the Application sets it
-    builds     admission.Builds; the Application sets it
-    auditor    nova.db.audit.log.Auditor; the Application sets it
-    notifier   nova.notify: where notifications of the API go
+    rates      nova.api.rate_limits.RateLimits; set by the Application
+    application   the Application, for operations that call other operations
+    streams    request.ConcurrencyLimit: limit on open event streams
+    waits      prefer_wait.PreferWait; set by the Application
+    passwords  sealed_passwords.Passwords; set by the Application
+    builds     build_admission.BuildAdmission; set by the Application
+    auditor    nova.db.audit.log.Auditor; set by the Application
+    notifier   nova.notify: publisher of the API's notifications
     """
 
     conf: cfg.ConfigOpts
@@ -108,28 +108,28 @@ class Services:
 
     @functools.cached_property
     def pci_aliases(self) -> dict[str, pci_spec.Alias]:
-        """{name: virt.hardware.pci_spec.Alias} of the configuration.
+        """{name: virt.hardware.pci_spec.Alias} of [pci] alias.
 
-        :raises InvalidInput: it is not of the form
+        :raises InvalidInput: an alias is malformed
         """
         return pci_spec.configured(pci_spec.aliases, self.conf.pci.alias)
 
     def check(self) -> dict[str, pci_spec.Alias]:
-        """Read now what a request would be the first to read, so that a mistake fails the start and not the request.
+        """Validate options that requests read, so that a mistake fails the start of the service.
 
-        :raises InvalidInput: the configuration is not of the form
+        :raises InvalidInput: an option is malformed
         """
         return self.pci_aliases
 
 
 def factory(global_conf: dict[str, str], **local: str) -> 'Application':
-    """Paste's application factory."""
-    return Application(paste.offered(global_conf['api_services']))
+    """Application factory for Paste."""
+    return Application(paste_registry.lookup(global_conf['api_services']))
 
 
 def public(environ: bodies.Environ) -> bool:
-    """Whether a request is for a version document, or to find out which versions there are: it needs no token."""
-    parts = environ.get('PATH_INFO', '').strip('/').split('/')       # '' is a version document wherever it is mounted
+    """Return True for a version document or version discovery, which need no token."""
+    parts = environ.get('PATH_INFO', '').strip('/').split('/')       # '' is a version document at every mount point
     if parts[0] in _PREFIXES:
         parts = parts[1:]
     elif _prefix_of_script(environ) is None:
@@ -138,7 +138,7 @@ def public(environ: bodies.Environ) -> bool:
 
 
 def all_routes() -> list[Route]:
-    """The rows of every module in the folders of nova.api."""
+    """Return the routes of every module in the folders of nova.api."""
     rows: list[Route] = []
     for folder in FOLDERS:
         package = importlib.import_module(f'nova.api.{folder}')
@@ -148,7 +148,7 @@ def all_routes() -> list[Route]:
 
 
 class ComputeApi(application.Api[Request]):
-    """The compute API: paths below /v2.1, /v2 and /v3.0, and its root.
+    """Hooks of the compute API: paths below /v2.1, /v2 and /v3.0, and its root.
 
     :param services: Services
     :param routes: Route rows
@@ -162,7 +162,7 @@ class ComputeApi(application.Api[Request]):
         self.max_body = services.conf.api.max_request_body_size
 
     def path(self, environ: Environ) -> str:
-        return decoded_path(environ)                 # a path that is no text is refused with its reason
+        return decoded_path(environ)                 # BadRequest instead of NotFound if it is not text
 
     def request(self, environ: Environ) -> Request:
         req = Request(environ, self.services)
@@ -170,11 +170,11 @@ class ComputeApi(application.Api[Request]):
         if req.context is not None:
             if self.services.notifier.on:
                 req.context.observer = self.services.notifier
-            if req.of_ec2:                           # as nova-api-ec2 of a fleet says by its token
+            if req.of_ec2:                           # a separate nova-api-ec2 has this role in its token
                 req.context.service_roles = ['service']
         return req
 
-    # ---- which operation ------------------------------------------------------
+    # ---- routing ---------------------------------------------------------------
 
     def find(self, req: Request) -> tuple[Methods | None, list[str]] | Response:
         path, mounted = req.path, _prefix_of_script(req.environ)
@@ -206,10 +206,10 @@ class ComputeApi(application.Api[Request]):
 
     @staticmethod
     def _take_project(req: Request, segments: list[str]) -> None:
-        """Take the project's id from the front of a path.
+        """Remove the project ID from the front of a path.
 
-        :raises NotFound: nothing is there
-        :raises BadRequest: the path names another project than the caller's
+        :raises NotFound: the path is empty
+        :raises BadRequest: the path names a project other than the caller's
         """
         project = segments.pop(0)
         if req.context is None:
@@ -217,7 +217,7 @@ class ComputeApi(application.Api[Request]):
         if not segments or not (project == req.context.project_id or _PROJECT_ID.fullmatch(project)):
             raise exception.NotFound()
         if project != req.context.project_id:
-            raise exception.BadRequest('Malformed request url: the project id in it is not the one of the token.')
+            raise exception.BadRequest('Malformed request URL: its project ID differs from that of the token.')
         req.project_in_path = '/' + project
 
     @staticmethod
@@ -229,7 +229,7 @@ class ComputeApi(application.Api[Request]):
 
     def refuse_method(self, req: Request, methods: Methods) -> Exception:
         if req.method == 'DELETE' and req.environ['PATH_INFO'].endswith('/'):
-            return exception.NotFound()       # an id that is empty
+            return exception.NotFound()       # the ID is empty
         return super().refuse_method(req, methods)
 
     def negotiate(self, req: Request) -> None:
@@ -237,13 +237,13 @@ class ComputeApi(application.Api[Request]):
             req.version = versions.negotiate(req.environ)
 
     def serves_again(self, req: Request) -> bool:
-        """A path without its .json: an id may end so, and what is not found under it is meant in that format."""
+        """Retry without the suffix .json: an ID may end with it, or it selects the format."""
         if req.method != 'GET' or not req.path.endswith('.json'):
             return False
         req.path = req.path[:-5]
         return True
 
-    # ---- who may ---------------------------------------------------------------
+    # ---- authorization ---------------------------------------------------------
 
     def admit(self, req: Request, row: Route, parts: application.Values) -> None:
         if self.services.rates and req.context is not None and not row.public and not req.environ.get(INNER):
@@ -270,10 +270,10 @@ class ComputeApi(application.Api[Request]):
         if row.policy is not None:
             req.authorize(row.policy)
 
-    # ---- what is answered --------------------------------------------------------
+    # ---- response --------------------------------------------------------------
 
     def perform(self, req: Request, raw: bytes, work: application.Work) -> Response:
-        if req.record is None:               # nothing is written
+        if req.record is None:               # the request is not audited
             return self._carry_out(req, work)
         recorded = audited.recorded(req, functools.partial(self._carry_out, req, work))
         if idempotency.wanted(req.environ, req.route):
@@ -288,7 +288,7 @@ class ComputeApi(application.Api[Request]):
         except (exception.InstanceNotFound, exception.InstanceChanged):
             if not server_lookup.has_moved(req):
                 raise
-        req.found_in.clear()                 # it got its host, and with it another cell, while it was looked for
+        req.found_in.clear()                 # the server moved from cell0 to the cell of its host during the request
         return self.answer(req, work())
 
     def headers(self, req: Request) -> Headers:
@@ -311,8 +311,8 @@ class ComputeApi(application.Api[Request]):
 class Application(application.Application):
     """The compute API as a WSGI callable.
 
-    :param services: Services; gets what belongs to one application
-    :param routes: Route rows; None: those of every resource
+    :param services: Services; the application adds its own members
+    :param routes: Route rows; default: the routes of all resources
     """
 
     def __init__(self, services: Services, routes: collections.abc.Iterable[Route] | None = None) -> None:
@@ -323,18 +323,18 @@ class Application(application.Application):
             services.policy.add(extensions.load().rules)
         services.application = self
         services.passwords = sealed_passwords.Passwords(services.conf)
-        services.streams = Streams(services.conf.api.event_streams)
-        services.waits = waits.Waits(services.cells, max(2, services.conf.http.threads // WAITING_SHARE))
-        services.builds = admission.Builds(services.conf.api.max_waiting_builds)
+        services.streams = ConcurrencyLimit(services.conf.api.event_streams)
+        services.waits = prefer_wait.PreferWait(services.cells, max(2, services.conf.http.threads // WAITING_SHARE))
+        services.builds = build_admission.BuildAdmission(services.conf.api.max_waiting_builds)
         services.auditor = log.Auditor(services.api_db, services.notifier)
         services.rates = rate_limits.RateLimits(services.conf.api.rate_limits, services.api_db)
 
 
 def _check_scope(context: nova_context.RequestContext | None, row: Route) -> None:
-    """Refuse who cannot be a caller of an operation: the one place for all operations of this API.
+    """Refuse a caller without a token or without a project.
 
-    :raises Unauthorized: there is no caller
-    :raises ProjectNeeded: the caller's token has no project, and the operation is about what belongs to one
+    :raises Unauthorized: the request has no valid token
+    :raises ProjectNeeded: the token has no project, and the operation concerns resources of a project
     """
     if row.public:
         return
@@ -345,7 +345,7 @@ def _check_scope(context: nova_context.RequestContext | None, row: Route) -> Non
 
 
 def _prefix_of_script(environ: Environ) -> str | None:
-    """'v2.1' or 'v2' when a URL map has moved it into SCRIPT_NAME, else None."""
+    """Return 'v2.1' or 'v2' if a URL map moved it into SCRIPT_NAME, else None."""
     last = environ.get('SCRIPT_NAME', '').rstrip('/').rpartition('/')[2]
     return last if last in _PREFIXES else None
 
@@ -355,7 +355,7 @@ def request_id_headers(request_id: str | None) -> list[tuple[str, typing.Any]]:
 
 
 def request_id_of(environ: Environ) -> str:
-    """The id under which a request is answered and logged."""
+    """Return the request ID of the response and the log."""
     context = environ.get('nova.context')
     if context is not None:
         return context.request_id

@@ -1,4 +1,4 @@
-"""What is recorded of the requests to the compute API: every one of a caller that writes, and who looks at a screen."""
+"""Audit records of the compute API: requests that write, and reads of a server's screen."""
 import dataclasses
 from collections.abc import Callable, Sequence
 
@@ -7,17 +7,17 @@ from nova.db.audit import log
 from nova.web.request import Response
 from nova.web.routes import Route
 
-_PROJECT = 'tenant_id'           # the part of a path that says whose, not what
-READS = frozenset({'nova:scheduler:explain'})            # rules of what changes nothing, though it is a POST
-SHOWN = frozenset({'nova:os-console-screenshot'})       # rules of GETs that show what is on a screen
-REPLAYED = 'IdempotentReplay'    # reason of an answer that was given before
+_PROJECT = 'tenant_id'           # path parameter of the project, which is not the target
+READS = frozenset({'nova:scheduler:explain'})            # rules of POST operations that only read
+SHOWN = frozenset({'nova:os-console-screenshot'})       # rules of GET operations that show a screen
+REPLAYED = 'IdempotentReplay'    # reason of a replayed response
 
 
 def begin(req: api_request.Request, parts: dict[str, str], code: int) -> None:
-    """Make the record of a request whose route is known.
+    """Create the record of a routed request.
 
-    :param parts: {name: value} of the path's parts, in their order
-    :param code: of success
+    :param parts: {name: value} of the path parameters, in their order
+    :param code: success code
     """
     row = req.route
     if not has_record(row) or req.context is None:
@@ -31,34 +31,34 @@ def begin(req: api_request.Request, parts: dict[str, str], code: int) -> None:
 
 
 def has_record(row: Route) -> bool:
-    """Whether requests for an operation are recorded."""
+    """Return True if requests for an operation are recorded."""
     return row.policy in SHOWN or row.method in log.WRITES and row.policy not in READS
 
 
 def begin_refused(req: api_request.Request, row: Route, parts: dict[str, str]) -> None:
-    """The same of a request that is refused before its body, which may say what is requested, was read.
+    """Create the record of a request that is refused before its body was read, so the action is unknown.
 
-    :param row: the first route of its method and path
+    :param row: first route of the method and path
     """
     req.route = row if row.action is None else dataclasses.replace(row, action=None, policy=None, checks=())
     begin(req, parts, row.code(req.version))
 
 
 def action_of(row: Route) -> str:
-    """What an operation is called in the log: the rule that guards it, or the first that its handler asks."""
+    """Return the action's name in the log: the policy rule of the route, or the first rule that its handler checks."""
     if row.policy or row.checks:
         return row.policy or row.checks[0]
     return f'compute:{row.method.lower()} {row.path}' + (f':{row.action}' if row.action else '')
 
 
 def target_of(row: Route) -> str:
-    """The nouns of a path: ``servers``, ``servers/os-volume_attachments``."""
+    """Return the nouns of a path: ``servers``, ``servers/os-volume_attachments``."""
     return '/'.join(part for part in row.path.strip('/').split('/')
                     if part[:1] != '{' and part not in ('action', 'v3.0'))
 
 
 def recorded(req: api_request.Request, work: Callable[[], Response]) -> Callable[[], Response]:
-    """``work`` as a function in whose first write transaction the record is."""
+    """Wrap ``work`` so that its first write transaction stores the audit record."""
     def run() -> Response:
         with log.recording(req.record):
             return work()
@@ -66,7 +66,7 @@ def recorded(req: api_request.Request, work: Callable[[], Response]) -> Callable
 
 
 def finish(req: api_request.Request, code: int, error: Exception | None, headers: Sequence[tuple[str, str]]) -> None:
-    """The request is answered."""
+    """Complete the record of a request with its response."""
     if req.record is None:
         return
     if ('Idempotency-Replayed', 'true') in headers:

@@ -1,4 +1,4 @@
-"""Messages about what was accepted. Where no broker takes one, a reconciler finds the open action row."""
+"""RPC casts for accepted requests. If the broker is unavailable, a reconciler processes the open action row."""
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -20,13 +20,13 @@ def send(cell: db_cells.Cell | None, method: Callable[..., object], context: nov
          **arguments: Any) -> None:
     """Cast ``method(context, **arguments)``.
 
-    :param cell: which has the open action rows: its reconciler sends at its next look what no host took. None: another
-        one looks after what the message is about
+    :param cell: cell with the open action rows; its reconciler then sends casts that failed. None: the caller needs no
+     reconciler.
     """
     try:
         method(context, **arguments)
     except exception.Unavailable as error:
-        LOG.warning('A request that was accepted waits for a reconciler: %s', error.message)
+        LOG.warning('Cannot send an accepted request to its host; a reconciler will repeat it: %s', error.message)
         if cell is not None:
             _hasten(cell, context)
 
@@ -34,15 +34,15 @@ def send(cell: db_cells.Cell | None, method: Callable[..., object], context: nov
 def _hasten(cell: db_cells.Cell, context: nova_context.RequestContext) -> None:
     try:
         cell.db.run(instance_actions.unsent, context.request_id)
-    except db_exc.DBError as error:              # the request stays accepted; its deadline comes
-        LOG.warning('The reconciler could not be notified: %s', error)
+    except db_exc.DBError as error:              # the request stays accepted; the reconciler acts at its deadline
+        LOG.warning('Cannot mark an unsent request for the reconciler: %s', error)
 
 
 def to_host(req: api_request.Request, cell: db_cells.Cell, row: InstancesRow, method: Callable[..., object],
             **arguments: Any) -> None:
-    """Notify the host of a server.
+    """Cast to the host of a server.
 
-    :param row: the server's
+    :param row: row of the server
     :param method: of the compute clients of its cell
     """
     send(cell, method, req.context, server=row['host'], instance=server_lookup.to_object(row), **arguments)

@@ -1,4 +1,4 @@
-"""Asking the cells of a deployment: side by side, and without those that do not answer."""
+"""Parallel queries of all cells, skipping cells that are down."""
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -8,22 +8,22 @@ from nova.db import engine
 from nova.db.cells import cells as db_cells
 from nova.db.cells import rows as cell_rows
 
-# what each cell gave that answers, and those that are down
+# [(cell, result)] of the cells that respond, [cells that are down]
 Answers = tuple[list[tuple[db_cells.Cell, Any]], list[db_cells.Cell]]
 
 
 def ask(req: api_request.Request,
         function: Callable[[engine.Connection], Any]) -> Answers:
-    """([(cell, what ``function(conn)`` gives)] of the cells that answer, [cells that are down]).
+    """Return ([(cell, ``function(conn)``)] of the cells that respond, [cells that are down]).
 
-    :raises ServiceUnavailable: none answers, or the operator wants no partial answers
+    :raises ServiceUnavailable: no cell responds, or the configuration forbids partial results
     """
     return _answered(req, *req.services.cells.read(function))
 
 
 def ask_cells(req: api_request.Request,
               function: Callable[[db_cells.Cell], Any]) -> Answers:
-    """``ask`` with ``function(cell)``."""
+    """Like ``ask``, but with ``function(cell)``."""
     return _answered(req, *req.services.cells.scatter(function))
 
 
@@ -36,40 +36,41 @@ def _answered(req: api_request.Request, found: list[tuple[db_cells.Cell, Any]],
 
 
 def check(req: api_request.Request, down: list[db_cells.Cell]) -> None:
-    """:raises ServiceUnavailable: a cell is down, at a version that cannot say so, and the operator wants no partial
-    answers
+    """Refuse partial results where they are not allowed.
+
+    :raises ServiceUnavailable: a cell is down, and this version or the configuration forbids partial results
     """
     if down and not req.has('down_cells') and not req.services.conf.api.list_records_by_skipping_down_cells:
         raise exception.ServiceUnavailable(service='database')
 
 
 def rows(req: api_request.Request, function: Callable[[engine.Connection], Any]) -> list[Any]:
-    """What ``function(conn)`` gives in all cells that answer, in one list."""
+    """Return the concatenated results of ``function(conn)`` in all cells that respond."""
     return [row for _cell, found in ask(req, function)[0] for row in found]
 
 
 def first(req: api_request.Request,
           function: Callable[[engine.Connection], Any]) -> tuple[db_cells.Cell | None, Any]:
-    """(cell, what ``function(conn)`` gives there) of the first cell that has it; (None, None): none has.
+    """Return (cell, ``function(conn)``) of the first cell with a result; (None, None) if no cell has one.
 
-    :param function: gives nothing, or raises NotFound, where it is not
-    :raises ServiceUnavailable: no cell that answers has it, and another does not answer
+    :param function: returns nothing or raises NotFound if its cell does not have the object
+    :raises ServiceUnavailable: no responding cell has it, and a cell is down
     """
     return next(iter(_having(req, function)), (None, None))
 
 
 def only(req: api_request.Request, function: Callable[[engine.Connection], Any],
          id: str) -> tuple[db_cells.Cell | None, Any]:
-    """The same of what has a number of its own in each cell.
+    """Like ``first``, for objects with numbers that are unique only in their cell.
 
-    :param id: what the client calls it by
-    :raises BadRequest: several cells have it
-    :raises ServiceUnavailable: as ``first``
+    :param id: the number that the client sent
+    :raises BadRequest: several cells have the number
+    :raises ServiceUnavailable: see ``first``
     """
     found = _having(req, function)
     if len(found) > 1:
-        raise exception.BadRequest(f'{len(found)} cells have something with the number {id}: ask for it by its uuid, '
-                                   'at version 2.53 or later.')
+        raise exception.BadRequest(f'The number {id} is ambiguous: {len(found)} cells use it. '
+                                   'Use the UUID, with version 2.53 or later.')
     return next(iter(found), (None, None))
 
 
@@ -87,7 +88,7 @@ def _having(req: api_request.Request, function: Callable[[engine.Connection], An
 
 
 def of_hosts(req: api_request.Request, hosts: Collection[str]) -> list[tuple[db_cells.Cell, str]]:
-    """[(cell, host)] of hosts by their mappings; those without one are the default cell's."""
+    """Return [(cell, host)] according to the host mappings; hosts without a mapping belong to the default cell."""
     cells = req.services.cells
     if len(cells.all()) == 1:
         return [(cells.default, host) for host in hosts]

@@ -1,4 +1,4 @@
-"""Servers and hosts of a cell that does not answer: what the API database knows of them, from 2.69 on."""
+"""Minimal records of servers and services in a cell that is down, from the API database (microversion 2.69)."""
 from nova import exception
 from nova import utils
 from nova.api import request as api_request
@@ -14,7 +14,7 @@ from nova.web.fields import Fields
 
 STATUS = 'UNKNOWN'
 COMPUTE = 'nova-compute'
-# A request that filters, sorts or pages by something else gets the servers of the cells that answer.
+# Lists with other filters, sort keys or markers show only servers of cells that respond.
 KNOWN_OF = frozenset({'all_tenants', 'deleted', 'project_id', 'tenant_id'})
 
 Field = fields.Field
@@ -33,11 +33,11 @@ _SHOW = _DETAIL + fields.Fields(
 
 def listed(req: api_request.Request, table: Fields, cells: list[db_cells.Cell], query: listing.Query,
            view: server_fields.View, limit: int) -> list[api_request.Document]:
-    """Minimal records of the servers of these cells for a list, newest first.
+    """Return minimal records of the servers of these cells for a list, newest first.
 
     :param table: the table of server_fields that the list shows
-    :param query: instances_list.Query
-    :param limit: records at most
+    :param query: listing.Query
+    :param limit: maximum number of records
     """
     if not req.has('down_cells') or limit < 1 or not _whole(req.query):
         return []
@@ -50,16 +50,16 @@ def listed(req: api_request.Request, table: Fields, cells: list[db_cells.Cell], 
 
 
 def _whole(query: params.QueryValues) -> bool:
-    """Whether a list is one of everything that is there."""
+    """Return True if a list has no filters other than those of KNOWN_OF."""
     deleted = query.one('deleted')
     return query.keys() <= KNOWN_OF and (deleted is None or deleted in params.FALSE)
 
 
 def shown(req: api_request.Request, server_id: str, rule: str) -> api_request.Document:
-    """The minimal record of one server.
+    """Return the minimal record of one server.
 
-    :raises Unavailable: this version does not know of cells that are down
-    :raises InstanceNotFound: no cell has it, it belongs to another project, or is an administrative one
+    :raises ServiceUnavailable: this version does not support cells that are down
+    :raises InstanceNotFound: the server does not exist or is not visible to the caller
     """
     if not req.has('down_cells'):
         raise exception.ServiceUnavailable(service='database')
@@ -79,7 +79,7 @@ def shown(req: api_request.Request, server_id: str, rule: str) -> api_request.Do
 
 def services(req: api_request.Request, cells: list[db_cells.Cell], host: str | None = None,
              binary: str = COMPUTE) -> list[api_request.Document]:
-    """Minimal records of the compute services of these cells.
+    """Return minimal records of the compute services of these cells.
 
     :param host, binary: filters of the list
     """

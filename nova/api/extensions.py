@@ -1,4 +1,4 @@
-"""Plugins of the compute API: packages of a deployment that add resources and actions, and change what servers get.
+"""Plugins of the compute API: they add resources and actions, and change requests for server operations.
 
     [options.entry_points]
     nova.api.v3.extensions =
@@ -6,11 +6,12 @@
     nova.api.v3.extensions.server.create =
         example = example.api:Example
 
-A class of the group ``nova.api.v3.extensions`` describes an extension (see ``V3APIExtensionBase``): its resources and
-its actions on resources that there are become rows like our own, with policy, microversions and audit records. A class
-of ``nova.api.v3.extensions.server.create``, ``.rebuild``, ``.update`` or ``.resize`` has ``server_create(server, req)``
-and so on: it gets the checked body below ``server``, ``rebuild`` or ``resize`` before the operation begins, and may
-change it, or refuse the request by an exception of ``nova.exception``.
+A class in the group ``nova.api.v3.extensions`` describes an extension (see ``V3APIExtensionBase``). Its resources and
+actions become Route rows with policy, microversions and audit records.
+
+A class in ``nova.api.v3.extensions.server.create``, ``.rebuild``, ``.update`` or ``.resize`` has a method such as
+``server_create(server, req)``. It gets the validated body below ``server``, ``rebuild`` or ``resize`` before the
+operation begins. It may change the body, or raise an exception of ``nova.exception`` to refuse the request.
 """
 import collections.abc
 import dataclasses
@@ -33,7 +34,7 @@ OWNER = 'rule:admin_or_owner'
 _ALIAS = re.compile(r'[a-z]([a-z0-9~-]*[a-z0-9])?')
 _CODES = (400, 401, 403, 404, 409)
 
-# operation -> (method, path, action) of its rows, and the key of the body that a hook gets
+# operation -> (method, path, action) of its routes, and the key of the body that the hook gets
 SERVER_HOOKS = {
     'create': ('POST', '/servers', None, 'server'),
     'update': ('PUT', '/servers/{id}', None, 'server'),
@@ -41,7 +42,7 @@ SERVER_HOOKS = {
     'resize': ('POST', '/servers/{id}/action', 'resize', 'resize'),
 }
 
-# method of a controller -> (HTTP method, whether it is of one member, whether it takes a body)
+# method of a controller -> (HTTP method, whether it has a member ID, whether it has a body)
 _METHODS = {
     'index': ('GET', False, False), 'create': ('POST', False, True), 'show': ('GET', True, False),
     'update': ('PUT', True, True), 'delete': ('DELETE', True, False),
@@ -50,11 +51,11 @@ Handler = collections.abc.Callable[..., typing.Any]
 _described: dict[tuple[str, str], list['_Version']] = {}     # (module, name) of a method: its versions
 
 
-# ---- what plugins are written with -------------------------------------------------
+# ---- interface of plugins ----------------------------------------------------------
 
 @dataclasses.dataclass(frozen=True)
 class _Version:
-    """One version of a method of a controller."""
+    """One version of a controller's method."""
 
     function: Handler
     since: int
@@ -63,9 +64,9 @@ class _Version:
 
 
 def api_version(minimum: str, maximum: str | None = None) -> collections.abc.Callable[[Handler], Handler]:
-    """A decorator: the microversions, as '2.N', at which a method of a controller serves.
+    """Decorate a controller's method with its first and last microversion, written as '2.N'.
 
-    Methods of one name in a class are versions of one operation.
+    Methods with the same name in a class are versions of one operation.
     """
     def decorate(function: Handler) -> Handler:
         key = (function.__module__, function.__qualname__)
@@ -78,7 +79,7 @@ def api_version(minimum: str, maximum: str | None = None) -> collections.abc.Cal
 
 
 def expects(**facts: typing.Any) -> collections.abc.Callable[[Handler], Handler]:
-    """A decorator, below ``api_version``: body, query, status, errors, policy of a method, as Route has them."""
+    """Decorate a method, below ``api_version``, with body, query, status, errors and policy as in Route."""
     def decorate(function: Handler) -> Handler:
         function.nova_facts = facts              # type: ignore[attr-defined]
         return function
@@ -86,7 +87,7 @@ def expects(**facts: typing.Any) -> collections.abc.Callable[[Handler], Handler]
 
 
 def action(name: str) -> collections.abc.Callable[[Handler], Handler]:
-    """A decorator: a method of a controller is an action of members of its collection."""
+    """Decorate a controller's method that is an action on a member of its collection."""
     def decorate(function: Handler) -> Handler:
         function.nova_action = name              # type: ignore[attr-defined]
         return function
@@ -94,16 +95,19 @@ def action(name: str) -> collections.abc.Callable[[Handler], Handler]:
 
 
 class Controller:
-    """Methods ``index(req)``, ``create(req, body)``, ``show(req, id)``, ``update(req, id, body)``, ``delete(req, id)``,
-    and actions ``method(req, id, body)``, which give a JSON-able dict, None, or a web.request.Response."""
+    """Base of controllers.
+
+    Methods are ``index(req)``, ``create(req, body)``, ``show(req, id)``, ``update(req, id, body)``, ``delete(req,
+    id)``; actions ``method(req, id, body)``. They return a JSON-able dict, None, or a web.request.Response.
+    """
 
 
 @dataclasses.dataclass(frozen=True)
 class ResourceExtension:
-    """A resource of its own.
+    """A new resource.
 
-    collection          the first segment of its paths, or what follows a member of ``parent``
-    parent              {'collection_name', 'member_name'} of the resource above it
+    collection          first segment of its paths, or the segment after a member of ``parent``
+    parent              {'collection_name', 'member_name'} of the parent resource
     collection_actions  {method of the controller: HTTP method}, at /collection/NAME
     member_actions      {method of the controller: HTTP method}, at /collection/{id}/NAME
     """
@@ -117,7 +121,7 @@ class ResourceExtension:
 
 @dataclasses.dataclass(frozen=True)
 class ControllerExtension:
-    """Actions of a controller on a collection that there is."""
+    """A controller with additional actions for an existing collection."""
 
     extension: 'V3APIExtensionBase'
     collection: str
@@ -125,12 +129,12 @@ class ControllerExtension:
 
 
 class V3APIExtensionBase:
-    """One extension: its docstring is what /extensions says of it.
+    """One extension. GET /extensions shows its docstring as description.
 
-    name, alias, version   as /extensions shows them; the alias is lower-case letters, digits, '-' and '~'
-    policies   ((rule, check, what it guards), …); a row whose rule is not among them is guarded by
-               ``os_compute_api:ALIAS``. Who does not pass ``os_compute_api:ALIAS:discoverable``, where there is such a
-               rule, does not see the extension in /extensions.
+    name, alias, version   shown by /extensions; the alias has lowercase letters, digits, '-' and '~'
+    policies   ((rule, check, description), …); a route without a listed rule is guarded by ``os_compute_api:ALIAS``.
+               If ``os_compute_api:ALIAS:discoverable`` is listed, /extensions hides the extension from callers who do
+               not pass this rule.
     """
 
     name = ''
@@ -145,12 +149,12 @@ class V3APIExtensionBase:
         return ()
 
 
-# ---- what becomes of them --------------------------------------------------------------
+# ---- conversion into routes ------------------------------------------------------------
 
 class Plugins:
     """The plugins of a deployment.
 
-    rows         Route rows of all of them
+    rows         their Route rows
     extensions   {alias: V3APIExtensionBase}
     rules        {rule: check}
 
@@ -170,7 +174,7 @@ class Plugins:
 
     def _add(self, plugin: V3APIExtensionBase) -> None:
         if not _ALIAS.fullmatch(plugin.alias) or plugin.alias in self.extensions:
-            LOG.error('The API extension %s is left out: its alias is invalid, or taken.', plugin.alias or plugin)
+            LOG.error('Skipping API extension %s: its alias is invalid or already in use.', plugin.alias or plugin)
             return
         self.extensions[plugin.alias] = plugin
         self.rules[f'os_compute_api:{plugin.alias}'] = OWNER
@@ -178,7 +182,7 @@ class Plugins:
         self.rows += _rows(plugin, self.rules)
 
     def run(self, req: Request) -> None:
-        """Call the hooks of a server operation with the body that was checked."""
+        """Call the hooks of a server operation with the validated body."""
         row = req.route
         found = self._hooks.get((row.method, row.path, row.action)) if self._hooks and row is not None else None
         if found is not None:
@@ -222,7 +226,7 @@ def _actions(plugin: V3APIExtensionBase, rules: dict[str, str], controller: Cont
 
 def _versions(plugin: V3APIExtensionBase, rules: dict[str, str], method: typing.Any, verb: str, path: str, body: bool,
               action_name: str | None = None) -> collections.abc.Iterator[Route]:
-    """The rows of a bound method: one for each of its versions."""
+    """Build the routes of a bound method, one for each of its versions."""
     kept = getattr(method, 'nova_versions', None) or [
         _Version(method.__func__, versions.MIN_VERSION, None, getattr(method, 'nova_facts', {}))]
     rule = f'os_compute_api:{plugin.alias}:{method.__name__}'
@@ -239,7 +243,7 @@ def _call(function: Handler, body: bool, req: Request, **parts: str) -> typing.A
 
 
 class _Any:
-    """A body of which nothing is checked but that it is an object."""
+    """A body that may be any JSON object."""
 
     params = ()
 
@@ -257,31 +261,32 @@ ANY = _Any()
 
 @functools.cache
 def load() -> Plugins:
-    """The plugins that are installed; what cannot be loaded is logged and left out."""
+    """Load the installed plugins; failures are logged and skipped."""
     return Plugins(_objects(NAMESPACE), {name: _objects(f'{NAMESPACE}.server.{name}') for name in SERVER_HOOKS})
 
 
 def _objects(namespace: str) -> list[typing.Any]:
     def failed(_manager: typing.Any, entry_point: typing.Any, error: BaseException) -> None:
-        LOG.error('%s of %s cannot be loaded.', entry_point.value, namespace, exc_info=error)
+        LOG.error('Cannot load API plugin %s of group %s; it is skipped.', entry_point.value, namespace, exc_info=error)
     manager: typing.Any = extension.ExtensionManager(namespace, invoke_on_load=True, on_load_failure_callback=failed)
     return [found.obj for found in sorted(manager, key=lambda found: found.name)]
 
 
 def without_conflicts(rows: list[Route], plugins: Plugins) -> list[Route]:
-    """Our rows, and those of the plugins that are not ours already."""
+    """Return the built-in routes and those of the plugins that do not conflict with them."""
     ours = {(row.method, re.sub(r'\{\w+\}', '{}', row.path), row.action) for row in rows}
     found = list(rows)
     for row in plugins.rows:
         if (row.method, re.sub(r'\{\w+\}', '{}', row.path), row.action) in ours:
-            LOG.error('An API extension is refused %s %s: there is such an operation.', row.method, row.path)
+            LOG.error('Ignoring %s %s of an API extension: the operation exists already.', row.method, row.path)
         else:
             found.append(row)
     return found
 
 
 def find(alias: str) -> V3APIExtensionBase:
-    """
+    """Return the plugin with an alias.
+
     :raises ExtensionNotFound: no plugin has the alias
     """
     plugin = load().extensions.get(alias)

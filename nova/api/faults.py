@@ -1,4 +1,4 @@
-"""Faults of the compute API: in the client's language, with the headers that say when to retry."""
+"""Fault responses of the compute API: translated, with Retry-After headers."""
 import datetime
 import typing
 
@@ -9,14 +9,14 @@ from nova.web import faults
 
 UNEXPECTED = _('Unexpected API Error. The cause is in the service log under request id %(id)s.')
 
-RETRY_AFTER = {413: '0', 429: '1', 503: '5'}     # seconds, unless the error gives a number
+RETRY_AFTER = {413: '0', 429: '1', 503: '5'}     # default in seconds if the exception has no retry_after
 
 
 def answer(error: Exception, request_id: str | None, accept_language: str = '') -> tuple[
         int, list[tuple[str, str]], dict[str, typing.Any]]:
-    """(code, headers, document) of an exception; logs what the document must not say.
+    """Return (code, headers, document) for an exception, and log internal details.
 
-    :param accept_language: the header of the request; a sentence that no catalog has stays English
+    :param accept_language: header of the request; a message without a translation stays English
     """
     language = i18n.best_language(accept_language)
     code, message, english = faults.explain(error, request_id, UNEXPECTED, lambda text: i18n.translate(text, language))

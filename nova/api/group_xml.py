@@ -1,7 +1,7 @@
-"""XML for /v3.0: a WSGI filter that makes JSON of a request in XML, and XML of the answer in JSON.
+"""XML support for /v3.0: a WSGI filter that converts XML requests to JSON and JSON responses to XML.
 
-It also takes what the groups' first design calls otherwise: the version ``/v1.0`` in a path, and the method UPDATE,
-which is PUT. It stands before the authentication, so that a 401 is in the client's form, too.
+The filter also supports the first design of the groups API: ``/v1.0`` in a path, and the method UPDATE for PUT. It
+precedes the authentication, so that a 401 has the client's format too.
 
     <group name="db" tenant_id="…">
         <policies><policy>anti-affinity</policy></policies>
@@ -9,9 +9,9 @@ which is PUT. It stands before the authentication, so that a 401 is in the clien
         <members><member>…</member></members>
     </group>
 
-A list is ``<groups>``, a fault ``<itemNotFound code="404"><message>…</message></itemNotFound>``. What a client sends is
-read by expat without document types, so that there are no entities to expand and nothing outside of the document to be
-fetched, and up to a number and a depth of elements.
+A list is ``<groups>``, a fault ``<itemNotFound code="404"><message>…</message></itemNotFound>``. The parser refuses
+document types and entities, so requests cannot expand entities or load external documents. It limits the number and
+the depth of elements.
 """
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from nova import exception
 from nova.api import app
 from nova.api import faults
 from nova.web import bodies
-from nova.web import paste
+from nova.web import paste_registry
 
 JSON, XML = 'application/json', 'application/xml'
-_FORMER, _UPDATE = 'v1.0', 'UPDATE'              # of the first design: its version, and its word for PUT
+_FORMER, _UPDATE = 'v1.0', 'UPDATE'              # first design: its version, and its method for PUT
 _XML_TYPES = (XML, 'text/xml')
 MAX_DEPTH = 8
 MAX_ELEMENTS = 4096
-# {element: that of its items} of lists of texts, and of objects
+# {list element: item element} of lists of strings and lists of objects
 _TEXTS = {'policies': 'policy', 'members': 'member'}
 _METADATA, _META = 'metadata', 'meta'
 _OBJECTS = {'groups': 'group'}
@@ -46,14 +46,15 @@ _NO_XML = re.compile('[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')  
 
 
 def factory(global_conf: dict[str, str], **local: str) -> Callable[[Any], Filter]:
-    """Paste's filter factory."""
-    most = paste.offered(global_conf['api_services']).conf.api.max_request_body_size
+    """Filter factory for Paste."""
+    most = paste_registry.lookup(global_conf['api_services']).conf.api.max_request_body_size
     return lambda application: Filter(application, most)
 
 
 class Filter:
-    """
-    :param max_body: bytes of a request at most
+    """WSGI filter for XML.
+
+    :param max_body: maximum size of a request in bytes
     """
 
     def __init__(self, application: Any, max_body: int) -> None:
@@ -115,7 +116,7 @@ def _charset(parameters: str) -> str | None:
 
 
 def _prefers_xml(accept: str) -> bool:
-    """Whether XML is what an Accept header likes better than JSON."""
+    """Return True if an Accept header prefers XML to JSON."""
     liked = {}
     for item in accept[:1024].split(','):
         kind, *parameters = (part.strip().lower() for part in item.split(';'))
@@ -125,10 +126,10 @@ def _prefers_xml(accept: str) -> bool:
     return max(liked.get(kind, 0) for kind in _XML_TYPES) > liked.get(JSON, others)
 
 
-# ---- reading -----------------------------------------------------------------
+# ---- parsing -----------------------------------------------------------------
 
 class _Reader:
-    """Handlers of an expat parser that make a tree of (name, attributes, children, [texts])."""
+    """Handlers of an expat parser that build a tree of (name, attributes, children, [texts])."""
 
     def __init__(self) -> None:
         self.root: _Element | None = None
@@ -138,7 +139,7 @@ class _Reader:
     def start(self, name: str, attributes: dict[str, str]) -> None:
         self._count += 1
         if len(self._open) == MAX_DEPTH or self._count > MAX_ELEMENTS:
-            raise exception.BadRequest('Malformed request body: it has too many elements, or too many levels of them.')
+            raise exception.BadRequest('Malformed request body: it has too many or too deeply nested elements.')
         element: _Element = (_local(name), {_local(key): value for key, value in attributes.items()}, [], [])
         if self._open:
             self._open[-1][2].append(element)
@@ -154,18 +155,18 @@ class _Reader:
 
     @staticmethod
     def refuse(*_: object) -> NoReturn:
-        raise exception.BadRequest('Malformed request body: document types and entities are not read.')
+        raise exception.BadRequest('Malformed request body: document types and entities are not supported.')
 
 
 def _local(name: str) -> str:
-    """A name without its namespace."""
+    """Return a name without its namespace."""
     return name.rpartition(' ')[2]
 
 
 def to_json(raw: bytes, charset: str | None = None) -> dict[str, Any]:
-    """What a document says, as the JSON body that says the same: {its root's name: its content}.
+    """Convert an XML document to a JSON body: {name of the root: content}.
 
-    :raises BadRequest: it is no XML, or not of the form
+    :raises BadRequest: the document is not XML, or has an unexpected structure
     """
     reader = _Reader()
     try:
@@ -191,14 +192,14 @@ def to_json(raw: bytes, charset: str | None = None) -> dict[str, Any]:
 
 def _refuse_text(name: str, texts: list[str]) -> None:
     if ''.join(texts).strip():
-        raise exception.BadRequest(f'Malformed request body: there is text in the element {name[:80]}.')
+        raise exception.BadRequest(f'Malformed request body: the element {name[:80]} must not contain text.')
 
 
 def _items(element: _Element, of: str) -> list[_Element]:
     name, attributes, children, texts = element
     _refuse_text(name, texts)
     if attributes or any(child[0] != of or child[2] for child in children):
-        raise exception.BadRequest(f'Malformed request body: the element {name[:80]} has {of} elements alone.')
+        raise exception.BadRequest(f'Malformed request body: the element {name[:80]} may only contain {of} elements.')
     return children
 
 
@@ -213,15 +214,15 @@ def _metadata(element: _Element) -> dict[str, str]:
     found = {}
     for _name, attributes, _children, texts in _items(element, _META):
         if set(attributes) != {'key'} or attributes['key'] in found:
-            raise exception.BadRequest('Malformed request body: a meta has a key of its own, and no other attribute.')
+            raise exception.BadRequest('Malformed request body: a meta must have a unique key and no other attribute.')
         found[attributes['key']] = ''.join(texts)
     return found
 
 
-# ---- writing -----------------------------------------------------------------
+# ---- formatting --------------------------------------------------------------
 
 def from_json(body: dict[str, Any]) -> bytes:
-    """The XML document, as bytes, that says what an answer in JSON does."""
+    """Convert the JSON document of a response to XML."""
     (name, value), = body.items()
     return ("<?xml version='1.0' encoding='UTF-8'?>\n" + _element(name, value)).encode()
 
@@ -250,5 +251,5 @@ def _escaped(text: object) -> str:
 
 
 def _possible(text: str) -> str:
-    """Text without what XML cannot say, in whose place a replacement character stands."""
+    """Replace characters that XML cannot represent."""
     return _NO_XML.sub('\ufffd', text)

@@ -1,11 +1,11 @@
-"""GET /healthcheck on the port of the API, for load balancers: 200 OK, or 503 and why no request should come here.
+"""GET /healthcheck on the API's port, for load balancers: 200 OK, or 503 and the reason to avoid this node.
 
     [filter:healthcheck]
     paste.filter_factory = nova.api.health:factory
     disable_by_file_path = /etc/nova/healthcheck_disable
 
-503 while the file is there, by which an operator drains a node, and while the process stops and still answers. It asks
-no database, so that a database that is away does not look like all APIs being away; /readyz of [monitoring] does.
+It returns 503 while the file exists, so that operators can drain a node, and while the process shuts down. It does
+not query the database: a database failure must not take all API nodes out of service. /readyz of [monitoring] does.
 """
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ from nova.web import pipeline
 PATH = '/healthcheck'
 
 
-def factory(global_conf: dict[str, str], disable_by_file_path: str = '') -> Callable[[Any], pipeline.Steps]:
-    """Paste's filter factory."""
-    return lambda app: pipeline.before(HealthCheck(disable_by_file_path).answer, app)
+def factory(global_conf: dict[str, str], disable_by_file_path: str = '') -> Callable[[Any], pipeline.FilterChain]:
+    """Filter factory for Paste."""
+    return lambda app: pipeline.prepend(HealthCheck(disable_by_file_path).answer, app)
 
 
 class HealthCheck:
-    """
-    :param disabled_by: path of the file that takes this node out of service; '': there is none
+    """Health check filter.
+
+    :param disabled_by: path of the file that takes this node out of service; '': none
     """
 
     def __init__(self, disabled_by: str = '') -> None:
         self._disabled_by = disabled_by
 
     def answer(self, environ: bodies.Environ, start_response: Any) -> Any:
-        """A step of web.pipeline."""
+        """Answer /healthcheck; a filter of web.pipeline."""
         if environ.get('PATH_INFO') != PATH:
             return None
         return wsgi.read_only(environ, start_response, functools.partial(self._state, environ))

@@ -1,12 +1,12 @@
-"""Idempotency-Key: a request that creates something and is sent again gets the first answer again.
+"""Idempotency-Key: a repeated create request gets the response of the first attempt.
 
-The key is the client's secret. The database has hashes of it and of the request, made with it, and the answer, which
-may hold a password or a private key, encrypted with a key derived from it: who reads the database reads no answer.
-What was refused is not kept, and of an answer longer than ``MAX_ANSWER`` only that it was given.
+The key is a secret of the client. The database stores hashes of the key and the request. The response may contain a
+password or private key, so it is encrypted with a key derived from the client's. Refusals are not stored. For a
+response longer than ``MAX_ANSWER`` only the fact that it was sent is stored.
 
-A process that dies between its first write and its answer, or loses its database at a commit, leaves a row without an
-answer. When it is abandoned, a request with the same key does the work again; ``Once.uuid`` then names the same servers
-as the first time, so that what is there already is found (see server_create).
+If a process fails between its first write and its response, the row has no response. After the row has expired, a
+request with the same key repeats the work. ``Once.uuid`` then returns the UUIDs of the first attempt, so that existing
+servers are found (see server_create).
 """
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ LOG = logging.getLogger(__name__)
 HEADER = 'HTTP_IDEMPOTENCY_KEY'
 KEYS = attempts.IDEMPOTENCY_KEYS
 MAX_KEY = 255
-MAX_ANSWER = 256 * 1024          # bytes; of a longer one it is kept alone that it was given
-OF_USERS = ('/os-keypairs', '/os-certificates')     # a private key is its user's alone, not even the project's
+MAX_ANSWER = 256 * 1024          # bytes; longer responses are not stored
+OF_USERS = ('/os-keypairs', '/os-certificates')     # private keys are not shown to other users of the project
 
 
 class Once:
-    """One request with a key.
+    """One request with an Idempotency-Key.
 
-    again        True where an earlier attempt may have been broken off half-way
-    created_at   when its first attempt began
-    tried_at     when this attempt began
+    again        True if an earlier attempt may have been interrupted
+    created_at   start of the first attempt
+    tried_at     start of this attempt
     """
 
     def __init__(self, project_id: str, key: str, now: datetime.datetime) -> None:
@@ -57,7 +57,7 @@ class Once:
         return hmac.digest(self._secret, purpose + b':' + self._project_id.encode(), 'sha256')
 
     def uuid(self) -> str:
-        """A new uuid; the same ones in the same order at each attempt, others when the key's row was removed."""
+        """Return a new UUID. Each attempt gets the same sequence until the key's row is deleted."""
         self._made += 1
         name = f'uuid:{self._made}:{self.created_at.isoformat()}'
         return str(uuid.UUID(bytes=self.derived(name.encode())[:16], version=4))
@@ -73,7 +73,7 @@ class Once:
 
 
 def wanted(environ: bodies.Environ, row: Route) -> bool:
-    """Whether a request asks for it and its row creates something."""
+    """Return True if a request has the header and its route creates a resource."""
     return HEADER in environ and applies(row)
 
 
@@ -82,35 +82,35 @@ def applies(row: Route) -> bool:
 
 
 def serve(req: api_request.Request, document: Any, work: Callable[[], Response]) -> Response:
-    """What ``work()`` answers, or has answered to the same request before.
+    """Run ``work``, or replay the response of an earlier attempt.
 
-    :param document: the body as it came, parsed; None without one
+    :param document: the parsed body; None without one
     :param work: () -> Response
-    :raises BadRequest: the key is none
-    :raises IdempotencyKeyInUse: the key came with another request, that one is still being served, or was done and its
-        answer was too long to be kept
-    :raises TooManyKeys: the project has too many
+    :raises BadRequest: the key is malformed
+    :raises IdempotencyKeyInUse: the key belongs to another request, the first attempt is still running, or its response
+     was too long to be stored
+    :raises TooManyKeys: the project has too many keys
     """
     key = req.environ[HEADER]
     if not 1 <= len(key) <= MAX_KEY or not key.isascii() or not key.isprintable():
-        raise exception.BadRequest(f'The Idempotency-Key has 1 to {MAX_KEY} printable ASCII characters.')
+        raise exception.BadRequest(f'The Idempotency-Key must have 1 to {MAX_KEY} printable ASCII characters.')
     database, now = req.services.api_db, utils.utcnow()
     req.once = once = Once(req.project_id, key, now)
     mark = once.derived(_described(req, document)).hex()
     row = database.run(KEYS.begin, req.project_id, once.key_hash, mark, now, counted=not req.of_ec2)
     if row is not None:
         if row['request_hash'] != mark:
-            raise exception.IdempotencyKeyInUse('This Idempotency-Key was sent with another request before.')
+            raise exception.IdempotencyKeyInUse('This Idempotency-Key was already used for another request.')
         if row['answer'] is not None:
             return _replay(once, row['answer'])
         if not database.run(KEYS.take_over, row, now):
-            raise exception.IdempotencyKeyInUse('The first request with this Idempotency-Key is still being served.',
+            raise exception.IdempotencyKeyInUse('The first request with this Idempotency-Key is still in progress.',
                                                 retry_after=1)
         once.again, once.created_at = True, row['created_at']
     try:
         answer = work()
     except engine.CommitUnanswered:
-        raise                            # it may be done: who asks again finds it
+        raise                            # the transaction may be committed: a repeated request finds its result
     except BaseException:
         database.run(KEYS.forget, req.project_id, once.key_hash, once.tried_at)
         raise
@@ -126,20 +126,20 @@ def _keep(req: api_request.Request, once: Once, answer: Response) -> None:
     try:
         req.services.api_db.run(KEYS.finish, req.project_id, once.key_hash, once.tried_at, sealed)
     except Exception:
-        # The request is done: a client that repeats it finds it done (see the module).
-        LOG.exception('The answer of request %s could not be kept.', req.request_id)
+        # The request has succeeded: a repeated one finds its result (see the module).
+        LOG.exception('Cannot store the response of request %s for its Idempotency-Key.', req.request_id)
 
 
 def _replay(once: Once, sealed: str) -> Response:
     code, headers, body = orjson.loads(once.open(sealed))
     if body is None:
         raise exception.IdempotencyKeyInUse(
-            'The request with this Idempotency-Key was done; its answer was too long to be kept.')
+            'The request with this Idempotency-Key has succeeded; its response was too long to be stored.')
     return Response(body.encode(), code, [*map(tuple, headers), ('Idempotency-Replayed', 'true')])
 
 
 def _described(req: api_request.Request, document: Any) -> bytes:
-    """What makes two requests the same: path, version and body, and the user where what is made is the user's own."""
+    """Serialize what identifies a request: path, version and body; also the user for resources owned by users."""
     owner = req.user_id if req.route.path.startswith(OF_USERS) else None
     named = [owner, req.base_path, req.environ.get('PATH_INFO', ''), req.environ.get('QUERY_STRING', ''),
              req.version, document]

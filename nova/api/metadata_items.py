@@ -1,4 +1,4 @@
-"""Items of the metadata of a thing: what requests for one of them say, and change."""
+"""Single metadata items of a resource: show, update, delete."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -11,9 +11,9 @@ Change = Callable[[dict[str, str]], dict[str, str]]
 
 
 def show(metadata: Mapping[str, str], key: str) -> api_request.Document:
-    """The document of one item.
+    """Return the document of one item.
 
-    :raises MetadataItemNotFound:
+    :raises MetadataItemNotFound: the item does not exist
     """
     if key not in metadata:
         raise exception.MetadataItemNotFound(key=key[:80])
@@ -21,9 +21,9 @@ def show(metadata: Mapping[str, str], key: str) -> api_request.Document:
 
 
 def given(req: api_request.Request, key: str) -> dict[str, str]:
-    """The item of the body, as a dictionary.
+    """Return the item of the body as a dictionary.
 
-    :raises BadRequest: it is not the one that the address names
+    :raises BadRequest: its key differs from that of the URL
     """
     item: dict[str, str] = req.body['meta']
     if list(item) != [key]:
@@ -33,7 +33,7 @@ def given(req: api_request.Request, key: str) -> dict[str, str]:
 
 
 def without(key: str) -> Change:
-    """The change that removes an item; it raises MetadataItemNotFound where there is none."""
+    """Return the change that removes an item; it raises MetadataItemNotFound for an unknown key."""
     def change(metadata: dict[str, str]) -> dict[str, str]:
         show(metadata, key)
         return {name: value for name, value in metadata.items() if name != key}

@@ -1,4 +1,4 @@
-"""What is counted of the requests to the compute API, in front of its pipeline: refused ones are counted, too."""
+"""Request metrics of the compute API. They wrap the whole pipeline, so that refused requests are counted."""
 import functools
 import time
 from typing import Any
@@ -8,11 +8,12 @@ from nova.runtime import metrics
 from nova.web import bodies
 
 METHODS = frozenset({'GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'})
-ROUTE = 'nova.route'            # in the environ: the Route that serves a request, set by the Application
+ROUTE = 'nova.route'            # key in the environ: the matched Route, set by the Application
 
 
 class Measured:
-    """
+    """WSGI wrapper that counts and times requests.
+
     :param app: the whole pipeline
     """
 
@@ -47,5 +48,5 @@ class Measured:
 
 @functools.cache
 def _series(method: str, path: str, action: str, status: str) -> tuple[Any, Any]:
-    """The counter and the histogram of these labels, all of which are names of the code."""
+    """Return the counter and the histogram of these labels, which never contain values of clients."""
     return metrics.API_REQUESTS.labels(method, path, action, status), metrics.API_SECONDS.labels(method, path)

@@ -1,6 +1,6 @@
-"""Notifications of the API: what it does by itself, after it is committed. No operation fails because of them.
+"""Notifications that the API publishes after its commit. Failures do not affect the operation.
 
-What begins a task is recorded where the task begins: by tasks.begin, then by a conductor; see conductor/events.py.
+Notifications of tasks are published by tasks.begin and the conductor; see conductor/events.py.
 """
 from collections.abc import Callable
 from typing import Any
@@ -15,10 +15,10 @@ from nova.notify import events
 
 
 def send(req: api_request.Request, name: str, row: api_request.Row | None, **about: Any) -> None:
-    """All phases of an event that is done in one transaction.
+    """Publish all phases of an event that is complete within one transaction.
 
-    :param row: the columns of what it is of; None: nothing is published
-    :param about: host and by, of the publisher, where they are others than this service's
+    :param row: columns of the event's subject; None: publish nothing
+    :param about: host and by, if the publisher is another service
     """
     notifier = req.services.notifier
     if notifier.on and row is not None:
@@ -27,13 +27,12 @@ def send(req: api_request.Request, name: str, row: api_request.Row | None, **abo
 
 
 def for_events(req: api_request.Request, **about: Any) -> dict[str, Any]:
-    """What an action's arguments have for its events alone; {} where none are sent."""
+    """Return action arguments that only notifications use; {} if notifications are off."""
     return {instance_actions.EVENT_FACTS: about} if req.services.notifier.on else {}
 
 
 def read(req: api_request.Request, database: engine.Database, get: Callable[..., Any], *args: Any) -> Any:
-    """What ``get(conn, *args)`` gives, for an event; None where none are sent, nothing is there, or it cannot be read.
-    """
+    """Return ``get(conn, *args)`` for a notification; None if notifications are off, or the read fails."""
     if not req.services.notifier.on:
         return None
 
@@ -44,10 +43,10 @@ def read(req: api_request.Request, database: engine.Database, get: Callable[...,
 
 
 def updated(req: api_request.Request, cell: db_cells.Cell, row: api_request.Row | None, **about: Any) -> None:
-    """A server has another name, other tags, or is new.
+    """Publish instance.update for a new server, or a server with new name or tags.
 
-    :param row: its columns; None: nothing is published
-    :param about: old_state, old_task_state, old_display_name: what was
+    :param row: its columns; None: publish nothing
+    :param about: the previous old_state, old_task_state, old_display_name
     """
     notifier = req.services.notifier
     if not notifier.on or row is None:
@@ -59,7 +58,7 @@ def updated(req: api_request.Request, cell: db_cells.Cell, row: api_request.Row 
 
 
 def _tried(req: api_request.Request, function: Callable[..., Any], *args: Any) -> Any:
-    """What a function gives; None when it fails."""
+    """Call a function; return None if it fails."""
     try:
         return function(*args)
     except exception.NotFound:

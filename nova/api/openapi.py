@@ -1,6 +1,6 @@
-"""The OpenAPI 3.1 document of the compute API at one microversion, made of the Route rows and the facts of answers.
+"""The OpenAPI 3.1 document of the compute API at one microversion, generated from Route rows and response facts.
 
-Pure: rows in, a dict out. ``GET /openapi.json`` and ``nova-manage api openapi`` show it.
+Pure functions: rows in, a dict out. ``GET /openapi.json`` and ``nova-manage api openapi`` show the document.
 """
 import http
 import re
@@ -11,8 +11,8 @@ from nova import policies
 from nova.api import facts
 from nova.api import faults as api_faults
 from nova.api import idempotency
+from nova.api import prefer_wait
 from nova.api import versions
-from nova.api import waits
 from nova.web import faults
 from nova.web import json_types
 from nova.web import preferences
@@ -25,10 +25,10 @@ MERGED, SPLIT = 'merged', 'split'
 
 _MEANINGS = {rule: meaning for rule, _check, meaning, _operations in policies.RULES}
 
-# What any request may get, and what needs a caller, a body or an id in the path.
+# Error codes of every request, and of requests with a caller, a body or an ID in the path.
 _ALWAYS, _OF_CALLERS, _OF_BODIES, _OF_PARTS = (400, 406, 503), (401, 403, 413, 429), (413, 415), (404,)
 
-# The string formats of this API in words that every reader of JSON Schema knows; each says at most what is checked.
+# String formats of this API as standard JSON Schema. They never accept less than the API.
 _FORMATS = {
     'name': {'pattern': r'^\S(.*\S)?$'},
     'name_with_leading_trailing_spaces': {'pattern': r'\S'},
@@ -42,19 +42,19 @@ _FORMATS = {
 
 _DESCRIPTION = """Every operation of the compute API at microversion {version}.
 
-Paths are below the endpoint of the catalog; a project id may stand before them. GET operations answer HEAD, too.
-Operations, parameters and fields that this microversion does not have are left out: ask for another one with
+Paths are below the endpoint of the catalog; a project ID may precede them. GET operations also support HEAD.
+Operations, parameters and fields of other microversions are omitted: request another microversion with
 `?microversion=2.N`, from {oldest} to {newest}.
 """
 
 
 def document(rows: list[Route], version: int, actions: str = MERGED) -> dict[str, Any]:
-    """The OpenAPI document as a dict.
+    """Build the OpenAPI document.
 
-    :param rows: Route rows; those above the API's root are left out
+    :param rows: Route rows; rows outside the API's root are ignored
     :param version: minor version
-    :param actions: MERGED: one operation for POST …/action, with one form of the body for each action. SPLIT: an
-        operation for each action, behind '#' in its path, for tools that distinguish answers by operation
+    :param actions: MERGED: one operation for POST …/action, whose body has one alternative for each action. SPLIT: one
+     operation for each action with '#' and its name in the path, for tools that need one response for each operation.
     """
     operations: dict[str, dict[str, list[Route]]] = {}
     for row in served(rows, version):
@@ -75,7 +75,7 @@ def document(rows: list[Route], version: int, actions: str = MERGED) -> dict[str
         'info': {'title': 'Compute API', 'version': text,
                  'description': _DESCRIPTION.format(version=text, oldest=versions.text(versions.MIN_VERSION),
                                                     newest=versions.text(versions.MAX_VERSION))},
-        'servers': [{'url': 'v2.1', 'description': 'Beside this document.'}],
+        'servers': [{'url': 'v2.1', 'description': 'The API next to this document.'}],
         'security': [{'token': []}],
         'tags': [{'name': name} for name in sorted({_tag(row) for row in served(rows, version)})],
         'paths': paths,
@@ -90,17 +90,17 @@ def document(rows: list[Route], version: int, actions: str = MERGED) -> dict[str
 
 
 def served(rows: Iterable[Route], version: int) -> list[Route]:
-    """The rows of the API that are served at a version."""
+    """Return the rows of the API that are served at a version."""
     return [row for row in rows if row.api and row.since <= version and (row.until is None or version <= row.until)]
 
 
 def operation_of(row: Route) -> str:
-    """What the facts call a row."""
+    """Return the key of a row in the facts."""
     return f'{row.method} {facts.nameless(row.path)} {row.action or ""}'.strip()
 
 
 def codes_of_success(row: Route, version: int) -> tuple[int, ...]:
-    """The codes of success of a row at a version, the usual one first; none of what was removed for good."""
+    """Return the success codes of a row at a version, the default first; empty for a removed operation."""
     if 410 in row.errors:
         return ()
     status = row.status
@@ -110,7 +110,7 @@ def codes_of_success(row: Route, version: int) -> tuple[int, ...]:
 
 
 def errors_of(row: Route) -> set[int]:
-    """The codes of every refusal and failure that a row's answers may have."""
+    """Return all error codes of a row."""
     codes = {*_ALWAYS, *row.errors}
     if not row.public:
         codes.update(_OF_CALLERS)
@@ -124,7 +124,7 @@ def errors_of(row: Route) -> set[int]:
 
 
 def meaning(row: Route) -> str:
-    """What a row does, in a sentence: what its rule guards."""
+    """Return a one-sentence description of a row: that of its policy rule, or the handler's docstring."""
     rules = (row.policy, *row.checks)
     found = next((_MEANINGS[rule] for rule in rules if rule in _MEANINGS), None)
     documented = (row.handler.__doc__ or '').strip().split('\n')[0] if hasattr(row.handler, '__name__') else ''
@@ -134,9 +134,9 @@ def meaning(row: Route) -> str:
 # ---- operations --------------------------------------------------------------
 
 def _operation(rows: list[Route], path: str, version: int, used: set[int], merge: bool) -> Document:
-    """One operation; of several rows when they are actions of one path.
+    """Build one operation; several rows are actions of one path.
 
-    :param used: a set to which the codes of its faults are added
+    :param used: set that receives the error codes of the operation
     :param merge: actions are distinguished by the body
     """
     row = rows[0]
@@ -170,7 +170,7 @@ def _operation(rows: list[Route], path: str, version: int, used: set[int], merge
 
 
 def _facts_of(row: Route) -> Document:
-    """What OpenAPI has no words for."""
+    """Return the x-openstack extensions of a row."""
     found = {'min-version': versions.text(row.since), 'policies': [*filter(None, (row.policy, *row.checks))]}
     if row.until is not None:
         found['max-version'] = versions.text(row.until)
@@ -192,7 +192,7 @@ def _parameters(row: Route, version: int) -> Iterator[Document]:
     yield {'$ref': '#/components/parameters/request-id'}
     if idempotency.applies(row):
         yield {'$ref': '#/components/parameters/idempotency-key'}
-    if waits.applies(row.method, row.path):
+    if prefer_wait.applies(row.method, row.path):
         yield {'$ref': '#/components/parameters/prefer'}
     for param in row.query.params if row.query else ():
         if not param.at(version):
@@ -202,17 +202,17 @@ def _parameters(row: Route, version: int) -> Iterator[Document]:
             yield {'name': param.name, 'in': 'query', 'required': param.required, 'schema': schema}
         else:
             yield {'name': 'others', 'in': 'query', 'style': 'form', 'explode': True,
-                   'description': 'Further keys, by what they look like.',
+                   'description': 'Keys that match a pattern.',
                    'schema': {'type': 'object', 'patternProperties': {json_types.portable(param.pattern): schema},
                               'additionalProperties': False}}
     if not (row.query and row.query.is_closed(version)):
         yield {'name': 'ignored', 'in': 'query', 'style': 'form', 'explode': True,
-               'description': 'Any other key; it has no effect.',
+               'description': 'Any other key; it is ignored.',
                'schema': {'type': 'object', 'additionalProperties': {'type': 'string'}}}
 
 
 def _body(rows: list[Route], version: int) -> json_types.Schema | None:
-    """The schema of the body; None where none is taken."""
+    """Return the schema of the body; None without a body."""
     forms = [(row, published(row.body.schema(version))) for row in rows if row.body is not None]
     if not forms:
         return None
@@ -240,17 +240,17 @@ def _success(code: int, rows: list[Route], version: int) -> Document:
                     'schema': {'type': 'string', 'format': 'uri'}}
     if any(map(idempotency.applies, rows)):
         answer['headers']['Idempotency-Replayed'] = {
-            'description': 'The first answer to this Idempotency-Key, again.', 'schema': {'const': 'true'}}
-    if any(waits.applies(row.method, row.path) for row in rows):
+            'description': 'The stored response of an earlier request.', 'schema': {'const': 'true'}}
+    if any(prefer_wait.applies(row.method, row.path) for row in rows):
         answer['headers'][preferences.APPLIED] = {
-            'description': 'wait=SECONDS: the answer was kept until the task had ended, or for so long.',
+            'description': 'wait=SECONDS: the response was delayed until the end of the task, at most for this time.',
             'schema': {'type': 'string'}}
     bodies = [(row, schema) for row in rows if (schema := _schema(row, code, version)) is not None]
     if bodies and len(rows) == 1:
         answer['content'] = {_media_type(rows[0]): {'schema': bodies[0][1]}}
     elif bodies:
         answer['content'] = {JSON: {'schema': {'anyOf': [{'title': row.action, **schema} for row, schema in bodies]}}}
-        answer['description'] += '; without a body for: ' + ', '.join(
+        answer['description'] += '; no body for: ' + ', '.join(
             row.action or '' for row in rows if _schema(row, code, version) is None)
     return answer
 
@@ -260,7 +260,7 @@ def _media_type(row: Route) -> str:
 
 
 def _schema(row: Route, code: int, version: int) -> json_types.Schema | None:
-    """The schema of what a row answers with a code of success; None: nothing."""
+    """Return the schema of a response body for a success code; None without a body."""
     if code in (204, 304):
         return None
     if facts.media_type(operation_of(row)):
@@ -268,10 +268,10 @@ def _schema(row: Route, code: int, version: int) -> json_types.Schema | None:
     return facts.body(operation_of(row), version)
 
 
-# ---- requests' schemas -------------------------------------------------------
+# ---- schemas of requests -----------------------------------------------------
 
 def published(schema: Any) -> Any:
-    """A JSON Schema of params in words that other readers know: formats that are ours become patterns."""
+    """Convert a JSON Schema of params: formats of this API become patterns."""
     if isinstance(schema, list):
         return [published(item) for item in schema]
     if not isinstance(schema, dict):
@@ -286,7 +286,7 @@ def published(schema: Any) -> Any:
 
 
 def _bounded(name: str) -> json_types.Schema | None:
-    """The pattern of a number that comes as a string, from its bounds; None for another format."""
+    """Return the pattern of an integer sent as a string, derived from its bounds; None for other formats."""
     match = re.fullmatch(r'integer from (\S+) to (\S+)', name)
     if match is None or match[1] == 'None' or int(match[1]) < 0:
         return match and {}
@@ -301,13 +301,13 @@ def _published_value(key: str, value: Any) -> Any:
     return value if key in ('enum', 'const', 'required') else published(value)
 
 
-# ---- what operations share ---------------------------------------------------
+# ---- shared components -------------------------------------------------------
 
 _FAULT = {
     'type': 'object', 'description': 'Why the request was refused or failed.',
     'properties': {
         'code': {'type': 'integer', 'description': 'The HTTP status.'},
-        'message': {'type': 'string', 'description': 'A sentence for the user.'},
+        'message': {'type': 'string', 'description': 'Message for the user.'},
         'retryAfter': {'type': 'string', 'description': 'When the request may be sent again.'}},
     'required': ['code', 'message'], 'additionalProperties': False,
 }
@@ -320,15 +320,15 @@ def _header_parameters(version: int) -> Document:
                     'description': f'The microversion; without it {versions.text(versions.MIN_VERSION)} is served.',
                     'schema': {'const': f'compute {versions.text(version)}'}},
         'request-id': {'name': 'X-OpenStack-Request-ID', 'in': 'header', 'schema': _REQUEST_ID,
-                       'description': 'The id of a chain of requests, for the logs of all services in it.'},
+                       'description': 'Request ID shared by the logs of all services that take part.'},
         'idempotency-key': {
             'name': 'Idempotency-Key', 'in': 'header',
             'schema': {'type': 'string', 'pattern': '^[ -~]+$', 'minLength': 1, 'maxLength': idempotency.MAX_KEY},
-            'description': 'A secret of the client. The same request with the same key gets the first answer again.'},
+            'description': 'A secret of the client. A repeated request with the same key gets the first response.'},
         'prefer': {
             'name': 'Prefer', 'in': 'header', 'schema': {'type': 'string', 'maxLength': 1000},
-            'description': f'wait=SECONDS, at most {waits.MOST_S}: the answer comes when the task has ended, or then. '
-                           'return=representation on POST /servers: with what GET /servers/{id} would show.'},
+            'description': f'wait=SECONDS, at most {prefer_wait.MOST_S}: delay the response until the end of the task. '
+                           'return=representation on POST /servers: return the body of GET /servers/{id}.'},
     }
 
 
@@ -337,18 +337,18 @@ def _headers(version: int) -> Document:
     return {
         versions.HEADER: {'description': 'The microversion that was served.', 'required': True,
                           'schema': {'const': f'compute {versions.text(version)}'}},
-        versions.LEGACY_HEADER: {'description': 'The same, as older clients read it.', 'required': True,
+        versions.LEGACY_HEADER: {'description': 'The same for older clients.', 'required': True,
                                  'schema': {'const': versions.text(version)}},
-        'Vary': {'description': 'The headers that decide about the version.', 'required': True, 'schema': text},
-        'x-openstack-request-id': {'description': 'The id of this request in the logs.', 'required': True,
+        'Vary': {'description': 'The headers that select the version.', 'required': True, 'schema': text},
+        'x-openstack-request-id': {'description': 'The ID of this request in the logs.', 'required': True,
                                    'schema': _REQUEST_ID},
-        'x-compute-request-id': {'description': 'The same, as older clients read it.', 'required': True,
+        'x-compute-request-id': {'description': 'The same for older clients.', 'required': True,
                                  'schema': _REQUEST_ID},
     }
 
 
 def _fault(code: int) -> Document:
-    """The answer to what is refused. A token that is none is refused before the version is known."""
+    """Return the response of an error code. 401 and 406 precede version negotiation and have fewer headers."""
     try:
         phrase = http.HTTPStatus(code).phrase
     except ValueError:

@@ -1,14 +1,14 @@
-"""What a proxy in front of a face says of a request: from where it came, and to which address it was sent.
+"""Client address and URL of a request behind a reverse proxy.
 
     [filter:proxy_headers]
     paste.filter_factory = nova.api.proxy_headers:factory
 
-``Forwarded`` (RFC 7239) or ``X-Forwarded-For``, ``-Proto`` and ``-Host``; and ``X-Forwarded-Prefix``. From a client
-these are lies. They are believed with [oslo_middleware] enable_proxy_headers_parsing, from the proxies that [http]
-trusted_proxies names, and are read from the right: each trusted proxy has written the element of its own client,
-and what stands left of the first address that is no such proxy is the client's own words.
+The filter reads ``Forwarded`` (RFC 7239) or ``X-Forwarded-For``, ``-Proto`` and ``-Host``, and ``X-Forwarded-Prefix``.
+Clients can forge these headers. They are accepted if [oslo_middleware] enable_proxy_headers_parsing is set, and only
+from proxies in [http] trusted_proxies. The elements are read from right to left: each trusted proxy adds the address
+of its client. Elements left of the first untrusted address come from the client and are ignored.
 
-Where both forms are there they must agree: a proxy that writes one of them may pass on the other as a client sent it.
+If a request has both forms they must agree: a proxy that writes one form may pass on a forged header of the other.
 """
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from oslo_config import cfg
 from nova import exception
 from nova.runtime.http import addresses
 from nova.web import bodies
-from nova.web import paste
+from nova.web import paste_registry
 from nova.web import pipeline
 
 LOG = logging.getLogger(__name__)
 
-MAX_PROXIES = 16             # elements that are looked at
+MAX_PROXIES = 16             # maximum number of evaluated elements
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-DONE = 'nova.proxy_headers'  # in the environ of a request whose address is exact: an all-in-one has two of these
+DONE = 'nova.proxy_headers'  # key in the environ of processed requests; an all-in-one has two of these filters
 _SCHEMES = ('http', 'https')
 _HOST = re.compile(r'(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::\d{1,5})?')
 _PREFIX = re.compile(r'(?:/[A-Za-z0-9._~-]+)+')
@@ -39,37 +39,37 @@ _PAIR = re.compile(r'\s*([A-Za-z]+)\s*=\s*(?:"([^"]*)"|([^\s";]*))\s*')
 _PORT = re.compile(r'\[([^\]]*)\](?::\d{1,5})?|([\d.]+):\d{1,5}')
 
 
-def factory(global_conf: dict[str, str], **local: str) -> Callable[[Any], pipeline.Steps]:
-    """Paste's filter factory."""
-    conf = paste.offered(global_conf['api_services']).conf
-    return lambda application: pipeline.before(ProxyHeaders(trusted(conf)).read, application)
+def factory(global_conf: dict[str, str], **local: str) -> Callable[[Any], pipeline.FilterChain]:
+    """Filter factory for Paste."""
+    conf = paste_registry.lookup(global_conf['api_services']).conf
+    return lambda application: pipeline.prepend(ProxyHeaders(trusted(conf)).read, application)
 
 
 def trusted(conf: cfg.ConfigOpts) -> tuple[Network, ...]:
-    """The networks of the proxies that are believed; () when none is.
+    """Return the networks of trusted proxies; () if proxy headers are disabled.
 
-    :raises InvalidInput: none is named, one is no network, or it is everybody
+    :raises InvalidInput: the option is empty, malformed, or matches every address
     """
     if not conf.oslo_middleware.enable_proxy_headers_parsing:
         return ()
     if not conf.http.trusted_proxies:
-        raise exception.InvalidInput('[oslo_middleware] enable_proxy_headers_parsing is set: name the proxies that are '
-                                     'believed in [http] trusted_proxies.')
+        raise exception.InvalidInput('[oslo_middleware] enable_proxy_headers_parsing requires the addresses of the '
+                                     'proxies in [http] trusted_proxies.')
     networks = []
     for text in conf.http.trusted_proxies:
         try:
             networks.append(ipaddress.ip_network(text))
         except ValueError:
-            raise exception.InvalidInput(f'[http] trusted_proxies: {text} is no address and no network.') from None
+            raise exception.InvalidInput(f'[http] trusted_proxies: {text} is not an address or network.') from None
         if not networks[-1].prefixlen:
-            raise exception.InvalidInput(f'[http] trusted_proxies: {text} is everybody.')
+            raise exception.InvalidInput(f'[http] trusted_proxies: {text} would trust every client.')
     return tuple(networks)
 
 
 class ProxyHeaders:
-    """Puts the exact address of the client, and what trusted proxies say, where WSGI has what the server knows.
+    """Filter that sets client address, scheme, host and prefix in the WSGI environ.
 
-    :param networks: ``trusted(conf)``
+    :param networks: result of ``trusted(conf)``
     """
 
     def __init__(self, networks: tuple[Network, ...] = ()) -> None:
@@ -77,7 +77,7 @@ class ProxyHeaders:
         self._warned = False
 
     def read(self, environ: bodies.Environ, start_response: Any = None) -> None:
-        """A step of web.pipeline."""
+        """Process the headers; a filter of web.pipeline."""
         if DONE not in environ:
             environ[DONE] = True
             environ['REMOTE_ADDR'] = addresses.plain(environ.get('REMOTE_ADDR', ''))
@@ -88,10 +88,10 @@ class ProxyHeaders:
         headers = [self._outermost(environ['REMOTE_ADDR'], elements)
                    for elements in (_forwarded(environ), _x_forwarded(environ)) if elements]
         if len({said['for'] for said in headers}) > 1:
-            if not self._warned:                 # once: any client can make it happen
+            if not self._warned:                 # log once, because any client can cause it
                 self._warned = True
-                LOG.warning('The proxy at %s lets through what a client says of itself: Forwarded and X-Forwarded-For '
-                            'differ, and neither is believed.', environ['REMOTE_ADDR'])
+                LOG.warning('Ignoring proxy headers from %s: Forwarded and X-Forwarded-For differ. The proxy '
+                            'passes on headers of clients.', environ['REMOTE_ADDR'])
             return
         said_of = {name: {said[name] for said in headers if said.get(name)} for name in ('for', 'proto', 'host')}
         facts = {name: values.pop() for name, values in said_of.items() if len(values) == 1}
@@ -105,9 +105,9 @@ class ProxyHeaders:
             environ['SCRIPT_NAME'] = prefix + environ.get('SCRIPT_NAME', '')
 
     def _outermost(self, peer: str, elements: list[dict[str, str]]) -> dict[str, str]:
-        """What the outermost trusted proxy has written.
+        """Return the element that the outermost trusted proxy has written.
 
-        :param elements: [{'for', 'proto', 'host'}], the nearest proxy's last
+        :param elements: [{'for', 'proto', 'host'}]; the last one is from the nearest proxy
         """
         address, said = peer, elements[-1]
         for element in reversed(elements):
@@ -119,7 +119,7 @@ class ProxyHeaders:
 
 
 def _address(text: str) -> str | None:
-    """The address of a ``for``, without its port; None for what names none, as unknown or _hidden."""
+    """Return the address in a ``for`` parameter without its port; None for 'unknown' or an obfuscated identifier."""
     found = _PORT.fullmatch(text)
     address = addresses.plain((found[1] or found[2] or '') if found else text)
     try:
@@ -130,7 +130,7 @@ def _address(text: str) -> str | None:
 
 
 def _forwarded(environ: bodies.Environ) -> list[dict[str, str]]:
-    """The elements of a Forwarded header; none of one that is not of its form."""
+    """Parse the elements of a Forwarded header; empty if it is malformed."""
     header = environ.get('HTTP_FORWARDED', '')
     if header.count('"') % 2:
         return []
@@ -139,7 +139,7 @@ def _forwarded(environ: bodies.Environ) -> list[dict[str, str]]:
 
 
 def _x_forwarded(environ: bodies.Environ) -> list[dict[str, str]]:
-    """The same of X-Forwarded-*: proxies write as many schemes and hosts as addresses, or one that is good for all."""
+    """Parse X-Forwarded-*: proxies write one scheme and host for each address, or one for all."""
     lists = {name: [word.strip() for word in environ.get(f'HTTP_X_FORWARDED_{name.upper()}', '').split(',')
                     if word.strip()][-MAX_PROXIES:] for name in ('for', 'proto', 'host')}
     longest = max(map(len, lists.values()))

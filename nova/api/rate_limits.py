@@ -1,10 +1,11 @@
-"""Request rate limits: how often one project may send requests of a kind, counted across all API processes.
+"""Request rate limits of projects, shared by all API processes.
 
-A row of ``[api] rate_limits`` is ``VERB URI REGEX VALUE UNIT``. Every row that matches a request counts it: the verb
-is the request's, and the expression is found in the path below the version and the project, with the query. A row
-lets VALUE requests through at once, and gives one back every UNIT / VALUE. What is left stands as one time a row and
-project in the API database: when all of it will have been given back. One UPDATE with a condition on that time
-takes from all rows of a request or, when one of them is used up, from none.
+A line of ``[api] rate_limits`` is ``VERB URI REGEX VALUE UNIT``. A limit counts requests with its verb if their
+path (below version and project, with the query) matches its regular expression.
+
+Each limit is a token bucket of VALUE tokens, refilled at one token every UNIT / VALUE. The API database stores one
+value for each limit and project: the time when the bucket will be full. One conditional UPDATE takes a token from all
+matching limits, or from none if one of them is exhausted.
 """
 from __future__ import annotations
 
@@ -29,17 +30,17 @@ from nova.db.projects import rate_limits as rows
 UNITS = {'SECOND': 1, 'MINUTE': 60, 'HOUR': 3600, 'DAY': 86400}
 VERBS = ('GET', 'POST', 'PUT', 'DELETE', 'PATCH')
 MICRO = 1_000_000
-SAMPLE = 'guide'              # a line that stands for the API guide's table of sample rates
+SAMPLE = 'guide'              # line that stands for the sample limits of the API guide
 _OF_SAMPLE = ('POST * .* 120 MINUTE', 'POST */servers ^/servers 120 MINUTE', 'PUT * .* 120 MINUTE',
               'GET *changes-since* .*changes-since.* 120 MINUTE', 'DELETE * .* 120 MINUTE',
               'GET */os-fping* ^/os-fping 12 MINUTE')
-PRUNE_S = 600                 # seconds between two removals of rows that say nothing any more
-EXEMPT_ROLE = 'service'       # other parts of the cloud speak for all projects
+PRUNE_S = 600                 # seconds between two deletions of expired rows
+EXEMPT_ROLE = 'service'       # services send requests for all projects
 
 
 @dataclasses.dataclass(frozen=True)
 class Limit:
-    """One row of the option; ``uri`` is what people read, ``regex`` what counts."""
+    """One line of the option; ``uri`` is shown to users, ``regex`` is matched."""
 
     verb: str
     uri: str
@@ -49,7 +50,7 @@ class Limit:
 
     @property
     def name(self) -> str:
-        """What the database knows it by: another row when anything of it changes."""
+        """Key in the database; any change of the limit starts a new row."""
         text = f'{self.verb} {self.regex} {self.value} {self.unit}'
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -60,14 +61,14 @@ class Limit:
 
     @property
     def step(self) -> int:
-        """Microseconds after which one request is given back."""
+        """Microseconds for one token."""
         return max(1, self.window // self.value)
 
 
 def parse(lines: Iterable[str]) -> tuple[Limit, ...]:
-    """Limits of the option's lines, in their order.
+    """Parse the lines of the option.
 
-    :raises InvalidInput: a line is not of the form
+    :raises InvalidInput: a line is malformed
     """
     limits = []
     for line in itertools.chain.from_iterable(_OF_SAMPLE if line.strip() == SAMPLE else (line,) for line in lines):
@@ -76,10 +77,10 @@ def parse(lines: Iterable[str]) -> tuple[Limit, ...]:
             raise exception.InvalidInput(f'[api] rate_limits: "{line}" is not VERB URI REGEX VALUE UNIT.')
         verb, uri, regex, value, unit = words
         if verb not in VERBS or unit not in UNITS:
-            raise exception.InvalidInput(f'[api] rate_limits: "{line}" begins with none of {", ".join(VERBS)} or ends '
-                                         f'with none of {", ".join(UNITS)}.')
+            raise exception.InvalidInput(f'[api] rate_limits: "{line}" must start with {", ".join(VERBS)} and end '
+                                         f'with {", ".join(UNITS)}.')
         if not (value.isascii() and value.isdigit() and 0 < int(value[:10]) <= UNITS[unit] * MICRO):
-            raise exception.InvalidInput(f'[api] rate_limits: {value} in "{line}" is no number of requests.')
+            raise exception.InvalidInput(f'[api] rate_limits: {value} in "{line}" is not a valid number of requests.')
         _compiled(line, regex)
         limits.append(Limit(verb, uri, regex, int(value), unit))
     return tuple(limits)
@@ -89,11 +90,11 @@ def _compiled(line: str, regex: str) -> Any:
     try:
         return re2.compile(regex)
     except re2.error:
-        raise exception.InvalidInput(f'[api] rate_limits: {regex} in "{line}" is no regular expression.') from None
+        raise exception.InvalidInput(f'[api] rate_limits: {regex} in "{line}" is not a regular expression.') from None
 
 
 class RateLimits:
-    """The limits of a deployment; falsy when there are none.
+    """The limits of a deployment; falsy without limits.
 
     :param lines: [api] rate_limits
     :param api_db: Database of the API database
@@ -105,24 +106,24 @@ class RateLimits:
         self._db, self._clock = api_db, clock
         self._patterns = [(limit, re2.compile(limit.regex).search) for limit in self.limits]
         self._prune_at = 0
-        # {(owner, limits): when one is free again}: refused without asking
+        # {(owner, limits): time of the next token}: avoids queries for exhausted limits
         self._used_up: dict[tuple[str, tuple[Limit, ...]], int] = {}
 
     def __bool__(self) -> bool:
         return bool(self.limits)
 
     def matching(self, verb: str, path: str) -> tuple[Limit, ...]:
-        """The rows that count a request.
+        """Return the limits that count a request.
 
-        :param path: below the version and the project, from its '/', with the query
+        :param path: below version and project, with leading '/' and the query
         """
         return tuple(limit for limit, search in self._patterns if limit.verb == verb and search(path))
 
     def check(self, req: api_request.Request, path: list[str]) -> None:
         """Count a request.
 
-        :param path: segments of the path, below the version and the project
-        :raises OverLimit: there were too many, for clients of /v2 and of version 2.1
+        :param path: path segments below version and project
+        :raises OverLimit: a limit is exceeded, for clients of /v2 and of version 2.1
         :raises RateLimited: the same for clients of newer versions
         """
         verb, query = req.environ['REQUEST_METHOD'], req.environ.get('QUERY_STRING')
@@ -138,7 +139,7 @@ class RateLimits:
             self._refuse(req, limits, free_at - now)
 
     def _take(self, owner: str, limits: tuple[Limit, ...], now: int) -> int | None:
-        """None when one request was taken from every row, else the microseconds since the epoch when it can be."""
+        """Take a token from each limit. Return None, or the time of the next token in microseconds of the epoch."""
         steps = {limit.name: (limit.step, limit.window) for limit in limits}
         try:
             return self._db.run(rows.take, owner, steps, now)
@@ -169,7 +170,7 @@ class RateLimits:
                     retry_after=max(1, math.ceil(wait / MICRO)))
 
     def shown(self, context: nova_context.RequestContext) -> list[api_request.Document]:
-        """``limits.rate`` of GET /limits: what there is of each row, and what is left of it."""
+        """Return ``limits.rate`` of GET /limits: the limits and the remaining requests."""
         if not self.limits:
             return []
         with self._db.reader() as conn:
@@ -187,15 +188,15 @@ class RateLimits:
 
 
 def _owner(context: nova_context.RequestContext) -> str:
-    """Who shares one count: the project, or the user where there is none."""
+    """Return the owner of the buckets: the project, or the user without a project."""
     return context.project_id or f'user:{context.user_id}'[:255]
 
 
 def _free_at(limits: tuple[Limit, ...], full: dict[str, int]) -> int:
-    """When the last of the rows has a request left."""
+    """Return the time when every limit has a token again."""
     return max(full.get(limit.name, 0) + limit.step - limit.window for limit in limits)
 
 
 def _exempt(context: nova_context.RequestContext) -> bool:
-    """Administrators and the cloud's own services are not limited."""
+    """Exempt administrators and the cloud's services."""
     return context.is_admin or EXEMPT_ROLE in context.roles

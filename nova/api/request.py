@@ -1,4 +1,4 @@
-"""One request to the compute API as its handlers see it."""
+"""Requests to the compute API."""
 from __future__ import annotations
 
 import collections.abc
@@ -22,25 +22,25 @@ if typing.TYPE_CHECKING:
     from nova.api import idempotency
     from nova.db.audit import log
 
-Row = collections.abc.Mapping[str, typing.Any]        # of a table: {column: value}
-Document = dict[str, typing.Any]                      # of a body, or a part of one
-Target = dict[str, str | None]                        # for the policy: {'project_id', 'user_id'} of a resource
+Row = collections.abc.Mapping[str, typing.Any]        # row of a table: {column: value}
+Document = dict[str, typing.Any]                      # JSON object of a body, or part of one
+Target = dict[str, str | None]                        # policy target: {'project_id', 'user_id'} of a resource
 
-ADOPTS = 'nova.adopts'    # in the environ of a command: uuid of a guest that is there, for the server that is created
-EC2 = 'nova.ec2'          # in the environ of what the EC2 API asks for in the same process
-INNER = 'nova.inner'      # in the environ of another operation's request; true: not counted against the caller's rate
-_PLAIN = re.compile(r'[A-Za-z0-9_.~/@-]*')                # nothing in it is quoted
+ADOPTS = 'nova.adopts'    # key in the environ of a command: UUID of the existing guest that a new server adopts
+EC2 = 'nova.ec2'          # key in the environ of requests from the EC2 API of this process
+INNER = 'nova.inner'      # key in the environ of nested requests; true: not counted by rate limits
+_PLAIN = re.compile(r'[A-Za-z0-9_.~/@-]*')                # needs no quoting
 
 
 class Request(request.Request):
-    """What a handler of the compute API gets.
+    """Argument of the handlers of the compute API.
 
     version   1 under /v2
     relaxed   True under /v2
     services  see app.Services
-    segments  of the path, below the version and the project
-    context   the caller; None where a row is public
-    record    nova.db.audit.log.Record of a request that writes, once its route is known, else None
+    segments  of the path, below version and project
+    context   the caller; None for a public route
+    record    nova.db.audit.log.Record of a routed request that writes, else None
     once      idempotency.Once of a request with an Idempotency-Key, else None
     """
 
@@ -49,7 +49,7 @@ class Request(request.Request):
 
     context: nova_context.RequestContext
     services: app.Services
-    route: Route                                 # None until it is found
+    route: Route                                 # None before routing
     once: idempotency.Once | None
     record: log.Record | None
     request_id: str | None
@@ -62,7 +62,7 @@ class Request(request.Request):
         self.segments: list[str] = []
         self.project_in_path = ''
         self.base_path = '/v2.1'
-        self.found_in: dict[str, str] = {}       # server: uuid of the cell in which it was looked for
+        self.found_in: dict[str, str] = {}       # server: UUID of the cell in which it was looked up
         self._allowed: dict[tuple[str, typing.Any], bool] = {}
         self._link_prefix: str | None = None
 
@@ -75,33 +75,33 @@ class Request(request.Request):
         return typing.cast(str, self.context.user_id)
 
     def has(self, behaviour: str) -> bool:
-        """Whether this request's version has a behaviour of versions.HISTORY."""
+        """Return True if this request's version has a behaviour of versions.HISTORY."""
         return self.version >= versions.SINCE[behaviour]
 
     def new_uuid(self) -> str:
-        """A uuid for what the request makes; a repeated request with an Idempotency-Key gets the same ones again."""
+        """Return a UUID for a new resource; a repeated request with an Idempotency-Key gets the same ones."""
         return self.once.uuid() if self.once is not None else str(uuid.uuid4())
 
     @property
     def adopts(self) -> str | None:
-        """The uuid of the guest that the new server takes over; None: it is built. No client can say it."""
+        """UUID of the existing guest that the new server adopts, or None. Clients cannot set it."""
         return self.environ.get(ADOPTS)
 
     @property
     def of_ec2(self) -> bool:
-        """Whether the EC2 API of this process asks. No client can say it."""
+        """True if the EC2 API of this process sent the request. Clients cannot set it."""
         return EC2 in self.environ
 
-    # ---- may they ------------------------------------------------------------
+    # ---- authorization -------------------------------------------------------
 
     def own(self) -> Target:
-        """The policy target of what belongs to the caller."""
+        """Return the policy target for the caller's own resources."""
         return {'project_id': self.context.project_id, 'user_id': self.context.user_id}
 
     def allows(self, rule: str, target: Target | None = None) -> bool:
-        """Whether the caller passes a rule; checked once per rule and owner.
+        """Return True if the caller passes a rule; cached for each rule and target.
 
-        :param target: {'project_id', 'user_id'} of the resource; the caller's own unless given
+        :param target: {'project_id', 'user_id'} of the resource; default: the caller's
         """
         key = (rule, target and (target.get('project_id'), target.get('user_id')))
         found = self._allowed.get(key)
@@ -111,7 +111,10 @@ class Request(request.Request):
         return found
 
     def authorize(self, rule: str, target: Target | None = None) -> None:
-        """:raises PolicyDenied: the caller does not pass the rule"""
+        """Check a rule.
+
+        :raises PolicyDenied: the caller does not pass it
+        """
         if not self.allows(rule, target):
             raise exception.PolicyDenied(rule=rule)
 
@@ -120,14 +123,14 @@ class Request(request.Request):
     def ask(self, method: str, path: str, body: typing.Any = None, query: str = '',
             caller: nova_context.RequestContext | None = None, version: str | None = None,
             counted: bool = False) -> tuple[int, typing.Any]:
-        """(code, JSON document or None) of another operation of this API, for the same caller at the same version.
+        """Call another operation of this API for the same caller; return (code, JSON document or None).
 
-        It never waits for the end of what it begins.
+        It never waits for the end of a task.
 
         :param path: below the version
-        :param caller: context of who asks in place of the same; a row that does so says why it may
-        :param version: microversion, of /v2.1
-        :param counted: whether it counts against the caller's rate, as a request of its own
+        :param caller: context that replaces the caller; the calling code must say why this is allowed
+        :param version: microversion of /v2.1; default: that of this request
+        :param counted: count the call against the caller's rate limits
         """
         data = b'' if body is None else orjson.dumps(body)
         environ = {**self.environ, 'REQUEST_METHOD': method, 'QUERY_STRING': query, 'CONTENT_LENGTH': str(len(data)),
@@ -148,7 +151,7 @@ class Request(request.Request):
 
     @property
     def host_url(self) -> str:
-        """Scheme, host and the path below which the API is mounted; [api] compute_link_prefix wins."""
+        """Scheme, host and mount point of the API; [api] compute_link_prefix takes precedence."""
         if self._link_prefix is None:
             configured = self.services.conf.api.compute_link_prefix
             self._link_prefix = configured.rstrip('/') if configured else (
@@ -156,21 +159,21 @@ class Request(request.Request):
         return self._link_prefix
 
     def url(self, *parts: object) -> str:       # type: ignore[override]
-        """The URL of a resource below this API version, with the project id when the request had it."""
+        """Return the URL of a resource below this API version, with the project ID if the request had one."""
         return '/'.join((self.host_url + self.base_path + self.project_in_path, *map(_quoted, parts)))
 
     def bookmark(self, *parts: object) -> str:
-        """The URL of a resource without a version."""
+        """Return the URL of a resource without a version."""
         return '/'.join((self.host_url + self.project_in_path, *map(_quoted, parts)))
 
     def links(self, *parts: object) -> list[dict[str, str]]:
-        """The links of a resource: self and bookmark."""
+        """Return the self and bookmark links of a resource."""
         path = '/'.join(map(_quoted, parts))
         return [{'rel': 'self', 'href': f'{self.host_url}{self.base_path}{self.project_in_path}/{path}'},
                 {'rel': 'bookmark', 'href': f'{self.host_url}{self.project_in_path}/{path}'}]
 
     def image_url(self, image_id: str) -> str:
-        """Return the URL at which the image service shows an image."""
+        """Return the URL of an image in the image service."""
         configured = self.services.conf.api.image_link_prefix
         prefix = configured.rstrip('/') if configured else request.origin(self.environ) + '/image/v2'
         return f'{prefix}/images/{_quoted(image_id)}'
@@ -182,7 +185,7 @@ def _quoted(part: object) -> str:
 
 
 def mount_path(environ: dict[str, typing.Any]) -> str:
-    """SCRIPT_NAME without the version that a URL map may have moved into it."""
+    """Return SCRIPT_NAME without a version that a URL map moved into it."""
     script = environ.get('SCRIPT_NAME', '').rstrip('/')
     for version in ('/v2.1', '/v2'):
         if script.endswith(version):

@@ -1,11 +1,8 @@
-"""JSON types of fields that hold more than one value, or many choices.
-
-The words are those of nova.web.json_types.
-"""
+"""JSON types of nested response fields, in the words of nova.web.json_types."""
 from nova.web.fields import Shape
 
-# A header of requests of the EC2 API: with the value 'label' the device name of a volume is kept as it was sent. The
-# clients of EC2 look for the attachment by it; the guest names its disks by itself there, too.
+# Request header of the EC2 API: with the value 'label' the device name of a volume is stored as sent. EC2 clients
+# look up an attachment by this name, although the guest names its disks itself.
 DEVICE_NAME = 'X-Nova-Device-Name'
 
 ADDRESSES = Shape(

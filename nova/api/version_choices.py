@@ -1,4 +1,4 @@
-"""Requests that name no version in their path: which versions there are, and those that name one in a header."""
+"""Requests without a version in their path: list the versions, or read the version from a header."""
 import re
 import urllib.parse
 
@@ -6,7 +6,7 @@ from nova.api import request as api_request
 from nova.web import bodies
 from nova.web.request import Response
 
-# id, status, path, name in the media type
+# ID, status, path, name in the media type
 VERSIONS = (
     ('v2.0', 'SUPPORTED', 'v2', '2'),
     ('v2.1', 'CURRENT', 'v2.1', '2.1'),
@@ -17,7 +17,7 @@ _MEDIA_TYPE = re.compile(r'application/vnd\.openstack\.compute(?:\.v(2|2\.0|2\.1
 
 
 def version_of(environ: bodies.Environ) -> str | None:
-    """The first segment of the path that a request means whose Accept or Content-Type names a version, or None."""
+    """Return the first path segment of the version that Accept or Content-Type selects, or None."""
     for header in ('HTTP_ACCEPT', 'CONTENT_TYPE'):
         for match in _MEDIA_TYPE.finditer(environ.get(header, '')[:1024]):
             name = match[1] or match[2]
@@ -27,7 +27,7 @@ def version_of(environ: bodies.Environ) -> str | None:
 
 
 def answer(req: api_request.Request, segments: list[str]) -> Response:
-    """The multiple choices (300) of a path: the same resource below every version."""
+    """Return 300 Multiple Choices: the same resource below every version."""
     choices = [{
         'id': name, 'status': status,
         'links': [{'rel': 'self', 'href': '/'.join((req.host_url, path, *map(_quoted, segments)))}],

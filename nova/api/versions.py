@@ -1,7 +1,7 @@
-"""The microversions of the compute API: one row each.
+"""Microversions of the compute API, one row each.
 
-The newest version, the version document and the documentation come from HISTORY. A behaviour that changes with a
-version is tested by its name: ``req.has('keypair_import_only')``.
+The newest version, the version document and the documentation are derived from HISTORY. Code tests a behaviour by its
+name: ``req.has('keypair_import_only')``.
 """
 from nova.web.versions import HEADER
 from nova.web.versions import Microversions
@@ -9,7 +9,7 @@ from nova.web.versions import Microversions
 __all__ = ('COMPUTE', 'HEADER', 'HISTORY', 'LEGACY_HEADER', 'MAX_VERSION', 'MIN_VERSION', 'SINCE', 'VARY', 'headers',
            'negotiate', 'parse', 'text')
 
-# (minor version, name of the behaviour, what changed)
+# (minor version, name of the behaviour, change)
 HISTORY = (
     (1, 'start', 'The start: v2.0 semantics with strict JSON-Schema validation'),
     (2, 'keypair_types', 'Keypair type (ssh, x509); create gives 201 (was 200), delete 204 (was 202)'),
@@ -26,7 +26,7 @@ HISTORY = (
     (11, 'forced_down', 'Services: forced_down'),
     (12, 'virtual_interface_net_id', 'Network id (net_id) on virtual interfaces'),
     (13, 'server_group_owner', 'Server groups show project_id, user_id'),
-    (14, 'evacuate_shared_storage_detected', 'Evacuate loses onSharedStorage, its answer loses adminPass'),
+    (14, 'evacuate_shared_storage_detected', 'Evacuate: onSharedStorage and the adminPass of the response are removed'),
     (15, 'soft_affinity', 'Server group policies soft-affinity, soft-anti-affinity'),
     (16, 'host_status', 'Servers show host_status (policy-guarded)'),
     (17, 'crash_dump', 'Action trigger_crash_dump'),
@@ -51,8 +51,8 @@ HISTORY = (
     (31, 'console_tokens', 'Console tokens: os-console-auth-tokens answers for every console type'),
     (32, 'device_tags', 'Device tag on networks and block_device_mapping_v2 at create'),
     (33, 'hypervisor_paging',
-     'Hypervisors: limit and marker; bdm tag is (by an old mistake) not accepted until 2.42'),
-    (34, 'async_live_migration_checks', 'Live-migration checks run in the background: no 400 from them'),
+     'Hypervisors: limit and marker; bdm tag is not accepted until 2.42 (a historic mistake)'),
+    (34, 'async_live_migration_checks', 'Live-migration checks are asynchronous: they no longer cause 400'),
     (35, 'keypair_paging', 'Keypairs: limit and marker, sorted by name'),
     (36, 'no_proxies',
      'Every proxy to images, networks, volumes, baremetal and fping: 404; network quotas and limits '
@@ -158,7 +158,7 @@ MAX_VERSION = HISTORY[-1][0]
 
 LEGACY_HEADER = 'X-OpenStack-Nova-API-Version'
 
-# The new header form counts from 2.27; below it the old header wins where both are sent.
+# The new header supports versions from 2.27 on; for older versions the legacy header wins if both are sent.
 COMPUTE = Microversions('compute', 2, MIN_VERSION, MAX_VERSION, LEGACY_HEADER, SINCE['version_header'])
 VARY = COMPUTE.vary
 text, parse, negotiate, headers = COMPUTE.text, COMPUTE.parse, COMPUTE.negotiate, COMPUTE.headers

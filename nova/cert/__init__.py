@@ -1,1 +1,1 @@
-"""nova-cert: a certificate authority for the users of the cloud, and what is decrypted with its keys."""
+"""nova-cert: certificate authority for users of the cloud, and decryption with its keys."""

@@ -1,6 +1,6 @@
-"""The certificate authorities of a deployment: one for all, or one for each project below it.
+"""Certificate authorities: one for the deployment, or one for each project, signed by it.
 
-Several threads and processes may use them at once, nova-cert and nova-manage: changes are made under a lock.
+Changes are made under a file lock, because nova-cert and nova-manage may run concurrently.
 """
 from __future__ import annotations
 
@@ -22,49 +22,53 @@ from nova.cert import signing
 from nova.runtime import certificates
 from nova.runtime import host_identity
 
-CERTIFICATES = 100          # that one user may have in one project at once: no user fills a disk or a revocation list
+CERTIFICATES = 100          # of one user in one project, so that no user can fill the disk or a revocation list
 _ID = re.compile(r'[A-Za-z0-9_][A-Za-z0-9_@-]{0,63}')
 ROOT, PROJECTS = 'root', 'projects'
 
 
 class Authorities:
-    """
-    :param path: directory of all that is issued
+    """The authorities of a deployment.
+
+    :param path: directory of issued certificates
     :param keys: directory of the private keys
-    :param each_project: whether each project has its own
+    :param each_project: each project has its own authority
     """
 
     def __init__(self, path: pathlib.Path, keys: pathlib.Path, each_project: bool) -> None:
         self.path, self._keys, self._each_project = path, keys, each_project
 
     def check(self) -> None:
-        """:raises Unavailable: the directories cannot be used"""
+        """Check the directories.
+
+        :raises Unavailable: they are not writable
+        """
         with self._changing():
             self._keys.mkdir(mode=0o700, parents=True, exist_ok=True)
             for path in (self.path, self._keys):
                 if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
-                    raise exception.Unavailable(f'{path} cannot be written by this user: nova-cert keeps its authority '
+                    raise exception.Unavailable(f'{path} is not writable by this user: nova-cert stores its authority '
                                                 'there.')
 
-    # ---- requests over the network
+    # ---- RPC operations
 
     def trusted(self, project_id: str) -> str:
-        """The certificates of a project's authority, then those above it, as PEM. Each the newest first.
+        """Return the certificates of a project's authority and its parents as PEM, newest first.
 
-        :raises Unavailable: the directory cannot be used; as everywhere here
-        :raises InvalidInput: an id is none; so, too
+        :raises Unavailable: the directory is unusable (all methods)
+        :raises InvalidInput: malformed ID (all methods)
         """
         with self._changing():
             return signing.pem(*(certificate for name in self._line(project_id)
                                  for certificate in self._ready(name)))
 
     def lists(self, project_id: str) -> str:
-        """The revocation lists of these authorities as PEM, good for half of signing.LIST_DAYS at least."""
+        """Return the revocation lists of these authorities as PEM, valid for at least half of signing.LIST_DAYS."""
         with self._changing():
             return signing.pem(*(found for name in self._line(project_id) for found in self._fresh_lists(name)))
 
     def issue(self, user_id: str, project_id: str) -> signing.Signer:
-        """A new certificate of a user in a project, with its key, which is kept nowhere.
+        """Issue a certificate for a user in a project; its key is not stored.
 
         :raises QuotaExceeded: the user has CERTIFICATES of them
         """
@@ -72,7 +76,7 @@ class Authorities:
         return self._issue(user_id, project_id, lambda now, signer: signing.of_user(user_id, project_id, now, signer))
 
     def issue_vpn(self, project_id: str) -> signing.Signer:
-        """The same of the VPN instance of a project."""
+        """Issue a certificate for the VPN instance of a project."""
         return self._issue(signing.VPN, project_id, lambda now, signer: signing.of_vpn(project_id, now, signer))
 
     def _issue(self, user_id: str, project_id: str,
@@ -84,7 +88,7 @@ class Authorities:
             if place.count(project_id, user_id) >= CERTIFICATES:
                 place.forget_ended(project_id, user_id, now)
             if user_id == signing.VPN:
-                place.forget_oldest(project_id, user_id, CERTIFICATES - 1)      # of instances that are gone
+                place.forget_oldest(project_id, user_id, CERTIFICATES - 1)      # of deleted instances
             used = place.count(project_id, user_id)
             if used >= CERTIFICATES:
                 raise exception.QuotaExceeded(resource='certificates', requested=1, used=used, limit=CERTIFICATES)
@@ -93,10 +97,10 @@ class Authorities:
         return made
 
     def decrypt(self, project_id: str, text: str) -> str:
-        """What was encrypted for the project's authority, or for one above it; also for one before the newest.
+        """Decrypt a text with a key of the project's authority or its parents, including older keys.
 
         :param text: hexadecimal
-        :raises InvalidInput: it was for none of them
+        :raises InvalidInput: no key matches
         """
         data = signing.checked_ciphertext(text)
         with self._changing():
@@ -107,12 +111,11 @@ class Authorities:
             found = signing.decrypted(signer.key, data)
             if found is not None:
                 return found
-        raise exception.InvalidInput(reason='the text was not encrypted for the certificate of this cloud, or not '
+        raise exception.InvalidInput(reason='the text is not encrypted for the certificate of this cloud, or not '
                                             'with RSA and PKCS #1 v1.5.')
 
     def has_signed(self, project_id: str, digest: str, signature: str) -> bool:
-        """Whether a user of the project has made a signature (RSA, PKCS #1 v1.5, SHA-1) with a key whose certificate is
-        kept and not revoked. SHA-1 is what bundles have.
+        """Verify a signature (RSA, PKCS #1 v1.5, SHA-1) with the valid certificates of a project. Bundles use SHA-1.
 
         :param digest, signature: hexadecimal
         """
@@ -123,16 +126,16 @@ class Authorities:
         return any(row.revoked_at is None and row.user_id != signing.VPN
                    and signing.is_signature(row.certificate, signed, data) for row in reversed(found))
 
-    # ---- what operators do
+    # ---- operations of operators
 
     def issued(self, project_id: str | None = None, user_id: str | None = None) -> list[directory.Issued]:
-        """The certificates of users that are kept, of all authorities; None: of any."""
+        """Return stored certificates of users; None: any."""
         _check_wanted(project_id, user_id)
         with self._changing():
             return [found for name in self._names() for found in self._directory(name).issued(project_id, user_id)]
 
     def revoke(self, project_id: str | None = None, user_id: str | None = None, serial: int | None = None) -> int:
-        """Revoke the certificates that have not ended; how many. None: of any."""
+        """Revoke valid certificates and return their number; None: any."""
         _check_wanted(project_id, user_id)
         now, count = utils.utcnow(), 0
         with self._changing():
@@ -146,15 +149,15 @@ class Authorities:
         return count
 
     def rotate(self, project_id: str | None = None, forget: bool = False) -> x509.Certificate:
-        """A new key and certificate of an authority.
+        """Create a new key and certificate of an authority.
 
-        :param project_id: whose; None: the one above all
-        :param forget: whether the ones before are trusted no more, and their keys removed, with those of authorities
-            that they have signed: what all these have issued is worth nothing, and what was encrypted for them cannot
-            be read. False: they stay until they end
+        :param project_id: None: the root authority
+        :param forget: delete the previous certificates and keys, and for the root those of all projects. Certificates
+         that
+         they issued become invalid, and texts encrypted for them unreadable. False: they stay valid until they expire
         """
         if project_id is not None and not self._each_project:
-            raise exception.InvalidInput(reason='projects have no authority of their own: [crypto] use_project_ca is '
+            raise exception.InvalidInput(reason='projects have no authorities: [crypto] use_project_ca is '
                                                 'false.')
         name = ROOT if project_id is None else self._line(project_id)[0]
         with self._changing():
@@ -162,18 +165,18 @@ class Authorities:
                 self._ready(ROOT)
             elif forget:
                 for each in self._names():
-                    self._directory(each).clear()               # those of projects are made when they are requested
+                    self._directory(each).clear()               # authorities of projects are recreated on demand
             return self._make(name, forget)
 
-    # ---- steps
+    # ---- implementation
 
     def _line(self, project_id: str) -> tuple[str, ...]:
-        """The authority of a project, and those above it."""
+        """Return the authority of a project and its parents."""
         _check_id(project_id)
         return (f'{PROJECTS}/{project_id}', ROOT) if self._each_project else (ROOT,)
 
     def _names(self) -> list[str]:
-        """All that there are."""
+        """Return the names of all authorities."""
         projects = sorted(path.name for path in (self.path / PROJECTS).glob('*') if path.is_dir())
         return [ROOT, *(f'{PROJECTS}/{project}' for project in projects)]
 
@@ -181,8 +184,8 @@ class Authorities:
         return directory.AuthorityDirectory(self.path / name, self._keys / name)
 
     def _ready(self, name: str) -> list[x509.Certificate]:
-        """The certificates of an authority, made when there are none, when the newest ends too soon to sign, or when
-        who has signed it was forgotten.
+        """Return the certificates of an authority. Create a new one if there is none, it expires soon, or its issuer is
+        gone.
         """
         found = self._directory(name).authorities()
         above = {each.subject for each in self._ready(ROOT)} if name != ROOT else {each.subject for each in found}
@@ -204,7 +207,7 @@ class Authorities:
         return made.certificate
 
     def _fresh_lists(self, name: str) -> list[x509.CertificateRevocationList]:
-        """The list of each certificate of an authority, renewed where little of its time is left."""
+        """Return the revocation lists of an authority; renew them if they expire soon."""
         soon = utils.utcnow() + datetime.timedelta(days=signing.LIST_DAYS / 2)
         found, wanted = self._directory(name).lists(), {each.subject for each in self._ready(name)}
         if {each.issuer for each in found} != wanted or any(
@@ -214,7 +217,7 @@ class Authorities:
         return found
 
     def _revoke(self, name: str, more: list[directory.Issued], now: datetime.datetime) -> None:
-        """Write the lists of an authority with these certificates, and without those that have ended for certain."""
+        """Write the revocation lists of an authority with additional certificates, without expired ones."""
         place = self._directory(name)
         ended = now - datetime.timedelta(days=signing.USER_DAYS + 1)
         revoked: dict[x509.Name, dict[int, datetime.datetime]] = {}
@@ -235,23 +238,26 @@ class Authorities:
                 yield
         except OSError as error:
             raise exception.Unavailable(
-                f'{error.filename or self.path} cannot be used for certificates: {error.strerror}.') from None
+                f'Cannot use {error.filename or self.path} for certificates: {error.strerror}.') from None
 
 
 def of(conf: ConfigOpts) -> Authorities:
-    """Those that the configuration describes."""
+    """Build the authorities of a configuration."""
     path = pathlib.Path(conf.crypto.ca_path or os.path.join(host_identity.state_path(conf), 'CA'))
     return Authorities(path, pathlib.Path(conf.crypto.keys_path or path / 'private'), conf.crypto.use_project_ca)
 
 
 def _check_id(ident: object) -> None:
-    """:raises InvalidInput: it is no id: they are names of files"""
+    """Check an ID, because IDs are used as file names.
+
+    :raises InvalidInput: it is malformed
+    """
     if not isinstance(ident, str) or not _ID.fullmatch(ident):
-        raise exception.InvalidInput(reason=f'{ident!r} is no id of a user or a project that a certificate can have.')
+        raise exception.InvalidInput(reason=f'{ident!r} is not a valid ID of a user or project for a certificate.')
 
 
 def _check_wanted(*idents: str | None) -> None:
-    """The same of several, where None stands for any."""
+    """Check several IDs; None is allowed."""
     for ident in idents:
         if ident is not None:
             _check_id(ident)

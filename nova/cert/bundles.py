@@ -1,15 +1,13 @@
-"""Bundled images back into images: parts are joined, decrypted, and unpacked, in one pass and little memory.
+"""Unbundling of images: parts are joined, decrypted and unpacked as a stream.
 
     manifest = manifests.parse(data)
     key, iv = (cert.decrypt_text(ctx, project_id=…, text=text) for text in (manifest.encrypted_key,
-                                                                           manifest.encrypted_iv))
+                                                                            manifest.encrypted_iv))
     for piece in bundles.unbundle(manifest, key, iv, open_part, limit): …
 
-A bundle is an archive (tar) with one file, compressed (gzip), encrypted (AES-128-CBC), and cut into parts. What is in
-it is a stranger's: nothing is believed before its digest is right, and nothing gets larger than the manifest said.
-
-Who has the manifest and the parts may have the image: a cloud opens bundles for any of its users who can read them, as
-far as they are for the same authority. Whose signature the manifest has is looked at by who registers it.
+A bundle is a tar archive with one file, compressed (gzip), encrypted (AES-128-CBC), and split into parts. Bundles are
+untrusted: digests are verified, and sizes are limited to those in the manifest. Any user of the cloud who can read
+manifest and parts may open a bundle for its authority. RegisterImage checks the signature of the manifest.
 """
 from __future__ import annotations
 
@@ -29,26 +27,25 @@ from nova import exception
 from nova.cert import archives
 from nova.cert import manifests
 
-PIECE = 1 << 16                 # bytes that are unpacked at once
+PIECE = 1 << 16                 # bytes that are unpacked at a time
 _SYMMETRIC = re.compile(r'[0-9A-Fa-f]{32}')
 
 
 def unbundle(manifest: manifests.Manifest, key: str, iv: str, open_part: Callable[[str], Iterable[bytes]],
              limit: int) -> Iterator[bytes]:
-    """The image of a bundle, in pieces.
+    """Yield the image of a bundle.
 
-    A digest may be wrong at the very end. So the last piece is given when all of them are right: who got so many bytes
-    as the manifest says has the image.
+    The last piece is only yielded after all digests were verified, so a complete image is valid.
 
-    :param key: decrypted, hexadecimal; so is ``iv``
+    :param key: decrypted, hexadecimal, like ``iv``
     :param open_part: function(name) -> pieces of an object
-    :param limit: bytes that an image may have
-    :raises InvalidInput: the bundle is not what the manifest says, or too large
+    :param limit: maximum size of an image in bytes
+    :raises InvalidInput: the bundle does not match the manifest, or is too large
     """
     if not (_SYMMETRIC.fullmatch(key) and _SYMMETRIC.fullmatch(iv)):
-        _refuse('its key is none of AES-128')
+        _refuse('its key is not an AES-128 key')
     if manifest.size > limit:
-        _refuse(f'an image of {manifest.size} bytes is too large: {limit} at most')
+        _refuse(f'the image has {manifest.size} bytes; the limit is {limit}')
     digest = hashlib.sha1(usedforsecurity=False)
     encrypted = _pieces(manifest, open_part)
     unpacked = _unpacked(_decrypted(encrypted, bytes.fromhex(key), bytes.fromhex(iv)), digest.update)
@@ -58,25 +55,25 @@ def unbundle(manifest: manifests.Manifest, key: str, iv: str, open_part: Callabl
             yield last
         last = piece
     if not hmac.compare_digest(digest.digest(), manifest.digest):
-        _refuse('the digest of the image is another one')
+        _refuse('the digest of the image differs from the manifest')
     yield last
 
 
 def _pieces(manifest: manifests.Manifest, open_part: Callable[[str], Iterable[bytes]]) -> Iterator[bytes]:
-    """The encrypted bytes; those of a part whose digest is wrong have been given by then."""
+    """Yield the encrypted bytes; a part with a wrong digest is detected at its end."""
     left = manifest.bundled_size
     for part in manifest.parts:
         digest = hashlib.sha1(usedforsecurity=False)
         for piece in open_part(part.name):
             left -= len(piece)
             if left < 0:
-                _refuse('its parts are larger than the manifest says')
+                _refuse('its parts are larger than stated in the manifest')
             digest.update(piece)
             yield piece
         if not hmac.compare_digest(digest.digest(), part.digest):
-            _refuse(f'the digest of {part.name} is another one')
+            _refuse(f'the digest of {part.name} differs from the manifest')
     if left:
-        _refuse('its parts are smaller than the manifest says')
+        _refuse('its parts are smaller than stated in the manifest')
 
 
 def _decrypted(pieces: Iterable[bytes], key: bytes, iv: bytes) -> Iterator[bytes]:
@@ -91,7 +88,7 @@ def _decrypted(pieces: Iterable[bytes], key: bytes, iv: bytes) -> Iterator[bytes
 
 
 def _unpacked(pieces: Iterable[bytes], note: Callable[[bytes], object]) -> Iterator[bytes]:
-    """The bytes behind one gzip stream, PIECE of them at most at once."""
+    """Decompress one gzip stream in pieces of at most PIECE bytes."""
     stream = zlib.decompressobj(16 + zlib.MAX_WBITS)
     for piece in pieces:
         while piece and not stream.eof:
@@ -103,10 +100,10 @@ def _unpacked(pieces: Iterable[bytes], note: Callable[[bytes], object]) -> Itera
             yield found
             piece = stream.unconsumed_tail
         if stream.eof and (piece or stream.unused_data):
-            _refuse('something follows the archive')
+            _refuse('it has data after the archive')
     if not stream.eof:
-        _refuse('it is cut off')
+        _refuse('it is truncated')
 
 
 def _refuse(reason: str) -> NoReturn:
-    raise exception.InvalidInput(reason=f'the bundle of the image cannot be used: {reason}.')
+    raise exception.InvalidInput(reason=f'the bundle of the image is invalid: {reason}.')

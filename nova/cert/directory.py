@@ -1,12 +1,12 @@
-"""The files of one authority.
+"""Files of one authority.
 
-    CA/root/ca.pem                  its certificates, the newest first: those before stay until they end
-    CA/root/crl.pem                 a revocation list of each; they are the record of what was revoked
+    CA/root/ca.pem                  its certificates, newest first; older ones stay until they expire
+    CA/root/crl.pem                 their revocation lists, which are the record of revocations
     CA/root/issued/PROJECT/USER.SERIAL.pem
     CA/private/root/FINGERPRINT.key     the key of each certificate of ca.pem, mode 0600
 
-An authority of a project has the same below ``projects/PROJECT``. Files are replaced in one step, a key before what
-names it: a reader needs no lock, and a power cut leaves the one or the other.
+A project's authority has the same files below ``projects/PROJECT``. Files are replaced atomically, a key before its
+certificate. Readers need no lock, and a power failure leaves the old or the new state.
 """
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from nova.runtime import certificates
 class Issued:
     """A certificate of a user.
 
-    revoked_at   naive UTC as ends_at, None: it is not
+    revoked_at   naive UTC, like ends_at; None: not revoked
     """
 
     certificate: x509.Certificate
@@ -43,18 +43,19 @@ class Issued:
 
 
 class AuthorityDirectory:
-    """
-    :param path: of what everybody may read
+    """Directories of an authority.
+
+    :param path: of public files
     :param keys: of the private keys
     """
 
     def __init__(self, path: pathlib.Path, keys: pathlib.Path) -> None:
         self._path, self._keys = path, keys
 
-    # ---- the authority itself
+    # ---- the authority
 
     def authorities(self) -> list[x509.Certificate]:
-        """Its certificates, the newest first; none when it was not made yet."""
+        """Return its certificates, newest first; empty before its creation."""
         try:
             return x509.load_pem_x509_certificates((self._path / 'ca.pem').read_bytes())
         except FileNotFoundError:
@@ -63,9 +64,9 @@ class AuthorityDirectory:
             raise exception.Unavailable(f'{self._path}/ca.pem has no certificate.') from None
 
     def signer(self, certificate: x509.Certificate) -> signing.Signer:
-        """One of them with its key.
+        """Return a certificate with its key.
 
-        :raises Unavailable: the key is not there, or another one
+        :raises Unavailable: the key is missing or does not match
         """
         path = self._key_file(certificate)
         try:
@@ -77,7 +78,7 @@ class AuthorityDirectory:
         return signing.Signer(certificate, key)
 
     def replace(self, signer: signing.Signer, before: Iterable[x509.Certificate]) -> None:
-        """Let an authority sign from now on; ``before``: those that stay trusted. The keys of others are removed."""
+        """Replace the signing certificate; ``before`` stay trusted, other keys are deleted."""
         for path in (self._path, self._keys):
             _private_directory(path)
         kept = [signer.certificate, *before]
@@ -89,7 +90,7 @@ class AuthorityDirectory:
                 path.unlink()
 
     def clear(self) -> None:
-        """Remove the authority, its keys, and what it has issued."""
+        """Delete the authority, its keys and issued certificates."""
         for path in (self._path / 'ca.pem', self._path / 'crl.pem', *self._keys.glob('*.key')):
             path.unlink(missing_ok=True)
         if (self._path / 'issued').exists():
@@ -101,7 +102,7 @@ class AuthorityDirectory:
     # ---- revocation lists
 
     def lists(self) -> list[x509.CertificateRevocationList]:
-        """Those of the authorities, in any order; none before the first one."""
+        """Return the revocation lists in any order; empty before the first one."""
         try:
             data = (self._path / 'crl.pem').read_bytes()
         except FileNotFoundError:
@@ -112,21 +113,21 @@ class AuthorityDirectory:
     def write_lists(self, lists: Iterable[x509.CertificateRevocationList]) -> None:
         certificates.write(self._path / 'crl.pem', signing.pem(*lists).encode(), 0o644)
 
-    # ---- what it has issued
+    # ---- issued certificates
 
     def add(self, certificate: x509.Certificate, project_id: str, user_id: str) -> None:
-        """Keep a certificate of a user."""
+        """Store a certificate of a user."""
         path = self._path / 'issued' / project_id
         _private_directory(path)
         certificates.write(path / f'{user_id}.{signing.serial_text(certificate)}.pem',
                            signing.pem(certificate).encode(), 0o644)
 
     def count(self, project_id: str, user_id: str) -> int:
-        """How many certificates of a user in a project are kept."""
+        """Count the stored certificates of a user in a project."""
         return len(list(self._files(project_id, user_id)))
 
     def issued(self, project_id: str | None = None, user_id: str | None = None) -> Iterator[Issued]:
-        """What is kept; None: of any."""
+        """Yield stored certificates; None: any."""
         revoked = {(found.issuer, entry.serial_number): entry.revocation_date_utc.replace(tzinfo=None)
                    for found in self.lists() for entry in found}
         for path in self._files(project_id, user_id):
@@ -135,27 +136,27 @@ class AuthorityDirectory:
                          revoked.get((certificate.issuer, certificate.serial_number)))
 
     def forget_ended(self, project_id: str, user_id: str, now: datetime.datetime) -> None:
-        """Remove the certificates of a user that have ended."""
+        """Delete expired certificates of a user."""
         for path in self._files(project_id, user_id):
             if certificates.ends_at(x509.load_pem_x509_certificate(path.read_bytes())) <= now:
                 path.unlink()
 
     def forget_oldest(self, project_id: str, user_id: str, keep: int) -> None:
-        """Remove the certificates of a user but for so many that end last."""
+        """Delete the certificates of a user except ``keep`` with the latest expiry."""
         ends = {path: certificates.ends_at(x509.load_pem_x509_certificate(path.read_bytes()))
                 for path in self._files(project_id, user_id)}
         for path in sorted(ends, key=ends.__getitem__)[:max(0, len(ends) - keep)]:
             path.unlink()
 
     def _files(self, project_id: str | None, user_id: str | None) -> Iterator[pathlib.Path]:
-        """Ids have no character that means something to ``glob``."""
+        """List files; IDs have no special characters of ``glob``."""
         for path in sorted((self._path / 'issued').glob(f'{project_id or "*"}/*.pem')):
             if user_id is None or path.name.rsplit('.', 2)[0] == user_id:
                 yield path
 
 
 def _private_directory(path: pathlib.Path) -> None:
-    """Make a directory that only its owner may look into; those above it as well, where they are not there."""
+    """Create a directory with mode 0700, and missing parents."""
     if not path.is_dir():
         _private_directory(path.parent)
         path.mkdir(mode=0o700, exist_ok=True)

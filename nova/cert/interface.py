@@ -8,22 +8,26 @@ TIMEOUT = 20        # seconds: a key takes one at most, and who waits is a reque
 
 INTERFACE = Interface(
     'cert', '1.1',
-    # -> what users of the project trust and encrypt for: its authority, the newest first, then those above it
-    Method('fetch_ca', ('project_id',), call=True, timeout=TIMEOUT),
-    # -> revocation lists of all these authorities, renewed when half of their time is over
-    Method('fetch_crl', ('project_id',), call=True, timeout=TIMEOUT),
-    # -> {'private_key', 'certificate', 'serial': 40 hexadecimal digits}: a new pair of a user in a project; the key is
-    # kept nowhere. One at a time: it is a second of a processor. Raises QuotaExceeded
-    Method('generate_x509_cert', ('user_id', 'project_id'), call=True, timeout=TIMEOUT, at_once=1),
-    # certificates that have not ended, of a user, of a project, or of a user in a project; None: any -> how many
-    Method('revoke_certs', ('user_id', 'project_id'), call=True, timeout=TIMEOUT),
-    # text: hexadecimal, what was encrypted (RSA, PKCS #1 v1.5) for the project's authority, as keys of bundled images
-    # are -> the text that was; raises InvalidInput
-    Method('decrypt_text', ('project_id', 'text'), call=True, timeout=TIMEOUT),
-    # -> as of generate_x509_cert, of the VPN instance of a project, which is a server for the project's users
-    Method('generate_vpn_cert', ('project_id',), call=True, since='1.1', timeout=TIMEOUT, at_once=1),
-    # digest, signature: hexadecimal -> whether a user of the project has signed it (RSA, SHA-1), with a key whose
-    # certificate is not revoked
+    Method('fetch_ca', ('project_id',), call=True, timeout=TIMEOUT,
+           doc='Return the certificate authority of a project, which its users trust and encrypt for: the newest '
+               'first, followed by its issuers.'),
+    Method('fetch_crl', ('project_id',), call=True, timeout=TIMEOUT,
+           doc='Return the revocation lists of these authorities; each is renewed after half of its validity.'),
+    Method('generate_x509_cert', ('user_id', 'project_id'), call=True, timeout=TIMEOUT, at_once=1,
+           doc="Create a key pair of a user in a project: {'private_key', 'certificate', 'serial': 40 hexadecimal "
+               'digits}. The private key is not stored. A key costs a second of a processor, so one is created at a '
+               'time. Raises QuotaExceeded.'),
+    Method('revoke_certs', ('user_id', 'project_id'), call=True, timeout=TIMEOUT,
+           doc='Revoke the valid certificates of a user, a project, or a user in a project; None matches all. '
+               'Return their number.'),
+    Method('decrypt_text', ('project_id', 'text'), call=True, timeout=TIMEOUT,
+           doc="Decrypt text (hexadecimal; RSA, PKCS #1 v1.5) that was encrypted for the project's authority, as "
+               'keys of bundled images are. Raises InvalidInput.'),
+    Method('generate_vpn_cert', ('project_id',), call=True, since='1.1', timeout=TIMEOUT, at_once=1,
+           doc='Create a key pair, as generate_x509_cert, for the VPN instance of a project, which is a server for '
+               'its users.'),
     Method('verify_signature', ('project_id', 'digest', 'signature'), call=True, since='1.1', timeout=TIMEOUT,
-           at_once=1),
+           at_once=1,
+           doc='Return whether a user of the project signed a digest (RSA, SHA-1; both hexadecimal) with a key '
+               'whose certificate is not revoked.'),
 )

@@ -1,4 +1,4 @@
-"""What serves the RPC methods of the certificate service."""
+"""RPC server of the certificate service."""
 from __future__ import annotations
 
 from typing import Any
@@ -12,7 +12,8 @@ from nova.runtime import concurrency
 
 
 class CertManager:
-    """
+    """RPC methods.
+
     :param found: authorities.Authorities
     """
 
@@ -26,13 +27,13 @@ class CertManager:
             'generate_vpn_cert': self.generate_vpn_cert, 'verify_signature': self.verify_signature})
 
     def start(self) -> None:
-        """Authorities are made when they are first requested; a directory that cannot be used is found out now.
+        """Check the directories at startup; authorities are created on demand.
 
-        :raises Unavailable: it cannot be used
+        :raises Unavailable: a directory is unusable
         """
         self._authorities.check()
 
-    # Keys are made and locks are waited for in C: blocking() lets other green threads go on.
+    # Key generation and locks block in C; blocking() lets other green threads run.
 
     def fetch_ca(self, ctx: Any, project_id: str) -> str:
         return str(concurrency.blocking(self._authorities.trusted, project_id))
@@ -50,10 +51,13 @@ class CertManager:
         return bool(concurrency.blocking(self._authorities.has_signed, project_id, digest, signature))
 
     def revoke_certs(self, ctx: Any, user_id: str | None, project_id: str | None) -> int:
-        """:raises InvalidInput: neither is given: that would be all"""
+        """Revoke certificates.
+
+        :raises InvalidInput: neither argument is given, which would revoke all
+        """
         if user_id is None and project_id is None:
-            raise exception.InvalidInput(reason='certificates are revoked of a user or of a project: '
-                                                'name one of them.')
+            raise exception.InvalidInput(reason='specify the user or the project of the certificates '
+                                                'to revoke.')
         return int(concurrency.blocking(self._authorities.revoke, project_id, user_id))
 
     def decrypt_text(self, ctx: Any, project_id: str, text: str) -> str:

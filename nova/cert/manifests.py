@@ -1,6 +1,6 @@
-"""Manifests of bundled images, as euca-bundle-image and ec2-bundle-image write them (version 2007-10-10).
+"""Manifests of bundled images, as written by euca-bundle-image and ec2-bundle-image (version 2007-10-10).
 
-A stranger has written it: no document types, no entities, no depth, and a bound for all that is counted.
+Manifests are untrusted: document types and entities are refused, and depth, counts and sizes are limited.
 """
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from xml.parsers import expat
 
 from nova import exception
 
-MAX_BYTES = 4 << 20             # of a manifest: some 15,000 parts
-MAX_PARTS = 10000               # of 10 MiB each, as the tools make them
+MAX_BYTES = 4 << 20             # of a manifest: about 15,000 parts
+MAX_PARTS = 10000               # of 10 MiB each, as created by the tools
 MAX_DEPTH = 8
 MAX_ELEMENTS = 8 * MAX_PARTS
 MAX_TEXT = 1024                 # characters of one value
-SIGNED = ('machine_configuration', 'image')         # in the order in which the tools sign them
+SIGNED = ('machine_configuration', 'image')         # in the order of signing
 CIPHERS, DIGESTS = ('AES-128-CBC',), ('SHA1',)
 _NAME = re.compile(r'[^/\\\x00-\x1f\x7f]{1,255}')
 _SHA1 = re.compile(r'[0-9A-Fa-f]{40}')
@@ -28,7 +28,7 @@ _HEX = re.compile(r'[0-9A-Fa-f]{2,1024}')
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """One piece of the encrypted image: the name of its object, next to the manifest, and its SHA-1 digest."""
+    """A part of the encrypted image: name of its object, next to the manifest, and SHA-1 digest."""
 
     name: str
     digest: bytes
@@ -36,16 +36,17 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
-    """
+    """Content of a manifest.
+
     name                          of the image
-    architecture                  i386, x86_64, …, as it is written
-    kernel_id, ramdisk_id         None: there is none
-    image_type                    machine, kernel, ramdisk, as it is written; machine where it is not
+    architecture                  i386, x86_64, …, unchanged
+    kernel_id, ramdisk_id         None if missing
+    image_type                    machine, kernel, ramdisk, unchanged; default machine
     size, bundled_size            bytes of the image, and of all parts
-    digest                        SHA-1 of the archive that the image is in
+    digest                        SHA-1 of the archive with the image
     encrypted_key, encrypted_iv   hexadecimal; for the authority of the cloud
     signature                     hexadecimal; RSA, PKCS #1 v1.5, of ``signed``
-    signed                        SHA-1 of what the signature is of: the elements machine_configuration and image
+    signed                        SHA-1 of the signed elements machine_configuration and image
     """
 
     name: str
@@ -64,9 +65,9 @@ class Manifest:
 
 
 def parse(data: bytes) -> Manifest:
-    """Read a manifest.
+    """Parse a manifest.
 
-    :raises InvalidInput: it is none, or one that this code does not know
+    :raises InvalidInput: it is malformed or of an unknown version
     """
     root, signed = _tree(data)
     if root.tag != 'manifest':
@@ -90,9 +91,9 @@ def parse(data: bytes) -> Manifest:
 # ---- XML -------------------------------------------------------------------------
 
 class _Builder:
-    """Makes a tree, and stops at what no manifest has.
+    """Builds a tree within limits.
 
-    :ivar places: {name: (first byte, byte of the end tag)} of what is signed
+    :ivar places: {name: (first byte, byte of the end tag)} of signed elements
     """
 
     def __init__(self, place: Callable[[], int]) -> None:
@@ -103,10 +104,10 @@ class _Builder:
         self._depth += 1
         self._elements += 1
         if self._depth > MAX_DEPTH or self._elements > MAX_ELEMENTS:
-            _refuse('it has more elements than a manifest')
+            _refuse('it has too many elements')
         if self._depth == 2 and name in SIGNED:
             if name in self.places:
-                _refuse(f'it has two elements {name}')      # one of them would be signed, and the other one be read
+                _refuse(f'it has two elements {name}')      # otherwise one could be signed and another one read
             self.places[name] = (self._place(), 0)
         self._tree.start(name, attributes)
 
@@ -127,7 +128,7 @@ class _Builder:
 
 
 def _tree(data: bytes) -> tuple[etree.Element, bytes]:
-    """(root, SHA-1 of what is signed)"""
+    """Return (root, SHA-1 of the signed elements)."""
     if len(data) > MAX_BYTES:
         _refuse(f'it has more than {MAX_BYTES} bytes')
     parser = expat.ParserCreate()
@@ -136,7 +137,7 @@ def _tree(data: bytes) -> tuple[etree.Element, bytes]:
     parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = builder.text, builder.doctype
     try:
         parser.Parse(data, True)
-    except (expat.ExpatError, ValueError, LookupError):          # the latter two: an encoding that there is not
+    except (expat.ExpatError, ValueError, LookupError):          # the latter two: unknown encoding
         _refuse('it is not XML')
     digest = hashlib.sha1(usedforsecurity=False)
     for name in SIGNED:
@@ -146,7 +147,7 @@ def _tree(data: bytes) -> tuple[etree.Element, bytes]:
 
 
 def _refuse(reason: str) -> NoReturn:
-    raise exception.InvalidInput(reason=f'the manifest of the image cannot be used: {reason}.')
+    raise exception.InvalidInput(reason=f'the manifest of the image is invalid: {reason}.')
 
 
 # ---- values ----------------------------------------------------------------------
@@ -177,13 +178,13 @@ def _text(element: etree.Element, path: str, default: str | None = None) -> str:
 
 def _checked(text: str, pattern: re.Pattern[str], name: str) -> str:
     if not pattern.fullmatch(text) or text in ('.', '..'):
-        _refuse(f'its {name} is not of the form')
+        _refuse(f'its {name} is malformed')
     return text
 
 
 def _integer(text: str, most: int, name: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text) <= most):
-        _refuse(f'its {name} is no number, or too large')
+        _refuse(f'its {name} is not a number or too large')
     return int(text)
 
 
@@ -206,7 +207,7 @@ def _digest(element: etree.Element) -> bytes:
 def _parts(element: etree.Element) -> tuple[Part, ...]:
     rows = element.findall('part')
     if len(rows) != _integer(element.get('count', ''), MAX_PARTS, 'count of parts') or not rows:
-        _refuse('it has not as many parts as it says')
+        _refuse('its number of parts differs from the stated one')
     found = {}
     for row in rows:
         index = _integer(row.get('index', ''), len(rows) - 1, 'index of a part')

@@ -1,6 +1,6 @@
-"""Authorities, certificates of users and revocation lists, and their signatures. Without files.
+"""Creation of authorities, user certificates and revocation lists, and signatures, without file access.
 
-RSA, because bundles of images are encrypted for these keys, and EC keys do not encrypt.
+Keys are RSA, because bundles of images are encrypted for them and EC keys cannot encrypt.
 """
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ from nova import exception
 from nova.runtime import certificates
 
 ORGANIZATION = 'nova'
-VPN = 'vpn'                                  # in place of a user's id, of VPN instances
-AUTHORITY_BITS, USER_BITS = 3072, 2048       # an authority lives for ten years, a user's certificate for one
+VPN = 'vpn'                                  # replaces the user ID for VPN instances
+AUTHORITY_BITS, USER_BITS = 3072, 2048       # lifetimes: ten years for an authority, one year for a user
 AUTHORITY_DAYS, USER_DAYS = 3650, 365
-LEFT_DAYS = 400                              # an authority issues nothing that would outlive it
-LIST_DAYS = 30                               # a revocation list that is not renewed is not trusted for longer
+LEFT_DAYS = 400                              # minimum remaining lifetime of an authority that issues certificates
+LIST_DAYS = 30                               # lifetime of a revocation list
 MAX_ENCRYPTED = 512                          # bytes: RSA of 4096 bits
-SHORTEST_TEXT = 16                           # characters of a text that was encrypted; see ``decrypted``
+SHORTEST_TEXT = 16                           # minimum characters of an encrypted text; see ``decrypted``
 
 
 @dataclasses.dataclass(frozen=True)
 class Signer:
-    """The certificate of an authority, and its key."""
+    """Certificate and key of an authority."""
 
     certificate: x509.Certificate
     key: rsa.RSAPrivateKey
 
 
 def authority(name: str, now: datetime.datetime, parent: Signer | None = None) -> Signer:
-    """A new authority with a key of its own.
+    """Create an authority with a new key.
 
-    :param name: of a project, or of the whole
-    :param now: naive UTC, as everywhere here
-    :param parent: its issuer; None: it is self-signed
+    :param name: project, or name of the root
+    :param now: naive UTC, as in all functions here
+    :param parent: its issuer; None: self-signed
     """
     key = rsa.generate_private_key(65537, AUTHORITY_BITS)
-    # Who verifies looks an authority up by its subject: no two of them have the same.
+    # Verifiers look up authorities by subject, so subjects are unique.
     subject = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, ORGANIZATION),
                          x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, name),
                          x509.NameAttribute(NameOID.COMMON_NAME, f'authority {uuid.uuid4()}')])
@@ -66,14 +66,14 @@ def authority(name: str, now: datetime.datetime, parent: Signer | None = None) -
 
 
 def of_user(user_id: str, project_id: str, now: datetime.datetime, signer: Signer) -> Signer:
-    """A new key of a user in a project, and its certificate."""
+    """Create a key and certificate of a user in a project."""
     return _issued(user_id, project_id, now, signer, ExtendedKeyUsageOID.CLIENT_AUTH)
 
 
 def of_vpn(project_id: str, now: datetime.datetime, signer: Signer) -> Signer:
-    """A new key of the VPN instance of a project, and its certificate: the one kind that is a server's.
+    """Create a key and certificate of a project's VPN instance, the only kind of server certificate.
 
-    Clients look at the whole subject: a VPN instance of another project has another one, and a user none for servers.
+    Clients compare the whole subject, which differs between projects and users.
     """
     return _issued(VPN, project_id, now, signer, ExtendedKeyUsageOID.SERVER_AUTH)
 
@@ -95,9 +95,9 @@ def _issued(name: str, project_id: str, now: datetime.datetime, signer: Signer,
 
 def revocation_list(signer: Signer, revoked: Mapping[int, datetime.datetime],
                     now: datetime.datetime) -> x509.CertificateRevocationList:
-    """The list of an authority.
+    """Create the revocation list of an authority.
 
-    :param revoked: {serial number: when}
+    :param revoked: {serial number: time}
     """
     number = int(now.replace(tzinfo=datetime.UTC).timestamp() * 1000000)
     made = (x509.CertificateRevocationListBuilder().issuer_name(signer.certificate.subject)
@@ -112,15 +112,17 @@ def revocation_list(signer: Signer, revoked: Mapping[int, datetime.datetime],
 
 
 def decrypted(key: rsa.RSAPrivateKey, data: bytes) -> str | None:
-    """The text that was encrypted for a key; None when it was for another one.
+    """Decrypt a text; None if it was encrypted for another key.
 
-    OpenSSL answers a wrong padding with random bytes, so that refusals say nothing of how a message is padded. What
-    is no printable text, or shorter than a key, is therefore taken for one that was not for this key: at random it
-    happens less often than once in a billion.
+    OpenSSL returns random bytes for a wrong padding, so that errors do not reveal the padding (Bleichenbacher). A
+    result that
+    is not printable or too short is therefore treated as undecryptable. Random bytes pass this check less than once in
+    a
+    billion.
     """
     try:
         found = key.decrypt(data, padding.PKCS1v15())
-    except ValueError:                                   # of another length than the key's
+    except ValueError:                                   # length differs from that of the key
         return None
     if len(found) < SHORTEST_TEXT or not found.isascii():
         return None
@@ -129,20 +131,20 @@ def decrypted(key: rsa.RSAPrivateKey, data: bytes) -> str | None:
 
 
 def is_signature(certificate: x509.Certificate, digest: bytes, signature: bytes) -> bool:
-    """Whether the key of a certificate has signed a SHA-1 digest."""
+    """Verify the signature of a SHA-1 digest with a certificate."""
     key = certificate.public_key()
     try:
         assert isinstance(key, rsa.RSAPublicKey)
         key.verify(signature, digest, padding.PKCS1v15(), utils.Prehashed(hashes.SHA1()))
-    except (InvalidSignature, ValueError):               # ValueError: no digest
+    except (InvalidSignature, ValueError):               # ValueError: malformed digest
         return False
     return True
 
 
 def checked_ciphertext(text: str) -> bytes:
-    """The bytes of a hexadecimal text.
+    """Decode a hexadecimal text.
 
-    :raises InvalidInput: it is none, or too long for a key
+    :raises InvalidInput: it is malformed, or too long for a key
     """
     if len(text) <= 2 * MAX_ENCRYPTED:
         try:
@@ -153,23 +155,23 @@ def checked_ciphertext(text: str) -> bytes:
 
 
 def pem(*certificates_: x509.Certificate | x509.CertificateRevocationList) -> str:
-    """PEM text of certificates or revocation lists."""
+    """Format certificates or revocation lists as PEM."""
     return b''.join(each.public_bytes(serialization.Encoding.PEM) for each in certificates_).decode()
 
 
 def key_pem(key: rsa.RSAPrivateKey) -> str:
-    """PEM text of a private key, not encrypted."""
+    """Format a private key as unencrypted PEM."""
     return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
                              serialization.NoEncryption()).decode()
 
 
 def serial_text(certificate: x509.Certificate) -> str:
-    """The serial number of a certificate as operators see it: 40 hexadecimal digits."""
+    """Format a serial number for operators: 40 hexadecimal digits."""
     return f'{certificate.serial_number:040x}'
 
 
 def key_name(certificate: x509.Certificate) -> str:
-    """What the key of an authority is called: the fingerprint of its certificate."""
+    """Return the file name of an authority's key: the fingerprint of its certificate."""
     return certificate.fingerprint(hashes.SHA256()).hex()
 
 

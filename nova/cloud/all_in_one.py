@@ -32,8 +32,8 @@ from nova.db import schema as migration
 from nova.db.audit import log
 from nova.db.cells import cells as db_cells
 from nova.identity import auth
+from nova.identity.api import app as identity_app
 from nova.identity.embedded import bootstrap as identity_bootstrap
-from nova.identity.face import app as identity_app
 from nova.image.face import app as image_app
 from nova.network import interface as network_interface
 from nova.network.face import app as network_app
@@ -247,7 +247,7 @@ class Cloud:
             self._object_store = object_store.application(
                 self.conf, rules, object_store.LocalCallers(self.identity), self.auditor.finish)
             mounts.add(wsgi.Mount(object_store.PATH, self._object_store, max_body=None))
-        return pipeline.before(proxy_headers.ProxyHeaders(proxy_headers.trusted(self.conf)).read,
+        return pipeline.prepend(proxy_headers.ProxyHeaders(proxy_headers.trusted(self.conf)).read,
                                apis.dashboard(self.conf, mounts, self.url))
 
     def _store_port(self) -> list[server.Server]:

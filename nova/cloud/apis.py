@@ -71,15 +71,16 @@ def api(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells, images: 
     from paste import deploy
 
     from nova.api import metrics
-    from nova.web import paste as offers
+    from nova.web import paste_registry
 
     services = api_services(conf, bus, api_db, cells, images, rules, storage)
     services.check()
-    offered = {'api_services': offers.offer(services), 'policy': offers.offer(rules), 'conf': offers.offer(conf)}
+    parts: dict[str, Any] = {'api_services': services, 'policy': rules, 'conf': conf}
     if identity_service is not None:
-        offered['identity_service'] = offers.offer(identity_service)
+        parts['identity_service'] = identity_service
+    registered = {name: paste_registry.register(part) for name, part in parts.items()}
     return metrics.Measured(deploy.loadapp('config:' + paste_file(conf), name=conf.identity.backend,
-                                           global_conf=offered))
+                                           global_conf=registered))
 
 
 def local_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, services: Application,
@@ -161,4 +162,4 @@ def dashboard(conf: cfg.ConfigOpts, application: Application, url: str | None = 
     if identity is None and url is None and 'keystone_authtoken' in conf:
         where = conf.keystone_authtoken.www_authenticate_uri
         identity = where and where.rstrip('/').removesuffix('/v3') + '/v3'
-    return pipeline.before(app.Dashboard(identity, url, conf.dashboard.connect_to).answer, application)
+    return pipeline.prepend(app.Dashboard(identity, url, conf.dashboard.connect_to).answer, application)

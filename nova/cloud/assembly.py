@@ -218,7 +218,7 @@ def network(conf: cfg.ConfigOpts, bus: Bus, host: str, api_db: Database, cell_db
         manager.audit(live)
 
     def audit_late() -> None:
-        if uuids := manager.given_before():
+        if uuids := manager.recent_allocations():
             with api_db.reader() as conn:
                 live = mappings.existing(conn, uuids)
             manager.audit(live, uuids)
@@ -283,7 +283,7 @@ def compute(conf: cfg.ConfigOpts, bus: Bus, host: str, images: Images, helper: H
     from nova.compute import manager as compute_manager
     from nova.image import grants
     from nova.network import interface as network_interface
-    from nova.network.agents import plumbed_client
+    from nova.network.agents import plumbing_client
 
     bus = bus.of_host(host)
     granted = grants.GrantedImages(images)
@@ -292,7 +292,7 @@ def compute(conf: cfg.ConfigOpts, bus: Bus, host: str, images: Images, helper: H
     plumbed = driver.real_guests and conf.network.driver != 'fake' and conf.network.backend == 'embedded'
     networks: Any = bus.client(network_interface.INTERFACE)
     if plumbed and conf.network.agent:
-        networks, plumbed = plumbed_client.Plumbed(networks, bus.client(network_interface.AGENT), host), False
+        networks, plumbed = plumbing_client.PlumbingClient(networks, bus.client(network_interface.AGENT), host), False
     manager = compute_manager.ComputeManager(
         conf, host, driver, bus.client(conductor_interface.INTERFACE), networks, granted,
         network_server=host if plumbed else None)

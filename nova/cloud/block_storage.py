@@ -16,7 +16,7 @@ from nova.runtime import wsgi
 from nova.runtime.http import priorities
 from nova.volume.face import app
 from nova.volume.store import services as volume_services
-from nova.web import paste
+from nova.web import paste_registry
 from nova.web import pipeline
 
 PATH = '/volume'
@@ -77,9 +77,9 @@ def authenticated(conf: ConfigOpts, api_db: Any, face: Any, rules: Any,
         identity = assembly.identity(conf, api_db, conf.http.public_url or '')
         return auth.EmbeddedAuth(face, identity, public=public, fault=auth.identity_fault,
                                  auth_uri=auth.identity_uri(conf), is_admin=rules.is_admin)
-    offered = {'conf': paste.offer(conf), 'policy': paste.offer(rules)}
-    checked = auth.authtoken_factory(offered, delay_auth_decision='true')
+    registered = {'conf': paste_registry.register(conf), 'policy': paste_registry.register(rules)}
+    checked = auth.authtoken_factory(registered, delay_auth_decision='true')
     uri = conf.keystone_authtoken.www_authenticate_uri if 'keystone_authtoken' in conf else None
     caller = auth.KeystoneContext(face, public=public, fault=auth.identity_fault, auth_uri=uri,
                                   is_admin=rules.is_admin)
-    return pipeline.before(auth.strip_identity, checked(caller))
+    return pipeline.prepend(auth.strip_identity, checked(caller))

@@ -24,7 +24,7 @@ from nova.runtime import wsgi
 if TYPE_CHECKING:
     from nova.db.tables.rows import ConsoleAuthTokensRow
 
-INSTANCES = 'instances'                 # of nova.virt.libvirt.storage
+INSTANCES = 'instances'                 # of nova.virt.libvirt.local_disks.storage
 # Below /console of the all-in-one: kind of proxy, and what its URL ends with.
 PLACES = {'novnc': ('vnc', 'vnc_auto.html'), 'spice': ('spice', 'spice_auto.html'), 'serial': ('serial', '')}
 

@@ -5,6 +5,7 @@ import pathlib
 from oslo_config import cfg
 
 from nova import exception
+from nova.runtime import durable_files
 from nova.runtime import host_identity
 
 # name: (compute_driver, driver of [network])
@@ -48,7 +49,7 @@ def read(conf: cfg.ConfigOpts) -> str | None:
 
 def record(conf: cfg.ConfigOpts) -> None:
     if read(conf) is None:
-        _file(conf).write_text(conf.compute_driver)
+        durable_files.replace(_file(conf), conf.compute_driver.encode(), 0o644)
 
 
 def unusable(conf: cfg.ConfigOpts) -> str | None:

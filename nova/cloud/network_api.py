@@ -29,7 +29,7 @@ def with_api(conf: ConfigOpts, bus: Any, api_db: Any, cells: Any, rules: Any, co
         return compute
     face = log.Face(app.Application(conf, api_db, bus.client(interface.INTERFACE), servers.Servers(cells)),
                     log.Auditor(api_db, notify.new(conf)))
-    network = pipeline.before(proxy_headers.ProxyHeaders(proxy_headers.trusted(conf)).read,
+    network = pipeline.prepend(proxy_headers.ProxyHeaders(proxy_headers.trusted(conf)).read,
                               block_storage.authenticated(conf, api_db, face, rules, _public))
     return wsgi.Mounts([wsgi.Mount(PATH, network), wsgi.Mount('', compute, strip=False, max_body=None)], lambda url: {})
 

@@ -47,7 +47,7 @@ def parts(binary: str, conf: cfg.ConfigOpts) -> list[Any]:
         url_group, url = app.PAGES[kind][2]
         needed = [assembly.needs(None, api_db, cells), sessions]
         application = app.Application(conf, kind, sessions, app.assets(), conf[url_group][url])
-    application = pipeline.before(proxy_headers.ProxyHeaders(proxy_headers.trusted(conf)).read, application)
+    application = pipeline.prepend(proxy_headers.ProxyHeaders(proxy_headers.trusted(conf)).read, application)
     return [*needed, *([certificate] if certificate else ()), wsgi.Server(
         application, host, port, plan=priorities.Plan(conf.http.threads, 1), trusted=conf.http.trusted_proxies,
         tls=certificate and certificate.context)]

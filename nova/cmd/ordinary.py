@@ -103,7 +103,7 @@ def _give_state(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, user: pw
     if binary == 'nova-all' and conf.image.directory:
         privileges.hand_over(conf.image.directory, user)
     if runs_guests(conf, binary):
-        from nova.virt.libvirt import storage            # needs what nova[libvirt] brings
+        from nova.virt.libvirt.local_disks import storage   # needs what nova[libvirt] brings
         storage.take_over(str(state / INSTANCES), user)
 
 
@@ -126,7 +126,7 @@ def runs_guests(conf: cfg.ConfigOpts, binary: str) -> bool:
 
 def guest_helper(conf: cfg.ConfigOpts, user: pwd.struct_passwd) -> privileges.Helper:
     """The privileged part of a daemon that has real guests, not forked yet."""
-    from nova.virt.libvirt import storage
+    from nova.virt.libvirt.local_disks import storage
     from nova.virt.libvirt.privileged import remote
     return remote.helper(conf, storage.instances_directory(conf.state_path), user.pw_uid)
 
@@ -151,7 +151,7 @@ def _led_away(instances: pathlib.Path, user: pwd.struct_passwd) -> str:
 
 def _no_lists(state: pathlib.Path) -> str:
     """Whether the file system can let the user read disks that are QEMU's."""
-    from nova.virt.libvirt import files
+    from nova.disk_files import files
     try:
         with tempfile.NamedTemporaryFile(dir=_existing(state)) as file:
             files.let_read(file.fileno(), 0)

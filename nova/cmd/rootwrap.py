@@ -82,7 +82,7 @@ def _run(words: Sequence[str], files: list[str] | None) -> int:
     """
     from nova import conf as nova_conf
     from nova.runtime import privileges
-    from nova.virt.libvirt import storage
+    from nova.virt.libvirt.local_disks import storage
     from nova.virt.libvirt.privileged import remote
     from nova.virt.libvirt.privileged import rootwrap
 

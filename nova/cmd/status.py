@@ -121,7 +121,7 @@ def _networks(given: Deployment) -> Result:
     from nova.network import gateways
 
     with given.api_db.reader() as conn:
-        older = hosts.older(conn, gateways.SINCE) if given.conf.network.backend == 'embedded' else []
+        older = hosts.older(conn, gateways.FEATURE_RELEASE) if given.conf.network.backend == 'embedded' else []
     if older:
         return Code.WARNING, ('Networks are plumbed by an older release on ' + utils.some(older) + '. Until '
                               'nova-network is of this release there, routers are on one host each ([network] routing '

@@ -141,10 +141,11 @@ class Builder:
     def _adopt(self, server: objects.Instance, spec: objects.RequestSpec, task: tasks.Task) -> None:
         """Take over a guest that is there. Its network devices are those of the server from its next start on."""
         driver = self._host.driver
-        if not isinstance(driver, virt.Adoption):
+        adoption = driver.get_feature(virt.Adoption)
+        if adoption is None:
             raise exception.VirtError(operation='take over the guest', reason='the driver of this host cannot do it')
-        task.undo(driver.let_go, server)
-        driver.adopt(task.ctx, server, virt.SpawnRequest(image=spec.image, network_info=server.network_info))
+        task.undo(adoption.let_go, server)
+        adoption.adopt(task.ctx, server, virt.SpawnRequest(image=spec.image, network_info=server.network_info))
         power_state = driver.power_state(server)
         if power_state == states.SHUTDOWN:
             task.ends(vm_state=states.STOPPED)

@@ -136,8 +136,8 @@ class Reporter:
                 host.queue.submit(uuid, self._plug, ctx, uuid)
 
     def _attached(self) -> dict[str, dict[str, dict[str, typing.Any]]]:
-        driver = self._host.driver
-        return driver.attached_volumes() if isinstance(driver, virt.Volumes) else {}
+        volumes = self._host.driver.get_feature(virt.Volumes)
+        return volumes.attached_volumes() if volumes else {}
 
     def _reports(self, guests: collections.abc.Mapping[str, int], attached: dict[str, typing.Any]) -> Reports:
         host, reports = self._host, []

@@ -100,11 +100,12 @@ class ExternalEvents:
         server = self._current(ctx, instance)
         devices = [device for device in host.volumes.get_block_devices(ctx, instance_uuid=server.uuid)
                    if device['volume_id'] == event['tag']]
-        if not devices or not isinstance(host.driver, virt.ExtendVolume):
+        feature = host.driver.get_feature(virt.ExtendVolume)
+        if not devices or feature is None:
             LOG.warning('Volume %s of server %s keeps its size in the guest.', event['tag'], server.uuid)
             return
         device = host.volumes.refresh_volume(ctx, instance_uuid=server.uuid, bdm_uuid=devices[0]['uuid'])
-        host.driver.extend_volume(ctx, server, device)
+        feature.extend_volume(ctx, server, device)
 
     @hooks.add_hook('instance_network_info')
     def _write_network_info(self, ctx: context.RequestContext, server: objects.Instance,

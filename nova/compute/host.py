@@ -62,15 +62,16 @@ class Host:
         self.queue.submit(server.uuid, function, *args, build=build, project_id=project_id)
 
     def driver_with(self, feature: type[_Feature]) -> _Feature:
-        """The driver, as one that has a feature.
+        """Return the object of this host's driver that implements a feature.
 
-        :param feature: one of virt.driver.MIXINS
-        :raises Unsupported: it has not
+        :param feature: one of virt.driver.FEATURES
+        :raises Unsupported: the driver does not have the feature
         """
-        if not isinstance(self.driver, feature):
+        found = self.driver.get_feature(feature)
+        if found is None:
             raise exception.Unsupported(f'The driver of host {self.name} does not have the feature '
                                         f'{getattr(feature, "feature", feature.__name__)}.')
-        return self.driver
+        return found
 
     def forget_fence(self, ctx: context.RequestContext, server: objects.Instance) -> None:
         """Forget that an evacuation, which has failed, had shut this host out of a server: it may open disks again.

@@ -16,7 +16,7 @@ from nova.compute import tasks
 from nova.compute import volumes
 from nova.compute.host import Host
 from nova.image import api as image_api
-from nova.image.embedded import unfinished
+from nova.image.embedded import incomplete
 from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
@@ -104,20 +104,20 @@ class Snapshots:
 
         :raises VirtError: they do not, and the image says os_require_quiesce
         """
-        driver, properties = self._host.driver, instance.image_properties or {}
+        agent, properties = self._host.driver.get_feature(virt.Quiesce), instance.image_properties or {}
         required = strutils.bool_from_string(properties.get('os_require_quiesce'))
         wanted = required or strutils.bool_from_string(properties.get('hw_qemu_guest_agent'))
         power_state = self._host.driver.power_state
-        if required and not isinstance(driver, virt.Quiesce):
+        if required and agent is None:
             raise exception.GuestAgentUnavailable(operation='bring the file systems to rest',
                                                   reason='this hypervisor has no agents in guests')
-        if not wanted or not isinstance(driver, virt.Quiesce) or power_state(instance) == states.SHUTDOWN:
+        if not wanted or agent is None or power_state(instance) == states.SHUTDOWN:
             yield False
             return
         rests = True
         try:
             try:
-                driver.quiesce(instance)
+                agent.quiesce(instance)
             except exception.VirtError as error:
                 if required:
                     raise
@@ -126,7 +126,7 @@ class Snapshots:
             yield rests
         finally:
             with contextlib.suppress(exception.VirtError, exception.GuestNotFound):     # one that did not come to rest
-                driver.unquiesce(instance)
+                agent.unquiesce(instance)
 
     def backup_instance(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str,
                         backup_type: str, rotation: int) -> None:
@@ -154,7 +154,7 @@ class Snapshots:
                  backup_type: str | None, rotation: int | None) -> None:
         host = self._host
         with tasks.task(host, ctx, instance, ABANDON) as task:
-            if not image_id or not unfinished.remove(of_task(host, task), image_id):
+            if not image_id or not incomplete.remove(of_task(host, task), image_id):
                 raise exception.VirtError(operation='make the image',
                                           reason='the service was restarted meanwhile')
             if rotation is not None:

@@ -3,88 +3,119 @@ from nova.rpc.interface import Interface, Method, Newer
 
 INTERFACE = Interface(
     'compute', '1.2',
-    Method('build_instance', ('instance', 'spec')),
-    Method('terminate_instance', ('instance',)),
-    Method('start_instance', ('instance',)),
-    Method('stop_instance', ('instance', 'clean_shutdown')),
-    Method('reboot_instance', ('instance', 'reboot_type')),          # 'SOFT' or 'HARD'
-    Method('pause_instance', ('instance',)),
-    Method('unpause_instance', ('instance',)),
-    Method('suspend_instance', ('instance',)),
-    Method('resume_instance', ('instance',)),
-    Method('rebuild_instance', ('instance', 'spec', 'preserve_ephemeral')),
-    Method('snapshot_instance', ('instance', 'image_id')),
-    # -> the VIF that was plugged; what it can raise stands in compute/ports/interfaces.py
-    # It waits behind the tasks of its server: few threads of the service may do so.
+    Method('build_instance', ('instance', 'spec'), doc='Build a new server: networks, volumes, disks and guest.'),
+    Method('terminate_instance', ('instance',), doc='Delete a server with its guest, disks and ports.'),
+    Method('start_instance', ('instance',), doc='Start a stopped server.'),
+    Method('stop_instance', ('instance', 'clean_shutdown'),
+           doc='Stop a server. ``clean_shutdown``: give the guest its shutdown timeout first.'),
+    Method('reboot_instance', ('instance', 'reboot_type'), doc="Reboot a server. ``reboot_type``: 'SOFT' or 'HARD'."),
+    Method('pause_instance', ('instance',), doc='Pause the guest.'),
+    Method('unpause_instance', ('instance',), doc='Resume a paused guest.'),
+    Method('suspend_instance', ('instance',), doc='Save the memory of the guest to disk and stop it.'),
+    Method('resume_instance', ('instance',), doc='Resume a suspended guest.'),
+    Method('rebuild_instance', ('instance', 'spec', 'preserve_ephemeral'),
+           doc='Replace the disks of a server by those of the image in its spec.'),
+    Method('snapshot_instance', ('instance', 'image_id'), doc='Create an image of a server.'),
     Method('attach_interface', ('instance', 'port_id', 'network_id', 'fixed_ip', 'tag'), call=True, timeout=180,
-           at_once=16),
-    Method('detach_interface', ('instance', 'port_id')),
-    # one more address for the server's port in a network, and one less
-    Method('add_fixed_ip', ('instance', 'network_id')),
-    Method('remove_fixed_ip', ('instance', 'address')),
-    # an interrupted background action, see compute/background_actions.py; the context is that of its request
-    Method('take_up', ('instance', 'action', 'arguments')),
-    Method('attach_volume', ('instance', 'bdm_uuid')),
-    Method('detach_volume', ('instance', 'bdm_uuid')),
-    Method('attach_share', ('instance', 'share_id')),
-    Method('detach_share', ('instance', 'share_id')),
-    Method('swap_volume', ('instance', 'bdm_uuid', 'new_volume_id', 'new_attachment_id')),
-    Method('backup_instance', ('instance', 'image_id', 'backup_type', 'rotation')),
-    Method('rescue_instance', ('instance', 'image_id', 'admin_password', 'clean_shutdown')),
-    Method('unrescue_instance', ('instance',)),
-    Method('shelve_instance', ('instance', 'image_id', 'clean_shutdown')),
-    Method('shelve_offload_instance', ('instance',)),
-    Method('unshelve_instance', ('instance', 'spec')),
-    Method('set_admin_password', ('instance', 'admin_password')),
-    Method('trigger_crash_dump', ('instance',)),
-    Method('inject_network_info', ('instance',)),
-    Method('soft_delete_instance', ('instance',)),
-    Method('restore_instance', ('instance',)),
-    # -> dict, see compute/guest_operations.py
-    Method('get_diagnostics', ('instance',), call=True),
-    # where a console of the kind ('vnc', 'spice', 'serial', 'mks') is -> dict, see virt.driver.Consoles
-    Method('get_console', ('instance', 'kind'), call=True),
-    # what the screen shows: JPEG in base64, at most screenshots.MOST_BYTES of it -> str
-    Method('get_console_screenshot', ('instance',), call=True, timeout=30, since='1.2'),
-    # ---- cold moves: compute/moves/resize.py; migration is an objects.Migration ----
-    Method('prep_resize', ('instance', 'migration')),                # on the destination
-    Method('resize_instance', ('instance', 'migration')),            # on the source
-    Method('finish_resize', ('instance', 'migration', 'spec')),      # on the destination
-    Method('confirm_resize', ('instance', 'migration')),             # on the source
-    Method('revert_resize', ('instance', 'migration')),              # on the destination
-    Method('finish_revert_resize', ('instance', 'migration')),       # on the source
-    Method('grow_instance', ('instance', 'migration'), since='1.1'),     # where it is, while it runs
-    Method('drop_moved', ('instance',)),       # nothing of the server stays on this host
-    # ---- live migration: compute/moves/live_migration.py ----
-    # on the destination -> {'facts', 'connector'}, on the source -> facts; raises MigrationPreCheckError
-    Method('check_live_migration_destination', ('instance', 'block_migration', 'disk_over_commit'), call=True),
-    Method('check_live_migration_source', ('instance', 'facts'), call=True),
-    # on the destination: ready to receive -> facts
-    Method('pre_live_migration', ('instance', 'block_devices', 'facts'), call=True, timeout=180),
-    Method('live_migrate_instance', ('instance', 'migration')),      # on the source
-    Method('finish_live_migration', ('instance', 'migration')),      # on the destination, where the guest is
-    Method('rollback_live_migration', ('instance', 'facts')),        # on the destination, where it has not come
-    # on the source, while it leaves; on any host after a restart
-    Method('abort_live_migration', ('instance',)),
-    Method('force_complete_live_migration', ('instance',)),
-    Method('resume_live_migration', ('instance',)),
-    # -> whether the hypervisor has a guest of this server, and it is not on its way any more
-    Method('has_guest', ('instance_uuid',), call=True),
-    # takes in a server of a host that is down; and what that host does about it when it is back
-    Method('evacuate_instance', ('instance', 'spec', 'migration')),
-    Method('remove_evacuated_guests', ()),
-    # events of other services: [{'name', 'tag', 'status'}], see compute/external_events.py
-    Method('external_instance_event', ('instance', 'events')),
-    # files of volume snapshots; the volume service gets a report
-    Method('create_volume_snapshot', ('instance', 'volume_id', 'create_info')),
-    Method('delete_volume_snapshot', ('instance', 'volume_id', 'snapshot_id', 'delete_info')),
-    # the machine: 'reboot', 'shutdown' or 'startup' -> what is being done, as a word
-    Method('host_power_action', ('action',), call=True),
-    Method('set_host_maintenance', ('enabled',), call=True),         # called by APIs of the release before
-    # the last `length` lines, all (bounded) when None -> str
-    Method('get_console_output', ('instance', 'length'), call=True),
-    # fetches images, so that a later build finds them here; grant: see nova.image.grants
-    Method('cache_images', ('image_ids', 'grant'), newer=(Newer('grant', '1.1', optional=True),)),
-    # the service answers on its own queue -> 'pong'
-    Method('ping', (), call=True, timeout=10),
+           at_once=16,
+           doc='Attach a port and return its VIF. Errors: see compute/ports/interfaces.py. The call waits for '
+               'running tasks of the server, so it may occupy only a few threads of the service.'),
+    Method('detach_interface', ('instance', 'port_id'), doc='Detach a port.'),
+    Method('add_fixed_ip', ('instance', 'network_id'),
+           doc='Add one address of a network to the port that the server has there.'),
+    Method('remove_fixed_ip', ('instance', 'address'), doc='Remove one address of the server.'),
+    Method('take_up', ('instance', 'action', 'arguments'),
+           doc='Resume an interrupted background action, see compute/background_actions.py. The context is that of '
+               'its request.'),
+    Method('attach_volume', ('instance', 'bdm_uuid'), doc='Attach the volume of a block device mapping.'),
+    Method('detach_volume', ('instance', 'bdm_uuid'), doc='Detach the volume of a block device mapping.'),
+    Method('attach_share', ('instance', 'share_id'), doc='Give the guest access to a share.'),
+    Method('detach_share', ('instance', 'share_id'), doc='Remove a share from the guest.'),
+    Method('swap_volume', ('instance', 'bdm_uuid', 'new_volume_id', 'new_attachment_id'),
+           doc='Copy a volume of a running guest to another volume and use that one from then on.'),
+    Method('backup_instance', ('instance', 'image_id', 'backup_type', 'rotation'),
+           doc='Create an image and delete the oldest ones above ``rotation``.'),
+    Method('rescue_instance', ('instance', 'image_id', 'admin_password', 'clean_shutdown'),
+           doc='Start the guest from a rescue image, with its own disks attached.'),
+    Method('unrescue_instance', ('instance',), doc='Start a rescued guest from its own disk.'),
+    Method('shelve_instance', ('instance', 'image_id', 'clean_shutdown'),
+           doc='Stop a server and create an image of it.'),
+    Method('shelve_offload_instance', ('instance',), doc='Remove a shelved server from this host.'),
+    Method('unshelve_instance', ('instance', 'spec'), doc='Build a shelved server on this host from its image.'),
+    Method('set_admin_password', ('instance', 'admin_password'),
+           doc='Set the password of the administrator in the guest.'),
+    Method('trigger_crash_dump', ('instance',), doc='Send the guest an NMI, at which its kernel writes a crash dump.'),
+    Method('inject_network_info', ('instance',),
+           doc='Apply the current network configuration of a server to its guest.'),
+    Method('soft_delete_instance', ('instance',),
+           doc='Stop a server that is deleted later, after a period in which it can be restored.'),
+    Method('restore_instance', ('instance',), doc='Start a soft-deleted server.'),
+    Method('get_diagnostics', ('instance',), call=True,
+           doc='Return the diagnostics of a guest as a dict, see compute/guest_operations.py.'),
+    Method('get_console', ('instance', 'kind'), call=True,
+           doc="Return where a console of a kind ('vnc', 'spice', 'serial', 'mks') listens, a dict of "
+               'virt.driver.Consoles.'),
+    Method('get_console_screenshot', ('instance',), call=True, timeout=30, since='1.2',
+           doc='Return the screen as JPEG in base64, at most screenshots.MOST_BYTES.'),
+
+    # ---- cold moves: compute/moves/resize.py; migration is an objects.Migration
+    Method('prep_resize', ('instance', 'migration'),
+           doc='Destination of a cold move: claim the resources and accept the server.'),
+    Method('resize_instance', ('instance', 'migration'),
+           doc='Source of a cold move: stop the guest and send its disks.'),
+    Method('finish_resize', ('instance', 'migration', 'spec'),
+           doc='Destination of a cold move: define the guest with its new flavor and start it.'),
+    Method('confirm_resize', ('instance', 'migration'),
+           doc='Source of a cold move: delete the copy that was kept for a revert.'),
+    Method('revert_resize', ('instance', 'migration'),
+           doc='Destination of a cold move: delete the guest that arrived here.'),
+    Method('finish_revert_resize', ('instance', 'migration'),
+           doc='Source of a cold move: start the guest that was kept for a revert.'),
+    Method('grow_instance', ('instance', 'migration'), since='1.1',
+           doc='Add processors and memory to the running guest on its host.'),
+    Method('drop_moved', ('instance',),
+           doc='Delete everything that a failed or reverted move left of a server on this host.'),
+
+    # ---- live migration: compute/moves/live_migration.py
+    Method('check_live_migration_destination', ('instance', 'block_migration', 'disk_over_commit'), call=True,
+           doc="Destination: check whether the guest can run here and return {'facts', 'connector'}. Raises "
+               'MigrationPreCheckError.'),
+    Method('check_live_migration_source', ('instance', 'facts'), call=True,
+           doc='Source: check whether the guest can leave and return the facts. Raises MigrationPreCheckError.'),
+    Method('pre_live_migration', ('instance', 'block_devices', 'facts'), call=True, timeout=180,
+           doc='Destination: prepare disks, volumes and networks and return the facts.'),
+    Method('live_migrate_instance', ('instance', 'migration'),
+           doc='Source: send the running guest to the destination.'),
+    Method('finish_live_migration', ('instance', 'migration'),
+           doc='Destination: complete the migration of a guest that has arrived.'),
+    Method('rollback_live_migration', ('instance', 'facts'),
+           doc='Destination: remove what was prepared for a guest that did not arrive.'),
+    Method('abort_live_migration', ('instance',), doc='Source: abort the running migration.'),
+    Method('force_complete_live_migration', ('instance',),
+           doc='Source: complete the running migration with a pause of the guest, or by post-copy.'),
+    Method('resume_live_migration', ('instance',),
+           doc='Any host after a restart: determine the result of an interrupted migration and complete it.'),
+    Method('has_guest', ('instance_uuid',), call=True,
+           doc='Return whether the hypervisor has a guest of this server that is not being migrated.'),
+    Method('evacuate_instance', ('instance', 'spec', 'migration'), doc='Take over a server whose host is down.'),
+    Method('remove_evacuated_guests', (),
+           doc='Delete the guests of servers that were evacuated while this host was down.'),
+    Method('external_instance_event', ('instance', 'events'),
+           doc="Handle events of other services: [{'name', 'tag', 'status'}], see compute/external_events.py."),
+    Method('create_volume_snapshot', ('instance', 'volume_id', 'create_info'),
+           doc='Create the files of a volume snapshot; the volume service gets the status.'),
+    Method('delete_volume_snapshot', ('instance', 'volume_id', 'snapshot_id', 'delete_info'),
+           doc='Merge the files of a volume snapshot; the volume service gets the status.'),
+
+    # ---- the machine
+    Method('host_power_action', ('action',), call=True,
+           doc="Power action on the machine: 'reboot', 'shutdown' or 'startup'. Return the action in progress as a "
+               'word.'),
+    Method('set_host_maintenance', ('enabled',), call=True,
+           doc='Put the host into maintenance, in which it starts no guests, or end it.'),
+    Method('get_console_output', ('instance', 'length'), call=True,
+           doc='Return the last ``length`` lines of the serial console as text; None: all of the bounded log.'),
+    Method('cache_images', ('image_ids', 'grant'), newer=(Newer('grant', '1.1', optional=True),),
+           doc='Download images before servers need them. ``grant``: see nova.image.grants.'),
+    Method('ping', (), call=True, timeout=10, doc="Return 'pong' from the service's own queue."),
 )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import collections.abc
 import dataclasses
-import json
 import logging
 import os
 import threading
@@ -20,10 +19,15 @@ import urllib.parse
 from nova import exception
 from nova import objects
 from nova import states
+from nova import utils
+from nova.runtime import concurrency
+from nova.runtime import durable_files
+from nova.runtime import versioned_records
 
 LOG = logging.getLogger(__name__)
 
 DIRECTORY, ENDING, COMPLETE = 'guest-records', '.json', 'complete'
+LOCKS = 16                   # records that are written at the same time
 DONE = 16                    # tasks of a server that are remembered as done
 GUEST, FILES, SHARED, KEPT, COMING = 'guest', 'files', 'shared_files', 'kept', 'coming'
 
@@ -36,6 +40,7 @@ class Record:
     left        the guest has left; what is here is kept for a way back
     disputed    the host has seen an older row since; ends with the next task, or when the difference is settled
     server      fields of the server (objects.Instance), as JSON
+    unknown_fields  fields that another release has in the record
     """
 
     generation: int
@@ -43,10 +48,16 @@ class Record:
     left: bool = False
     disputed: bool = False
     server: dict[str, typing.Any] = dataclasses.field(default_factory=dict, compare=False)
+    unknown_fields: dict[str, typing.Any] = dataclasses.field(default_factory=dict, compare=False)
 
     def is_newer_than(self, generation: int | None) -> bool:
         """Whether a row with this generation, None without one, is older than what happened here."""
         return self.disputed or generation is None or generation < self.generation
+
+
+FORMAT = versioned_records.RecordFormat(
+    name='record of a server', fields=versioned_records.fields_of(Record),
+    required=frozenset({'generation', 'done', 'left', 'disputed'}))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +111,7 @@ class Records:
     def __init__(self, directory: str | None, host: str) -> None:
         self._all = directory
         self._directory = directory and os.path.join(directory, urllib.parse.quote(host, safe=''))
-        self._lock = threading.Lock()
+        self._locks = tuple(threading.Lock() for _number in range(LOCKS))
         self._records: dict[str, Record] = {}
         self.complete = False
         if self._directory and os.path.isdir(self._directory):
@@ -112,12 +123,12 @@ class Records:
             if not name.endswith(ENDING):
                 continue
             try:
-                values = _read(os.path.join(directory, name))
-                self._records[name.removesuffix(ENDING)] = Record(
-                    int(values['generation']), tuple((str(request), str(event)) for request, event in values['done']),
-                    bool(values['left']), bool(values['disputed']))
-            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-                LOG.warning('The record %s cannot be read, and is as none: %s', os.path.join(directory, name), error)
+                found = FORMAT.read_as(os.path.join(directory, name), _record)
+            except exception.RecordUnreadable as error:
+                LOG.warning('%s The service goes on as if the server had no record.', error.message)
+                continue
+            if found is not None:
+                self._records[name.removesuffix(ENDING)] = found
 
     def get(self, uuid: str) -> Record | None:
         return self._records.get(uuid)
@@ -130,9 +141,10 @@ class Records:
         if self._directory is None:
             return self._records[uuid].server if uuid in self._records else {}
         try:
-            return dict(_read(os.path.join(self._directory, uuid + ENDING))['server'])
-        except (OSError, ValueError, KeyError, TypeError):
+            found = FORMAT.read_as(os.path.join(self._directory, uuid + ENDING), lambda values: dict(values['server']))
+        except exception.RecordUnreadable:
             return {}
+        return found or {}
 
     def note(self, server: objects.Instance, request_id: str | None = None, event: str | None = None,
              **values: typing.Any) -> None:
@@ -151,7 +163,8 @@ class Records:
         fields.update((name, value) for name, value in values.items() if name in _PLAIN)
         for name in ('pci_devices', 'image_grant'):
             fields.pop(name, None)
-        self._put(server.uuid, Record(server.generation, done, server=fields))
+        self._put(server.uuid, Record(server.generation, done, server=fields,
+                                      unknown_fields=before.unknown_fields if before else {}))
 
     def note_left(self, uuid: str, generation: int) -> None:
         """Record that the guest has left with this generation of its row, and is kept for a way back."""
@@ -166,7 +179,7 @@ class Records:
             self._put(uuid, dataclasses.replace(before, disputed=True, server=self.server(uuid)))
 
     def forget(self, uuid: str) -> None:
-        with self._lock:
+        with self._locked(uuid):
             if self._records.pop(uuid, None) is not None and self._directory:
                 try:
                     os.unlink(os.path.join(self._directory, uuid + ENDING))
@@ -178,7 +191,7 @@ class Records:
         if not self.complete:
             self.complete = True
             if self._directory:
-                self._write(os.path.join(self._directory, COMPLETE), {})
+                self._write(os.path.join(self._directory, COMPLETE), b'{}')
 
     def check_name(self, host: str, guests: collections.abc.Iterable[str]) -> None:
         """Check that guests of this hypervisor are not recorded under another host name.
@@ -199,18 +212,19 @@ class Records:
                     f'the host, move its servers away first, and remove {os.path.join(self._all, name)}.'))
 
     def _put(self, uuid: str, record: Record) -> None:
-        with self._lock:
+        with self._locked(uuid):
             self._records[uuid] = record if self._directory is None else dataclasses.replace(record, server={})
             if self._directory:
-                self._write(os.path.join(self._directory, uuid + ENDING), dataclasses.asdict(record))
+                self._write(os.path.join(self._directory, uuid + ENDING), FORMAT.encode(utils.to_record(record)))
 
-    def _write(self, path: str, values: dict[str, typing.Any]) -> None:
-        part = path + '.part'
+    def _locked(self, uuid: str) -> threading.Lock:
+        """The lock of a server's record. Records of other servers are written at the same time."""
+        return self._locks[hash(uuid) % LOCKS]
+
+    def _write(self, path: str, content: bytes) -> None:
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), 'w') as file:
-                json.dump(values, file)
-            os.replace(part, path)
+            concurrency.blocking(durable_files.replace, path, content)
         except OSError as error:
             LOG.error('%s cannot be written, and is as it was before: %s', path, error.strerror)
 
@@ -218,6 +232,9 @@ class Records:
 _PLAIN = ('vm_state', 'task_state', 'power_state', 'network_info')     # fields that are as JSON what they are here
 
 
-def _read(path: str) -> typing.Any:
-    with open(path) as file:
-        return json.load(file)
+def _record(values: dict[str, typing.Any]) -> Record:
+    """A Record without the fields of the server, which stay on the disk."""
+    return utils.from_known(Record, {
+        **values, 'generation': int(values['generation']), 'left': bool(values['left']),
+        'disputed': bool(values['disputed']), 'server': {},
+        'done': tuple((str(request), str(event)) for request, event in values['done'])})

@@ -13,7 +13,7 @@ from nova.compute import images
 from nova.compute import tasks
 from nova.compute import volumes
 from nova.compute.host import Host
-from nova.image.embedded import unfinished
+from nova.image.embedded import incomplete
 from nova.objects import faults
 from nova.objects.instance import SHELVED_AT as SINCE
 from nova.objects.instance import SHELVED_IMAGE as IMAGE
@@ -48,7 +48,7 @@ class Shelve:
                 task.undo(images.remove, host, task.ctx, image_id)
             elif server.image_id:
                 raise exception.VirtError(operation='shelve the server', reason='it is not known which image to fill')
-            whole = image_id and unfinished.whole(images.of_task(host, task), image_id)
+            whole = image_id and incomplete.is_complete(images.of_task(host, task), image_id)
             if host.driver.power_state(server) == states.RUNNING:
                 task.undo(host.driver.power_on, ctx, server, server.network_info)
             host.driver.power_off(server, host.conf.shutdown_timeout if clean_shutdown else 0)

@@ -49,8 +49,9 @@ class Strays:
         :param guests: of the driver, as they were before
         """
         driver = self._host.driver
-        found = dict.fromkeys(driver.awaited_guests() if isinstance(driver, virt.LiveMigration) else (), COMING)
-        found.update(dict.fromkeys(driver.kept_guests() if isinstance(driver, virt.Resize) else (), KEPT))
+        migration, resize = driver.get_feature(virt.LiveMigration), driver.get_feature(virt.Resize)
+        found = dict.fromkeys(migration.awaited_guests() if migration else (), COMING)
+        found.update(dict.fromkeys(resize.kept_guests() if resize else (), KEPT))
         for uuid, own in driver.remnants().items():
             if own or uuid not in found:
                 found[uuid] = FILES if own else SHARED
@@ -107,10 +108,10 @@ class Strays:
             return
         LOG.info('%s of %s is removed: the server is deleted, or elsewhere.', _TEXTS[what], uuid)
         try:
-            if what == KEPT and isinstance(driver, virt.Resize):
-                driver.confirm_migration(ctx, guest, [])
-            elif what == COMING and isinstance(driver, virt.LiveMigration):
-                driver.give_up_guest(uuid)
+            if what == KEPT:
+                self._host.driver_with(virt.Resize).confirm_migration(ctx, guest, [])
+            elif what == COMING:
+                self._host.driver_with(virt.LiveMigration).give_up_guest(uuid)
                 self._host.network.unprepare_for_instance(ctx, instance_uuid=uuid, host=self._host.name)
             else:
                 driver.destroy(ctx, guest, [])

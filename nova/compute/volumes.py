@@ -58,8 +58,8 @@ class Volumes:
 
     def connector(self) -> dict[str, typing.Any] | None:
         """What a volume service must know of this host; None: the driver can attach no volumes."""
-        driver = self._host.driver
-        return driver.volume_connector() if isinstance(driver, virt.Volumes) else None
+        volumes = self._host.driver.get_feature(virt.Volumes)
+        return volumes.volume_connector() if volumes else None
 
     def complete(self, ctx: context.RequestContext, server: objects.Instance, devices: Devices) -> None:
         """The guest runs with these devices: mark the volumes among them as in use."""

@@ -309,7 +309,7 @@ class Facts:
 
     def _swaps(self, call: Call) -> set[str]:
         with self._cell_db.reader() as conn:
-            swaps = [action['arguments'] or {} for action in instance_actions.beside_on_host(conn, call.host)
+            swaps = [action['arguments'] or {} for action in instance_actions.background_on_host(conn, call.host)
                      if action['action'] == SWAP]
         return {arguments['new_attachment_id'] for arguments in swaps
                 if arguments.get('new_attachment_id') is not None}

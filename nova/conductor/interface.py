@@ -5,177 +5,204 @@ BUILDS_AT_ONCE = 16      # requests that one conductor places; further ones wait
 
 INTERFACE = Interface(
     'conductor', '1.4',
-    # places and builds servers whose rows and request specs exist; context of the user. spec: the RequestSpec that
-    # they share, with the password; without it each one's own is read
-    Method('build_instances', ('instance_uuids', 'spec'), at_once=BUILDS_AT_ONCE),
-    # the compute that was chosen could not build it: tries the next host; fault = {code, message, details}
-    Method('reschedule_instance', ('instance_uuid', 'host', 'node', 'fault')),
-    # deletes a server that has no host (or whose host is gone)
-    Method('delete_instance', ('instance_uuid',)),
+    Method('build_instances', ('instance_uuids', 'spec'), at_once=BUILDS_AT_ONCE,
+           doc='Schedule and build servers whose rows and request specs exist, in the context of the user. '
+               '``spec``: the RequestSpec that they share, with the password; without it the stored spec of each '
+               'server is read.'),
+    Method('reschedule_instance', ('instance_uuid', 'host', 'node', 'fault'),
+           doc='Try the next host after the chosen compute failed to build a server. ``fault``: {code, message, '
+               'details}.'),
+    Method('delete_instance', ('instance_uuid',),
+           doc='Delete a server that has no host, or whose host no longer exists.'),
+    Method('unshelve_instance', ('instance_uuid',),
+           doc='Select a host for an offloaded server that is being unshelved and let it build the server.'),
 
-    # finds a host for an offloaded server whose unshelving has begun, and lets its host go on with it
-    Method('unshelve_instance', ('instance_uuid',)),
+    # ---- live migration: conductor/moves/live.py
+    Method('continue_live_migration', ('instance_uuid',), doc='Continue a live migration from its recorded step.'),
+    Method('live_migrate_checked', ('instance_uuid',), call=True, timeout=180,
+           doc='Continue a live migration for a request that waits for the checks. Raises BadRequest if they fail; '
+               'the migration has ended then.'),
+    Method('prepare_live_migration', ('migration_id',), call=True, timeout=240,
+           doc='Prepare volumes and destination before the source sends the guest. Return the facts.'),
+    Method('report_live_migration', ('migration_id', 'host', 'values', 'deadline_s'), call=True,
+           doc="Record the progress: columns of the migrations row. Return {'abort', 'complete'}, True for each "
+               'that was requested. Raises InstanceChanged when the migration has ended.'),
+    Method('live_migration_arrived', ('migration_id', 'host'), call=True,
+           doc='Record that the guest runs at the destination.'),
+    Method('live_migration_finished', ('migration_id', 'host', 'values', 'fault', 'traceback'), call=True,
+           doc='Record that the server belongs to the destination.'),
+    Method('live_migration_failed', ('migration_id', 'host', 'fault', 'traceback', 'aborted'), call=True,
+           doc='Record that the guest stayed at the source.'),
+    Method('resume_live_migration', ('instance_uuid', 'host', 'here'), call=True,
+           doc='Report after a restart whether this host has the guest. Return True if the guest has left for good.'),
 
-    # ---- live migration: conductor/moves/live.py ----
-    # goes on with it, wherever it is
-    Method('continue_live_migration', ('instance_uuid',)),
-    # the same for a request that waits for the checks; raises BadRequest, and it is over
-    Method('live_migrate_checked', ('instance_uuid',), call=True, timeout=180),
-    # the source is about to send the guest: volumes, and the destination itself, are made ready -> facts
-    Method('prepare_live_migration', ('migration_id',), call=True, timeout=240),
-    # columns of the migrations row, now and then -> {'abort', 'complete'}: True when it was requested; raises
-    # InstanceChanged when it is over
-    Method('report_live_migration', ('migration_id', 'host', 'values', 'deadline_s'), call=True),
-    # the ends: the guest is at the destination; it belongs there for good; it has stayed at the source
-    Method('live_migration_arrived', ('migration_id', 'host'), call=True),
-    Method('live_migration_finished', ('migration_id', 'host', 'values', 'fault', 'traceback'), call=True),
-    Method('live_migration_failed', ('migration_id', 'host', 'fault', 'traceback', 'aborted'), call=True),
-    # a host that was restarted says whether it has the guest -> True: it has left for good
-    Method('resume_live_migration', ('instance_uuid', 'host', 'here'), call=True),
+    # ---- evacuation: conductor/moves/evacuation.py
+    Method('continue_evacuation', ('instance_uuid',), doc='Continue an evacuation from its recorded step.'),
+    Method('evacuation_finished', ('migration_id', 'host', 'values'), call=True,
+           doc='Record that the new host runs the server.'),
+    Method('evacuation_failed', ('migration_id', 'host', 'fault', 'traceback'), call=True,
+           doc='Record that the new host could not take over the server.'),
+    Method('evacuated_from', ('host',), call=True,
+           doc='Return the servers that were evacuated from a host while it was down, see '
+               'db/moves/live_migrations.py.'),
+    Method('evacuated_guest_removed', ('migration_id', 'host'), call=True,
+           doc='Record that a host has removed the guest of an evacuated server.'),
+    Method('refresh_volume', ('instance_uuid', 'bdm_uuid'), call=True,
+           doc='Read the size of a volume again and return its block device dict.'),
+    Method('volume_snapshot_status', ('snapshot_id', 'status', 'progress'),
+           doc='Send the status of a snapshot, whose files a compute creates or merges, to the volume service.'),
+    Method('volume_file_changed', ('instance_uuid', 'volume_id', 'file'), call=True, since='1.2',
+           doc="Record the file that a volume uses from now on, next to that of its connection: {'name', 'format'}."),
 
-    # ---- evacuation: conductor/moves/evacuation.py ----
-    Method('continue_evacuation', ('instance_uuid',)),
-    Method('evacuation_finished', ('migration_id', 'host', 'values'), call=True),
-    Method('evacuation_failed', ('migration_id', 'host', 'fault', 'traceback'), call=True),
-    # of servers that were taken from a host while it was down -> see db/moves/live_migrations.py
-    Method('evacuated_from', ('host',), call=True),
-    Method('evacuated_guest_removed', ('migration_id', 'host'), call=True),
+    # ---- cold moves: conductor/moves/cold.py; each end of a step is one transaction, followed by the next step
+    Method('continue_move', ('instance_uuid',), doc='Send the next message that the server of a cold move waits for.'),
+    Method('continue_moves', ('host', 'kept'), call=True,
+           doc='Continue the moves of a host that has started. ``kept``: uuids of guests kept for a revert. Return '
+               "those that no move needs: [{'instance': Instance, 'returns': True if the server belongs here and "
+               'the guest must be restored}].'),
+    Method('move_accepted', ('migration_id', 'host'), call=True,
+           doc='Record that the destination has accepted a server.'),
+    Method('move_refused', ('migration_id', 'host', 'fault'), call=True,
+           doc='Record that the destination has refused a server; the next host is tried.'),
+    Method('move_sent', ('migration_id', 'host', 'guest'), call=True, doc='Record that the source has sent the disks.'),
+    Method('move_finished', ('migration_id', 'host', 'power_state', 'network_info'), call=True,
+           doc='Record that the server runs at the destination.'),
+    Method('move_confirmed', ('migration_id', 'host'), call=True, doc='Record that the source has deleted its copy.'),
+    Method('move_dropped', ('migration_id', 'host'), call=True,
+           doc='Record that the destination has deleted the guest of a reverted move.'),
+    Method('move_reverted', ('migration_id', 'host', 'power_state', 'network_info'), call=True,
+           doc='Record that the source runs the server again.'),
+    Method('move_failed', ('migration_id', 'host', 'event', 'fault'), call=True,
+           doc='Record that a step failed and that its host has rolled it back.'),
+    Method('check_rebuild', ('instance_uuid',), call=True,
+           doc='Check whether the filters accept the present host for the image in the row of the server. Raises '
+               'NoValidHost if not; the server gets its former image when the task ends.'),
 
-    # the size that a volume of a server has now -> its block device dict
-    Method('refresh_volume', ('instance_uuid', 'bdm_uuid'), call=True),
-    # a snapshot whose files a compute makes or merges: its status at the volume service
-    Method('volume_snapshot_status', ('snapshot_id', 'status', 'progress')),
-    # the file next to that of its connection which a volume of a server is from now on: {'name', 'format'}
-    Method('volume_file_changed', ('instance_uuid', 'volume_id', 'file'), call=True, since='1.2'),
+    # ---- writes for computes
+    Method('update_instance', ('instance_uuid', 'values', 'expect'), call=True,
+           doc='UPDATE with conditions: ``values`` {column: value}, ``expect`` {column: [allowed values]} or None. '
+               'Return the Instance. Raises InstanceChanged if a condition does not hold, InstanceNotFound if the '
+               'row does not exist. Of system_metadata, here and in end_task, only the named keys change; None '
+               'removes one.'),
+    Method('begin_task', ('instance_uuid', 'event', 'owner', 'deadline_s', 'values', 'expect'), call=True,
+           doc='Begin a task of the compute: claim the open action row (owner, deadline), open its event and write '
+               'values. Return the Instance.'),
+    Method('end_task', ('instance_uuid', 'event', 'host', 'values', 'expect', 'fault', 'traceback'), call=True,
+           doc="End a task in one transaction: instance values, the event's result, the action row, the fault if "
+               'any.'),
+    Method('begin_beside', ('instance_uuid', 'host', 'owner', 'deadline_s'), call=True,
+           doc='Begin an action without a task state, in the name of the request in the context: claim its open '
+               'action row. Return the Instance. Raises InstanceChanged if the row is closed, or if the server is '
+               'being deleted or has left the host.'),
+    Method('end_beside', ('instance_uuid', 'event', 'host', 'values', 'error', 'traceback'), call=True,
+           doc="End an action without a task state: instance values, the event's result, the action row."),
+    Method('port_gone', ('instance_uuid', 'host', 'port_id'), call=True, since='1.2', optional=True,
+           doc='Release a device of the host after its port was removed and the guest has detached it.'),
+    Method('beside_on_host', ('host',), call=True,
+           doc="Return the open background actions of the servers on a host: [{'instance': Instance, 'action', "
+               "'arguments', 'request_id', 'project_id', 'user_id'}]."),
+    Method('leave_host', ('instance_uuid', 'event', 'host', 'task_state', 'fault'), call=True,
+           doc='End a task (its ``task_state``) after which the server is SHELVED_OFFLOADED: free its claim and '
+               'clear its host. ``fault`` as in end_task.'),
+    Method('instance_destroyed', ('instance_uuid', 'host'), call=True,
+           doc='Complete the deletion of a server: move the row to the history, free the claim, remove mapping and '
+               'spec, close the action.'),
+    Method('instances_on_host', ('host',), call=True,
+           doc="Return the servers on a host: [{'instance': Instance, 'arguments', 'request_id', 'project_id', "
+               "'user_id' of the open action, or None}]."),
+    Method('stray_guests', ('host', 'uuids'), call=True,
+           doc='Of guests that a host has and does not know, return the uuids of those that were deleted or belong '
+               'to another host.'),
+    Method('became_of', ('host', 'uuids'), call=True, since='1.1',
+           doc='Return {uuid: a fate of nova.states} for everything that a host has of servers.'),
+    Method('server_rows', ('host', 'uuids'), call=True, since='1.3',
+           doc="Return the fate and age of each row: {uuid: {'fate', 'generation'}}."),
+    Method('report_guests', ('host', 'guests', 'volumes', 'done'), call=True, since='1.3', optional=True,
+           doc="Replace the reported differences between a host's guests and the rows, see nova/differences.py. "
+               "``guests``: [{'instance_uuid', 'kind', 'generation', 'power_state', 'server': fields of its record, "
+               "'volumes'}]; ``volumes``: {uuid: {volume id: {'attachment_id', 'device_name'}}} of all guests, None "
+               "if not read; ``done``: uuids of settled servers whose guests are plugged again. Return {'settled': "
+               'uuids of servers whose rows now match the guests}.'),
+    Method('get_disk_key', ('instance_uuid',), call=True, since='1.1',
+           doc="Return the passphrase of a server's encrypted local disks; created at the first request. Raises "
+               'DiskKeyUnavailable.'),
+    Method('get_volume_key', ('instance_uuid', 'volume_id'), call=True, since='1.1',
+           doc='Return the passphrase of an encrypted volume of a server. Raises DiskKeyUnavailable.'),
+    Method('get_request_spec', ('instance_uuid',), call=True, doc='Return the RequestSpec of a server.'),
+    Method('get_block_devices', ('instance_uuid',), call=True, doc='Return the block device dicts of a server.'),
+    Method('image_cached', ('host', 'image_id', 'reason'),
+           doc='Record that a host has cached an image, or, with a reason, that it never will.'),
 
-    # ---- moves: conductor/moves/cold.py ----
-    # sends what the server of a cold move waits for
-    Method('continue_move', ('instance_uuid',)),
-    # a host has started: goes on with its moves; of the guests that it has put aside (`kept`: uuids) those that no
-    # move needs -> list of {'instance': Instance, 'returns': True: the server lives here, take the guest back}
-    Method('continue_moves', ('host', 'kept'), call=True),
-    # the ends of the steps (compute/moves/resize.py), each one transaction and the next step
-    Method('move_accepted', ('migration_id', 'host'), call=True),
-    Method('move_refused', ('migration_id', 'host', 'fault'), call=True),
-    Method('move_sent', ('migration_id', 'host', 'guest'), call=True),
-    Method('move_finished', ('migration_id', 'host', 'power_state', 'network_info'), call=True),
-    Method('move_confirmed', ('migration_id', 'host'), call=True),
-    Method('move_dropped', ('migration_id', 'host'), call=True),
-    Method('move_reverted', ('migration_id', 'host', 'power_state', 'network_info'), call=True),
-    # a step failed and its host has undone what it did
-    Method('move_failed', ('migration_id', 'host', 'event', 'fault'), call=True),
-
-    # whether the filters let a server be rebuilt with the image that its row has now; NoValidHost when not: the server
-    # gets the one before when the task ends
-    Method('check_rebuild', ('instance_uuid',), call=True),
-
-    # ---- writes for computes ----
-    # UPDATE with conditions: values {column: value}, expect {column: [allowed values]} or None -> Instance
-    # raises InstanceChanged when expect does not hold, InstanceNotFound when the row is gone. Of system_metadata, here
-    # and in end_task, only the keys named are changed; None removes one
-    Method('update_instance', ('instance_uuid', 'values', 'expect'), call=True),
-    # the compute begins a task: claims the open action row (owner, deadline), opens its event, and writes values
-    # -> Instance
-    Method('begin_task', ('instance_uuid', 'event', 'owner', 'deadline_s', 'values', 'expect'), call=True),
-    # ends it in one transaction: instance values, the event's result, the action row, the fault if any -> None
-    Method('end_task', ('instance_uuid', 'event', 'host', 'values', 'expect', 'fault', 'traceback'), call=True),
-    # the compute begins, in the name of the request in the context, something that sets no task state: claims its
-    # open action row -> Instance; raises InstanceChanged when it is closed, or the server is being deleted or gone
-    # from the host
-    Method('begin_beside', ('instance_uuid', 'host', 'owner', 'deadline_s'), call=True),
-    # ends it: instance values, the event's result, the action row -> None
-    Method('end_beside', ('instance_uuid', 'event', 'host', 'values', 'error', 'traceback'), call=True),
-    # a port that was a device of the host is gone, and the guest has let go of it: the device is free
-    Method('port_gone', ('instance_uuid', 'host', 'port_id'), call=True, since='1.2', optional=True),
-    # what of it is open on a host's servers -> list of {'instance': Instance, 'action', 'arguments', 'request_id',
-    # 'project_id', 'user_id'}
-    Method('beside_on_host', ('host',), call=True),
-    # ends a task (its task_state) with which the server becomes SHELVED_OFFLOADED: its claim is freed, it has no host
-    # any more; fault as in end_task -> None
-    Method('leave_host', ('instance_uuid', 'event', 'host', 'task_state', 'fault'), call=True),
-    # the server is gone from its host: row to history, claim freed, mapping and spec removed, action closed
-    Method('instance_destroyed', ('instance_uuid', 'host'), call=True),
-    # -> list of {'instance': Instance, 'arguments', 'request_id', 'project_id', 'user_id': of the open action, or None}
-    # on a host
-    Method('instances_on_host', ('host',), call=True),
-    # of guests that a host has and does not know: those that were deleted, or live on another host -> list of uuids
-    Method('stray_guests', ('host', 'uuids'), call=True),
-    # the same of whatever a host has of servers -> {uuid: a fate of nova.states}
-    Method('became_of', ('host', 'uuids'), call=True, since='1.1'),
-    # the same, and how old the row is -> {uuid: {'fate', 'generation'}}
-    Method('server_rows', ('host', 'uuids'), call=True, since='1.3'),
-    # differences between a host's guests and the rows, instead of those that it reported before; nova/differences.py
-    # guests: [{'instance_uuid', 'kind', 'generation', 'power_state', 'server': fields of its record, 'volumes'}];
-    # volumes: {uuid: {volume id: {'attachment_id', 'device_name'}}} of all guests, None: not looked at; done: uuids of
-    # those that were settled and are plugged again
-    # -> {'settled': uuids of servers whose rows follow the host's guests now}
-    Method('report_guests', ('host', 'guests', 'volumes', 'done'), call=True, since='1.3', optional=True),
-    # the passphrase of a server's encrypted local disks, made at the first request; raises DiskKeyUnavailable
-    Method('get_disk_key', ('instance_uuid',), call=True, since='1.1'),
-    # the same of an encrypted volume that it has
-    Method('get_volume_key', ('instance_uuid', 'volume_id'), call=True, since='1.1'),
-    # -> RequestSpec
-    Method('get_request_spec', ('instance_uuid',), call=True),
-    # -> list of block device dicts
-    Method('get_block_devices', ('instance_uuid',), call=True),
-    # an image that the host was to cache is there; with a reason: it never will be
-    Method('image_cached', ('host', 'image_id', 'reason')),
-    # makes, reserves and connects the volumes of a server as far as it is possible now; done again until all have
-    # connection_info. connector: of the host, None: it can attach none -> list of block device dicts, volumes only
-    Method('prepare_volumes', ('instance_uuid', 'connector'), call=True),
-    # the guest uses its volumes: they are in use, the server's row shows them
-    Method('complete_volumes', ('instance_uuid',), call=True),
-    # its host lets go of them; they stay reserved for the server
-    Method('disconnect_volumes', ('instance_uuid',), call=True),
-    # one volume: its block device dict, connected (raises InstanceChanged when the mapping is gone) or as it is
-    Method('connect_volume', ('instance_uuid', 'bdm_uuid', 'connector'), call=True),
-    Method('get_volume_device', ('instance_uuid', 'bdm_uuid'), call=True),
-    # it is attached; it is not any more (the mapping goes); it was not detached after all
-    Method('volume_attached', ('instance_uuid', 'bdm_uuid'), call=True),
-    Method('volume_detached', ('instance_uuid', 'bdm_uuid'), call=True),
-    Method('volume_stays', ('instance_uuid', 'bdm_uuid'), call=True),
-    # one volume in another's place -> connection_info; it is done -> id that the volume has now; it is not
-    Method('connect_new_volume', ('attachment_id', 'connector', 'device_name'), call=True),
+    # ---- volumes and shares
+    Method('prepare_volumes', ('instance_uuid', 'connector'), call=True,
+           doc='Create, reserve and connect the volumes of a server as far as possible; repeated until all have '
+               'connection_info. ``connector``: that of the host, None if it cannot attach volumes. Return the '
+               'block device dicts of the volumes.'),
+    Method('complete_volumes', ('instance_uuid',), call=True,
+           doc="Mark the volumes of a started guest as in use and show them in the server's row."),
+    Method('disconnect_volumes', ('instance_uuid',), call=True,
+           doc='Disconnect the volumes from the host; they stay reserved for the server.'),
+    Method('connect_volume', ('instance_uuid', 'bdm_uuid', 'connector'), call=True,
+           doc='Connect one volume and return its block device dict. Raises InstanceChanged if the mapping does not '
+               'exist.'),
+    Method('get_volume_device', ('instance_uuid', 'bdm_uuid'), call=True,
+           doc='Return the block device dict of one volume as recorded.'),
+    Method('volume_attached', ('instance_uuid', 'bdm_uuid'), call=True, doc='Record that a volume is attached.'),
+    Method('volume_detached', ('instance_uuid', 'bdm_uuid'), call=True,
+           doc='Record that a volume is detached, and delete its mapping.'),
+    Method('volume_stays', ('instance_uuid', 'bdm_uuid'), call=True,
+           doc='Record that a volume is still attached because its detachment failed.'),
+    Method('connect_new_volume', ('attachment_id', 'connector', 'device_name'), call=True,
+           doc='Connect the volume that replaces another one and return its connection_info.'),
     Method('volume_swapped', ('instance_uuid', 'bdm_uuid', 'new_volume_id', 'new_attachment_id', 'connection_info'),
-           call=True),
-    Method('volume_not_swapped', ('instance_uuid', 'bdm_uuid', 'new_volume_id', 'new_attachment_id'), call=True),
-    # other contents for the root volume of a server: it is connected again by prepare_volumes, when it has them
-    Method('reimage_root', ('instance_uuid', 'image_id'), call=True),
-    # a host may mount a share of a server -> its mapping (a dict) with 'access' (share/api.py); the mapping has this
-    # status; it goes, and the access
-    Method('allow_share', ('instance_uuid', 'share_id', 'host'), call=True),
-    Method('share_attached', ('instance_uuid', 'share_id', 'status'), call=True),
-    Method('share_detached', ('instance_uuid', 'share_id', 'host'), call=True),
-    # snapshots of all volumes of a server that boots from one; the image, without data, names them -> True: they are
-    # complete, and it is active. wait: False, it is active at once; True: only at a later call, after they are complete
-    # left: the answer is the ids of the snapshots that are not complete yet, none: it is active
-    Method('snapshot_volumes', ('instance_uuid', 'image_id', 'wait', 'left'), call=True,
-           newer=(Newer('wait', '1.1', optional=True), Newer('left', '1.1', optional=True))),
-    # {uuid: power state} as the hypervisor has it: mends rows of servers that nothing else works on
-    Method('report_power_states', ('host', 'states'), call=True),
+           call=True,
+           doc='Record that a volume was replaced and return the id that the volume has now.'),
+    Method('volume_not_swapped', ('instance_uuid', 'bdm_uuid', 'new_volume_id', 'new_attachment_id'), call=True,
+           doc='Record that the replacement of a volume failed.'),
+    Method('reimage_root', ('instance_uuid', 'image_id'), call=True,
+           doc='Write another image to the root volume of a server; prepare_volumes connects the volume again when '
+               'it is written.'),
+    Method('allow_share', ('instance_uuid', 'share_id', 'host'), call=True,
+           doc="Grant a host access to a share of a server. Return its mapping, a dict with 'access' "
+               '(share/api.py).'),
+    Method('share_attached', ('instance_uuid', 'share_id', 'status'), call=True,
+           doc='Record the status of a share mapping.'),
+    Method('share_detached', ('instance_uuid', 'share_id', 'host'), call=True,
+           doc='Delete a share mapping and its access.'),
+    Method('snapshot_volumes', ('instance_uuid', 'image_id', 'wait', 'left'), call=True, newer=(Newer('wait', '1.1',
+           optional=True), Newer('left', '1.1', optional=True)),
+           doc='Snapshot all volumes of a server that boots from one; its image, without data, names the snapshots. '
+               '``wait`` False: the image is active immediately; True: only after the snapshots are complete, at a '
+               'later call. Return whether the image is active; with ``left`` the ids of the snapshots that are '
+               'incomplete.'),
+    Method('report_power_states', ('host', 'states'), call=True,
+           doc='Correct the power states of servers without a running task: {uuid: power state} of the hypervisor.'),
 
-    # ---- services ----
-    # a host's key for signatures: public half (base64), and proof that it may join (rpc/join_tokens.py) or None
-    # -> {'state': pending, approved or renewing, 'deployment': public half of the control plane's key, 'proof',
-    # 'deployments': [{'public', 'vouched_by', 'voucher', 'good'}], all it has and had, oldest first}
-    Method('enroll_host', ('host', 'public', 'token_id', 'number', 'proof'), call=True, since='1.1', unpinned=True),
-    # heartbeat; makes the row on first contact -> {'uuid', 'disabled', 'forced_down', 'versions'}
-    Method('report_service', ('host', 'binary', 'topic', 'version'), call=True, versions=True),
-    # the name belongs to who keeps this identity: before anything else, and from time to time -> as report_service.
-    # It is no heartbeat. Raises ServiceExists: it is another one's
+    # ---- services
+    Method('enroll_host', ('host', 'public', 'token_id', 'number', 'proof'), call=True, since='1.1', unpinned=True,
+           doc='Register the key with which a host signs messages: its public half (base64), and a proof that it '
+               "may join (rpc/join_tokens.py) or None. Return {'state': pending, approved or renewing, "
+               "'deployment': public half of the control plane's key, 'proof', 'deployments': [{'public', "
+               "'vouched_by', 'voucher', 'good'}], present and former keys, oldest first}."),
+    Method('report_service', ('host', 'binary', 'topic', 'version'), call=True, versions=True,
+           doc="Heartbeat that creates the row at the first contact. Return {'uuid', 'disabled', 'forced_down', "
+               "'versions'}."),
     Method('register_service', ('host', 'binary', 'topic', 'version', 'identity'), call=True, since='1.1',
-           unpinned=True, versions=True),
-    # a heartbeat that needs no answer; those of a moment are one write batch
-    Method('service_alive', ('host', 'binary', 'topic', 'version', 'identity'), since='1.1'),
+           unpinned=True, versions=True,
+           doc='Bind a service name to the owner of an identity, before other messages and periodically; not a '
+               'heartbeat. Return as report_service. Raises ServiceExists if another identity owns the name.'),
+    Method('service_alive', ('host', 'binary', 'topic', 'version', 'identity'), since='1.1',
+           doc='Heartbeat without a response; the conductor writes the heartbeats of a moment in one batch.'),
     OBJECT_BACKPORT,
-    # what a host does to a server without a task: an event of nova/notify/events.py, in its phase
-    Method('notify', ('instance_uuid', 'event', 'phase', 'host'), since='1.1', optional=True),
-    # whether a host can take servers: with a reason its enabled service is disabled, with '' it is enabled again where
-    # this has disabled it
-    Method('report_availability', ('host', 'reason'), call=True, since='1.4', optional=True),
-    # records how many servers a host ran in the last period of [DEFAULT] instance_usage_audit_period -> False when
-    # it is recorded already
-    Method('audit_instance_usage', ('host',), call=True),
-    # inventory of a host's nodes: list of dicts of compute_nodes' columns; nodes not named are removed
-    Method('report_nodes', ('host', 'nodes'), call=True),
+    Method('notify', ('instance_uuid', 'event', 'phase', 'host'), since='1.1', optional=True,
+           doc='Emit an event of nova/notify/events.py in its phase, for a change of a server without a task.'),
+    Method('report_availability', ('host', 'reason'), call=True, since='1.4', optional=True,
+           doc='Disable an enabled service with the reason why its host cannot take servers; with an empty reason, '
+               'enable it again if this method disabled it.'),
+    Method('audit_instance_usage', ('host',), call=True,
+           doc='Record the number of servers that a host ran in the last period of [DEFAULT] '
+               'instance_usage_audit_period. Return False if it is recorded.'),
+    Method('report_nodes', ('host', 'nodes'), call=True,
+           doc="Replace the inventory of a host's nodes: dicts of compute_nodes' columns. Nodes that are not named "
+               'are deleted.'),
 )

@@ -1,1 +1,1 @@
-"""Consoles of guests for their users: proxies between WebSockets and the hypervisors."""
+"""Console proxies between WebSockets and hypervisors."""

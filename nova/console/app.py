@@ -1,8 +1,7 @@
-"""The proxy of one kind of console over HTTP: its page, what the page is made of, and the WebSocket.
+"""HTTP application of a console proxy: page, assets and WebSocket.
 
-A console and its page have one address: with ``Upgrade: websocket`` it is the console, without it is the page. The
-token in it is what lets in; the rest is for strangers: a Host that is not ours and an Origin that is not allowed are
-refused.
+The console and its page share a URL: ``Upgrade: websocket`` selects the console. The token in the URL grants access.
+Against attacks from other sites, requests with an unknown Host or a forbidden Origin are refused.
 """
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from nova.console import relay
 from nova.console import sessions
 
 HERE = pathlib.Path(__file__).parent
-# kind of proxy: (its page, the paths at which it is found, the option with its address)
+# kind of proxy: (page, its paths, option with its URL)
 PAGES = {
     'vnc': ('vnc', ('/vnc_auto.html', '/vnc_lite.html', '/vnc.html'), ('vnc', 'novncproxy_base_url')),
     'spice': ('spice', ('/spice_auto.html', '/spice.html'), ('spice', 'html5proxy_base_url')),
@@ -39,7 +38,7 @@ _HOP = ('connection', 'upgrade', 'sec-websocket-accept', 'sec-websocket-protocol
 
 
 def assets() -> dict[str, tuple[str, bytes]]:
-    """{path: (content type, content)} of all that pages load."""
+    """Return {path: (content type, content)} of all assets."""
     found = {}
     for folder, prefix in ((HERE / 'pages', 'pages/'), (HERE / 'static', '')):
         for path in sorted(folder.rglob('*')):
@@ -49,12 +48,12 @@ def assets() -> dict[str, tuple[str, bytes]]:
 
 
 class Application:
-    """WSGI.
+    """WSGI application of one kind of console proxy.
 
     :param kind: 'vnc', 'spice' or 'serial'
     :param found: sessions.Sessions
-    :param served: what ``assets`` gives
-    :param url: of the proxy as its users know it
+    :param served: result of ``assets``
+    :param url: public URL of the proxy
     """
 
     def __init__(self, conf: ConfigOpts, kind: str, found: sessions.Sessions, served: dict[str, tuple[str, bytes]],
@@ -82,10 +81,10 @@ class Application:
     def _get(self, environ: dict[str, Any], start_response: Callable[..., Any], host: str) -> Iterable[bytes]:
         path = environ.get('PATH_INFO', '')
         if environ['REQUEST_METHOD'] not in ('GET', 'HEAD'):
-            return _answer(start_response, '405 Method Not Allowed', 'text/plain', b'GET and HEAD alone.\n',
+            return _answer(start_response, '405 Method Not Allowed', 'text/plain', b'Only GET and HEAD are allowed.\n',
                            [('Allow', 'GET, HEAD')])
         if path in self._pages:
-            if not path:                         # relative addresses in the page need the slash
+            if not path:                         # relative URLs in the page need the slash
                 query = environ.get('QUERY_STRING', '')
                 return _answer(start_response, '307 Temporary Redirect', 'text/plain', b'', [
                     ('Location', f"{environ.get('SCRIPT_NAME', '').rpartition('/')[2]}/{query and '?' + query}")])
@@ -94,10 +93,10 @@ class Application:
             return self._body(environ, start_response, 'text/html; charset=utf-8', self._page, headers)
         if path in self._served:
             return self._body(environ, start_response, *self._served[path], [('Cache-Control', 'public, max-age=3600')])
-        raise exception.NotFound('Nothing is here. A console is opened by the address that the compute API gives.')
+        raise exception.NotFound('Not found. Open consoles with the URL from the compute API.')
 
     def _policy(self, host: str) -> str:
-        """What a page may load: of its own address alone, and who may frame it."""
+        """Return the Content-Security-Policy: resources of this origin only, and allowed parent frames."""
         frames = ' '.join(["'self'", *sorted(name for name in self._allowed if _HOST.fullmatch(name))])
         return (f"default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
                 f"connect-src 'self' ws://{host} wss://{host}; base-uri 'none'; form-action 'none'; "
@@ -109,27 +108,27 @@ class Application:
         found = _answer(start_response, '200 OK', kind, body, [*headers, ('X-Content-Type-Options', 'nosniff')])
         return [] if environ['REQUEST_METHOD'] == 'HEAD' else found
 
-    # ---- who asks
+    # ---- validation
 
     def _host(self, environ: dict[str, Any]) -> str:
-        """The Host of a request, which must be one of ours: a name that a stranger points here is not.
+        """Return the Host of a request, which must be known; otherwise DNS rebinding would be possible.
 
-        :raises BadRequest: it is not
+        :raises BadRequest: it is unknown
         """
         host = environ.get('HTTP_HOST', '')
         name = urllib.parse.urlsplit(f'//{host}').hostname if _HOST.fullmatch(host) else None
         if not name or name.lower() not in self._names | {'127.0.0.1', '::1', environ['SERVER_NAME'].strip('[]')}:
-            raise exception.BadRequest('This host is not known by that name: the operator names it in the address of '
-                                       'the consoles, or in allowed_origins of [console].')
+            raise exception.BadRequest('Unknown host name: the operator must add it to the base URL of '
+                                       'the consoles, or to allowed_origins of [console].')
         return str(host)
 
     def _check_origin(self, environ: dict[str, Any], host: str) -> None:
-        """A browser says whose page opens the console.
+        """Check the origin of the page that opens the console.
 
-        :raises Forbidden: that page may not
+        :raises Forbidden: the origin is not allowed
         """
         origin = environ.get('HTTP_ORIGIN')
-        if origin is None:                       # no browser: there is no page
+        if origin is None:                       # not a browser
             return
         found = re.fullmatch(r'(https?|wss?)://([^/?#@\s]{1,260})', origin.lower())
         if found:
@@ -138,24 +137,24 @@ class Application:
             if same or netloc in self._allowed or (
                     _HOST.fullmatch(netloc) and urllib.parse.urlsplit(f'//{netloc}').hostname in self._allowed):
                 return
-        raise exception.Forbidden('Pages of this origin may not open consoles.')
+        raise exception.Forbidden('Pages of this origin are not allowed to open consoles.')
 
     # ---- the WebSocket
 
     def _upgrade(self, environ: dict[str, Any], start_response: Callable[..., Any], host: str) -> Iterable[bytes]:
         self._check_origin(environ, host)
         if environ.get('CONTENT_LENGTH') not in (None, '', '0') or 'HTTP_TRANSFER_ENCODING' in environ:
-            raise exception.BadRequest('A WebSocket begins without a body.')
+            raise exception.BadRequest('A WebSocket request must not have a body.')
         upgrade = environ.get('nova.upgrade')
         if upgrade is None:
-            raise exception.Unsupported('This HTTP server has no WebSockets.')
+            raise exception.Unsupported('This HTTP server does not support WebSockets.')
         response = websocket_server.ServerProtocol(
             select_subprotocol=_subprotocol, logger=_quiet()).accept(_request(environ))
         if response.status_code != 101:
             return _answer(start_response, f'{response.status_code} {response.reason_phrase}',
                            'text/plain; charset=utf-8', bytes(response.body or b''),
                            [('Upgrade', 'websocket')] if response.status_code == 426 else ())
-        # Open from the start: the HTTP server has read the request, and sends the answer.
+        # already open: the HTTP server has read the request and sends the response
         protocol = websocket_server.ServerProtocol(state=websocket_protocol.OPEN, max_size=relay.FRAME, logger=_quiet())
         upgrade(self._sessions.open(self._kind, _token(environ), environ.get('REMOTE_ADDR', ''), protocol))
         start_response('101 Switching Protocols', [
@@ -178,7 +177,7 @@ def _with_port(netloc: str, scheme: str) -> str:
 
 
 def _subprotocol(_protocol: Any, offered: Any) -> Any:
-    """Ours, where it is offered; clients of today name none."""
+    """Select our subprotocol if offered; current clients offer none."""
     return SUBPROTOCOL if SUBPROTOCOL in offered else None
 
 
@@ -191,9 +190,9 @@ def _request(environ: dict[str, Any]) -> http11.Request:
 
 
 def _token(environ: dict[str, Any]) -> str:
-    """The one token in the query.
+    """Return the token in the query.
 
-    :raises ConsoleTokenNotFound: there is none, or several
+    :raises ConsoleTokenNotFound: it is missing or repeated
     """
     try:
         found = urllib.parse.parse_qs(environ.get('QUERY_STRING', ''), max_num_fields=20).get('token', [])
@@ -205,7 +204,7 @@ def _token(environ: dict[str, Any]) -> str:
 
 
 def _quiet() -> logging.Logger:
-    """The log of the library, whose messages hold the client's headers, token included: nothing of them is kept."""
+    """Return a disabled logger, because the library logs headers with the client's token."""
     logger = logging.getLogger('nova.console.websockets')
     logger.disabled = True
     return logger

@@ -1,7 +1,7 @@
-"""Sessions between clients and hypervisors: one thread for all of them, which never waits for one.
+"""Relay of console sessions: one non-blocking thread for all sessions of a process.
 
-Of each side no more is read than the other side takes: what waits is bounded, and who takes nothing for STALL_S is
-gone. The WebSocket's own rules are those of the library ``websockets``, which does no I/O.
+Reading from one side stops while the other side has not taken its data, so buffers are bounded. A side that takes no
+data for STALL_S seconds is disconnected. The library ``websockets`` implements the protocol without I/O.
 """
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
 
-FRAME = 256 * 1024              # bytes of a client's message: text that is pasted; larger ones end the session
-AHEAD = 256 * 1024              # bytes that wait for one side, before no more is read of the other
-STALL_S = 60                    # in which a side takes nothing of what waits for it
-LOOK_S = 1                      # between two looks at the clock
-SAY_S = 2                       # for a client to take the last frame
+FRAME = 256 * 1024              # bytes of a client's message, such as pasted text; larger ones end the session
+AHEAD = 256 * 1024              # buffered bytes for one side at which reading from the other side stops
+STALL_S = 60                    # seconds in which a side takes no buffered data
+LOOK_S = 1                      # interval of timeout checks
+SAY_S = 2                       # seconds for a client to take the last frame
 GOING_AWAY, POLICY, INTERNAL = 1001, 1008, 1011
-WRONG = (1002, 1007, 1009)      # codes with which the library ends what breaks the protocol
+WRONG = (1002, 1007, 1009)      # close codes of the library for protocol violations
 
 
 class Step(NamedTuple):
-    """What a greeting does next: send to both sides, then get so many bytes of one of them."""
+    """Next step of a handshake: send to both sides, then read bytes from one of them."""
 
     to_client: bytes = b''
     to_host: bytes = b''
@@ -43,7 +43,7 @@ class Step(NamedTuple):
     of_host: int = 0
 
 
-# What is said before bytes pass: gets the bytes that each of its steps wants; its last step wants none.
+# Handshake before relaying: receives the bytes that a step requested; the last step requests none.
 Greeting = Generator[Step, bytes, Step]
 _DATA = (frames.Opcode.TEXT, frames.Opcode.BINARY, frames.Opcode.CONT)
 
@@ -52,10 +52,10 @@ class Session:
     """One client at one console.
 
     :param protocol: websockets ServerProtocol, open
-    :param stream: streams.Stream of the hypervisor, past its security
-    :param greeting: what is said before bytes pass; None: nothing
+    :param stream: streams.Stream of the hypervisor, after its authentication
+    :param greeting: handshake with the client; None: none
     :param ended: function(session, reason), called once
-    :ivar until: time.monotonic() after which it ends; None: no such time
+    :ivar until: time.monotonic() at which the session ends; None: unlimited
     """
 
     def __init__(self, protocol: Any, stream: streams.Stream, greeting: Greeting | None,
@@ -64,23 +64,24 @@ class Session:
         self.protocol, self.stream, self.facts, self.until = protocol, stream, facts, until
         self.channel: Any = None
         self.begun = self.moved = time.monotonic()
-        self.received = self.sent = 0            # bytes of the client, and to it
+        self.received = self.sent = 0            # bytes received from and sent to the client
         self._greeting, self._step = greeting, Step()
-        self._said, self._host_said = b'', b''   # in the greeting, not looked at
+        self._said, self._host_said = b'', b''   # unprocessed bytes of client and hypervisor in the handshake
         self._idle_s, self._ended = idle_s, ended
         self._to_client: collections.deque[memoryview] = collections.deque()
         self._to_host = b''
         self._client_size = 0
         self._client_took = self._host_took = self.begun
         self.over = self._reported = False
-        self.closing: float | None = None        # until when the client may take the last frame
+        self.closing: float | None = None        # deadline for the last frame
 
-    # ---- what the relay asks
+    # ---- interface for the relay
 
     def begin(self, channel: Any, data: bytes) -> None:
-        """
+        """Start the session.
+
         :param channel: nova.runtime.http.channel.Channel
-        :param data: what the client has sent already
+        :param data: bytes that the client has already sent
         """
         self.channel = channel
         self.stream.flow()
@@ -92,9 +93,9 @@ class Session:
             self.host_can(selectors.EVENT_READ)
 
     def interest(self) -> tuple[int, int]:
-        """(events of the client's socket, events of the hypervisor's)."""
+        """Return (events of the client's socket, events of the hypervisor's)."""
         read, write = selectors.EVENT_READ, selectors.EVENT_WRITE
-        # A client that does not read is not heard either: the answers to its pings would wait without end.
+        # Do not read from a client that does not read, because responses to its pings would accumulate.
         client = (read if len(self._to_host) + len(self._said) < AHEAD and self._client_size < AHEAD
                   and self.closing is None else 0) | (write if self._client_size else 0)
         host = 0
@@ -134,21 +135,21 @@ class Session:
         self.pump()
 
     def look(self, now: float) -> None:
-        """End it where its time is over."""
+        """End the session after a timeout."""
         if self.closing is not None:
             if now > self.closing or not self._client_size:
                 self.end('')
         elif self.until is not None and now > self.until:
-            self.finish(POLICY, 'its time is over')
+            self.finish(POLICY, 'session timeout')
         elif now > self.moved + self._idle_s:
-            self.finish(POLICY, 'nothing happened for too long')
+            self.finish(POLICY, 'idle timeout')
         elif self._client_size and now > self._client_took + STALL_S:
-            self.end('the client takes nothing')
+            self.end('the client does not read')
         elif self._to_host and now > self._host_took + STALL_S:
-            self.finish(INTERNAL, 'the guest takes nothing')
+            self.finish(INTERNAL, 'the guest does not read')
 
     def finish(self, code: int, reason: str) -> None:
-        """Say the client why it ends, and end it."""
+        """Send the client a close frame with the reason, and end the session."""
         if self.closing is None and not self.over:
             self.closing = time.monotonic() + SAY_S
             self._report(reason)
@@ -167,12 +168,12 @@ class Session:
             self._report(reason)
 
     def pump(self) -> None:
-        """Give each side what waits for it, as far as it takes it now."""
+        """Send buffered data without blocking."""
         for data in self.protocol.data_to_send():
             if data:
                 self._to_client.append(memoryview(data))
                 self._client_size += len(data)
-            elif self.closing is None:           # the protocol is over once this is sent
+            elif self.closing is None:           # the protocol ends after this data
                 self.closing = time.monotonic() + SAY_S
         now = time.monotonic()
         while self._to_client:
@@ -212,7 +213,7 @@ class Session:
             self._ended(self, reason)
 
     def _heard(self, data: bytes) -> None:
-        """Bytes of the client."""
+        """Process bytes of the client."""
         self.protocol.receive_data(data)
         for frame in self.protocol.events_received():
             if frame.opcode in _DATA and frame.data:
@@ -226,15 +227,15 @@ class Session:
         if self._greeting is not None and is_open:
             self._advance()
         if not is_open:
-            self._pump_host(self.moved)          # what it said before it closed is the guest's
+            self._pump_host(self.moved)          # forward data sent before the close
         if not is_open and self.closing is None:
             self.closing = time.monotonic() + SAY_S
             sent = self.protocol.close_sent
             wrong = sent is not None and sent.code in WRONG
-            self._report(f'the client sent what is not taken ({sent.code})' if wrong else 'the client closed it')
+            self._report(f'the client violated the protocol ({sent.code})' if wrong else 'the client closed it')
 
     def _advance(self) -> None:
-        """Go on with the greeting; what both sides said behind it is for the other."""
+        """Continue the handshake; further data is relayed."""
         try:
             while self._greeting is not None and len(self._said) >= self._step.of_client and len(
                     self._host_said) >= self._step.of_host:
@@ -249,7 +250,7 @@ class Session:
             self._say(Step(self._host_said, self._said))
             self._said = self._host_said = b''
         except (ValueError, struct.error) as error:
-            self.finish(POLICY, f'one side said {error}')
+            self.finish(POLICY, f'unexpected handshake: {error}')
 
     def _say(self, step: Step) -> None:
         if step.to_client:
@@ -265,7 +266,7 @@ class Relay:
         self._new: collections.deque[tuple[Session, Any, bytes]] = collections.deque()
         self._orders: collections.deque[tuple[Session, int, str]] = collections.deque()
         self._sessions: set[Session] = set()
-        self._watched: dict[tuple[Session, bool], tuple[int, int]] = {}      # (session, host's?): (descriptor, events)
+        self._watched: dict[tuple[Session, bool], tuple[int, int]] = {}      # (session, is_host): (descriptor, events)
         self._bell, self._ringer = socket.socketpair()
         self._stopping = threading.Event()
         self._thread: Any = None
@@ -273,26 +274,26 @@ class Relay:
 
     def start(self) -> None:
         self._bell.setblocking(False)
-        self._selector = selectors.DefaultSelector()     # green under eventlet, epoll else
+        self._selector = selectors.DefaultSelector()     # green under eventlet, otherwise epoll
         self._selector.register(self._bell.fileno(), selectors.EVENT_READ, None)
         self._thread = concurrency.spawn('consoles', self._run)
 
     def stop(self, timeout: float = 0) -> None:
-        """End all sessions: who has one opens it again elsewhere."""
+        """End all sessions; clients reconnect to another process."""
         self._stopping.set()
         if self._thread is not None:
             self._ring()
             concurrency.join(self._thread, max(timeout, SAY_S + LOOK_S))
 
     def take(self, session: Session, channel: Any, data: bytes) -> None:
-        """Begin a session."""
+        """Start a session."""
         self._new.append((session, channel, data))
         self._ring()
 
     def end(self, session: Session, reason: str, code: int = POLICY) -> None:
         """End a session, and send its client the reason.
 
-        :param code: GOING_AWAY: it may try again
+        :param code: GOING_AWAY: the client may reconnect
         """
         self._orders.append((session, code, reason))
         self._ring()
@@ -301,7 +302,7 @@ class Relay:
         with contextlib.suppress(OSError):
             self._ringer.send(b'.')
 
-    # ---- the thread
+    # ---- relay thread
 
     def _run(self) -> None:
         looked = 0.0
@@ -313,8 +314,8 @@ class Relay:
                     looked = now
                     for session in list(self._sessions):
                         self._safely(session, session.look, now)
-            except Exception:                            # without the thread no console would answer
-                LOG.exception('The relay of consoles goes on after an error')
+            except Exception:                            # without this thread no console would work
+                LOG.exception('Error in the console relay; continuing')
                 time.sleep(0.1)
         for session in list(self._sessions):
             self._safely(session, session.finish, GOING_AWAY, 'the proxy stops')
@@ -346,14 +347,14 @@ class Relay:
                 self._safely(session, session.finish, code, reason)
 
     def _safely(self, session: Session, function: Callable[..., None], *args: Any) -> None:
-        """What goes wrong with one session is no other one's matter."""
+        """Call a function of a session; an error ends only this session."""
         try:
             function(*args)
         except OSError as error:
             session.end(f'the connection broke ({error.strerror or error})')
         except Exception:
-            LOG.exception('A session of a console failed')
-            session.end('an error of the proxy')
+            LOG.exception('A console session failed')
+            session.end('internal error of the proxy')
         self._watch(session)
 
     def _watch(self, session: Session) -> None:

@@ -1,4 +1,4 @@
-"""Who may open which console: tokens, the way to the hypervisor, the bounds of sessions, and their audit."""
+"""Console sessions: token validation, connection to the hypervisor, limits, and audit."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
@@ -35,21 +35,21 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 AUDIT = logging.getLogger('nova.console.audit')
 
-OF_TOKEN = 16                   # sessions of one token: SPICE opens one a channel
+OF_TOKEN = 16                   # sessions of one token: SPICE opens one for each channel
 OF_ADDRESS = 100                # of one client
-KEEP_S = 5                      # between two looks whether sessions may go on: so long do they outlive their token
-KEPT_S = 120                    # for which a session keeps its token where the database does not answer
-OPEN_S = 10                     # for the way to the hypervisor, its security included
+KEEP_S = 5                      # interval of authorization checks; sessions outlive their token by this time
+KEPT_S = 120                    # time for which a session extends its token while the database is unavailable
+OPEN_S = 10                     # timeout of the connection to the hypervisor, including authentication
 RETRY_S = 60
-STUCK_S = 60                    # a relay that has not turned for so long hangs
-LEAST_PORT = 1024               # no console is below
+STUCK_S = 60                    # a relay without activity for so long has failed
+LEAST_PORT = 1024               # consoles do not use lower ports
 SOCKETS = 'serial%d.sock'       # of nova.virt.libvirt.graphics
 
 
 
 @dataclasses.dataclass
 class Facts:
-    """Of one session: what the audit says, and by what it is bound."""
+    """Data of one session for limits and audit."""
 
     row: ConsoleAuthTokensRow
     cell: Any
@@ -62,9 +62,9 @@ class Sessions:
 
     :param relay_: relay.Relay
     :param cells: nova.db.cells.cells.Cells
-    :param projects: function(ids) -> those of them that are not there any more, or are disabled
-    :param void: function(rows) -> token_hash of those whose users' tokens are void now
-    :param local: names of the compute hosts that run on this machine: only their consoles may be on loopback
+    :param projects: function(ids) -> subset of deleted or disabled projects
+    :param void: function(rows) -> token_hash of rows whose user token is invalid
+    :param local: names of the compute hosts on this machine: only their consoles may use loopback
     :param sockets: directory of the guests of this machine
     """
 
@@ -79,7 +79,7 @@ class Sessions:
         self._open: set[relay.Session] = set()
         self._tokens: collections.Counter[str] = collections.Counter()
         self._clients: collections.Counter[str] = collections.Counter()
-        self._shares = web_request.Streams(conf.console.max_sessions)
+        self._shares = web_request.ConcurrencyLimit(conf.console.max_sessions)
         self._stopping = threading.Event()
         metrics.CONSOLE_SESSIONS.watch(self, lambda sessions: {(): len(sessions)})
 
@@ -101,17 +101,17 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._open)
 
-    # ---- a new one
+    # ---- new sessions
 
     def open(self, kind: str, token: str, address: str, protocol: Any) -> Opened:
-        """A way to the console that a token opens; its session begins when the client's connection is taken.
+        """Open a connection for a token; the session starts with the client's connection.
 
         :param kind: of proxy
         :param address: of the client
         :param protocol: websockets ServerProtocol that has accepted the client
-        :raises ConsoleTokenNotFound: the token is not good here
-        :raises TooManyRequests: there are too many sessions
-        :raises ConsoleUnreachable: the hypervisor does not let us in
+        :raises ConsoleTokenNotFound: the token is invalid for this proxy
+        :raises TooManyRequests: too many sessions
+        :raises ConsoleUnreachable: the hypervisor is unreachable or refuses the connection
         """
         client = str(addresses.client(address))
         cell, row = self._found(kind, token)
@@ -129,7 +129,7 @@ class Sessions:
         return Opened(self, session)
 
     def _found(self, kind: str, token: str) -> tuple[Any, Any]:
-        """(cell, row) of a token."""
+        """Return (cell, row) of a token."""
         if token and len(token) <= console_tokens.LONGEST:
             for cell in self._cells.all():
                 with contextlib.suppress(exception.ConsoleTokenNotFound, *errors.UNAVAILABLE):
@@ -158,7 +158,7 @@ class Sessions:
                     del counter[key]
         self._shares.release(facts.row['project_id'] or '')
 
-    # ---- the way
+    # ---- connection to the hypervisor
 
     def _way(self, kind: str, facts: Facts, password: str | None) -> tuple[streams.Stream, relay.Greeting | None]:
         row, stream = facts.row, None
@@ -168,20 +168,20 @@ class Sessions:
             host, secure = self._host(row), self._tls is not None
             port = row['tls_port'] if kind != 'vnc' and row['tls_port'] else row['port']
             if port < LEAST_PORT:
-                raise streams.Broken(f'{port} is no port of a console.')
+                raise streams.Broken(f'{port} is not a valid console port.')
             stream = streams.connect(host, port, OPEN_S)
             if kind == 'vnc':
                 rfb.open(stream, password, self._tls, host)
                 return stream, rfb.greet()
             if secure and not row['tls_port']:
-                raise streams.Broken(f'The {kind} console has no TLS, and [console] hypervisor_ca_file wants it.')
+                raise streams.Broken(f'The {kind} console has no TLS, but [console] hypervisor_ca_file requires it.')
             if row['tls_port']:
                 stream.secure(self._needed_tls(kind), host)
             return stream, spice.link(password) if kind == 'spice' and password else None
         except streams.Broken as error:
             if stream is not None:
                 stream.close()
-            LOG.warning('The %s console of server %s on %s is not reached: %s', kind, row['instance_uuid'],
+            LOG.warning('Cannot connect to the %s console of server %s on %s: %s', kind, row['instance_uuid'],
                         row['instance_host'], error)
             raise exception.ConsoleUnreachable() from None
         except BaseException:
@@ -191,11 +191,11 @@ class Sessions:
 
     def _needed_tls(self, kind: str) -> ssl.SSLContext:
         if self._tls is None:
-            raise streams.Broken(f'The {kind} console wants TLS: set hypervisor_ca_file in [console].')
+            raise streams.Broken(f'The {kind} console requires TLS: set hypervisor_ca_file in [console].')
         return self._tls
 
     def _host(self, row: ConsoleAuthTokensRow) -> str:
-        """Where a compute host says that its console is; not what only this machine reaches, unless it is this one."""
+        """Return the address of a console. Loopback and link-local addresses are only allowed for this machine."""
         host = str(row['host'])
         try:
             address = ipaddress.ip_address(host)
@@ -203,18 +203,18 @@ class Sessions:
         except ValueError:
             internal = host == 'localhost' or host.endswith('.localhost')
         if internal and row['instance_host'] not in self._local:
-            raise streams.Broken(f'{host} is an address that only its own host reaches: set server_listen there.')
+            raise streams.Broken(f'{host} is only reachable on its host: set server_listen there.')
         return host
 
     def _socket(self, row: ConsoleAuthTokensRow) -> pathlib.Path:
-        """The socket of a guest's serial port, which is where it must be."""
+        """Return the socket of a guest's serial port, which must have the expected path."""
         path = self._sockets / row['instance_uuid'] / (SOCKETS % 0)
         if row['instance_host'] not in self._local or row['internal_access_path'] != str(path):
             raise streams.Broken('The serial console is a socket of another host: set server_listen in '
                                  '[serial_console] there.')
         return path
 
-    # ---- while they last
+    # ---- active sessions
 
     def begin(self, session: relay.Session, channel: Any, data: bytes) -> None:
         with self._lock:
@@ -246,8 +246,9 @@ class Sessions:
             for cell, some in by_cell.items():
                 try:
                     self._keep_of(cell, some)
-                except Exception:                # the database is away: they go on, and are checked again
-                    LOG.warning('Whether %s console sessions may go on is not known now.', len(some), exc_info=True)
+                except Exception:                # the database is unavailable: sessions continue and are checked again
+                    LOG.warning('Cannot check the authorization of %s console sessions; they continue.', len(some),
+                                exc_info=True)
 
     def _keep_of(self, cell: Any, sessions: list[relay.Session]) -> None:
         gone = self._projects({session.facts.row['project_id'] for session in sessions} - {None})
@@ -257,13 +258,13 @@ class Sessions:
             if session.facts.row['token_hash'] not in may:
                 self._relay.end(session, 'the server was stopped, moved or deleted', relay.GOING_AWAY)
             elif session.facts.row['project_id'] in gone:
-                self._relay.end(session, 'its project is gone')
+                self._relay.end(session, 'the project was deleted or disabled')
             elif session.facts.row['token_hash'] in void:
-                self._relay.end(session, 'its user has logged out or lost access')
+                self._relay.end(session, 'the user has logged out or lost access')
 
 
 class Opened:
-    """What the HTTP server hands a connection to."""
+    """Receiver of a connection from the HTTP server."""
 
     def __init__(self, sessions: Sessions, session: relay.Session) -> None:
         self._sessions, self._session = sessions, session

@@ -1,7 +1,7 @@
-"""The password of a SPICE console, given by the proxy: the browser gives another, or none.
+"""SPICE authentication by the proxy, which replaces the browser's password with the guest's.
 
-Each channel of SPICE is a connection that begins with a link message of the client, a reply with a public key of the
-guest's, and the password encrypted with it (https://www.spice-space.org/spice-protocol.html, "link stage").
+Each SPICE channel is a connection. It starts with a link message of the client, a reply with a public key, and the
+password encrypted for this key (https://www.spice-space.org/spice-protocol.html, "link stage").
 """
 from __future__ import annotations
 
@@ -16,46 +16,46 @@ from nova.console.relay import Greeting
 from nova.console.relay import Step
 
 MAGIC = b'REDQ'
-_HEADER = struct.Struct('<4sIII')        # magic, major and minor version, bytes that follow
-_CAPABILITIES = struct.Struct('<III')    # of a link message: how many common ones, how many of the channel, where
-KEY = slice(4, 4 + 162)                  # of the reply: the public key, behind the error code
+_HEADER = struct.Struct('<4sIII')        # magic, major and minor version, size of the rest
+_CAPABILITIES = struct.Struct('<III')    # link message: number of common and channel capabilities, and offset
+KEY = slice(4, 4 + 162)                  # of the reply: the public key, after the error code
 TICKET = 128
-MOST = 4096                              # bytes of a message; they are some 200
-AUTH_SELECTION, AUTH_SPICE = 1, 1        # bit of the common capabilities; the kind that is a password
-_SHA1 = padding.OAEP(padding.MGF1(hashes.SHA1()), hashes.SHA1(), None)     # as the protocol has it
+MOST = 4096                              # bytes of a message; usually about 200
+AUTH_SELECTION, AUTH_SPICE = 1, 1        # bit of the common capabilities; type of password authentication
+_SHA1 = padding.OAEP(padding.MGF1(hashes.SHA1()), hashes.SHA1(), None)     # required by the protocol
 
 
 def link(password: str) -> Greeting:
-    """The link stage of one channel.
+    """Link stage of one channel.
 
-    :raises ValueError: one of both sides does not speak SPICE
+    :raises ValueError: one side does not speak SPICE
     """
     head = yield Step(of_client=_HEADER.size)
     request = yield Step(of_client=_size(head))
     if len(request) < 18:
-        raise ValueError('a short link message')
+        raise ValueError('link message is too short')
     head_of_reply = yield Step(to_host=head + request, of_host=_HEADER.size)
     reply = yield Step(of_host=_size(head_of_reply))
     selects = _selects(request)
     ticket = yield Step(to_client=head_of_reply + reply, of_client=TICKET + (4 if selects else 0))
     key = serialization.load_der_public_key(reply[KEY])
     if not isinstance(key, rsa.RSAPublicKey):
-        raise ValueError('a key that is not RSA')
+        raise ValueError('key is not RSA')
     encrypted = key.encrypt(password.encode() + b'\0', _SHA1)
     chosen = struct.pack('<I', AUTH_SPICE) if selects else b''
     if ticket[:len(chosen)] != chosen:
-        raise ValueError('a kind of authentication that was not offered')
+        raise ValueError('authentication type that was not offered')
     return Step(to_host=chosen + encrypted)
 
 
 def _size(head: bytes) -> int:
     magic, _major, _minor, size = _HEADER.unpack(head)
     if magic != MAGIC or not 0 < size <= MOST:
-        raise ValueError('something that is not SPICE')
+        raise ValueError('not SPICE')
     return int(size)
 
 
 def _selects(request: bytes) -> bool:
-    """Whether a link message says that its client names the kind of authentication before the ticket."""
+    """Return True if the client sends the authentication type before the ticket."""
     common, _channel, offset = _CAPABILITIES.unpack_from(request, 6)
     return bool(common) and offset + 4 <= len(request) and bool(request[offset] & AUTH_SELECTION)

@@ -1,6 +1,6 @@
-"""Connections to hypervisors: bytes over TCP, a socket of this host, or TLS; blocking first, then never.
+"""Connections to hypervisors over TCP, TLS or a local socket; first blocking, then non-blocking.
 
-TLS works on buffers in memory, as in nova.runtime.http.tls_channel, so that the same code serves both thread models.
+TLS uses memory buffers, as in nova.runtime.http.tls_channel, so that the code works with both thread models.
 """
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from oslo_config.cfg import ConfigOpts
 
 from nova import exception
 
-CONNECT_S = 5                       # a hypervisor of the own network answers by then
+CONNECT_S = 5                       # timeout of a connection within the cloud
 PIECE = 65536
 
 
 class Broken(Exception):
-    """The hypervisor is not there, or does not speak what is expected; the text is for the log."""
+    """The hypervisor is unreachable or violates the protocol; the message is for the log."""
 
 
 class Stream:
-    """
+    """Connection to a hypervisor.
+
     :param sock: connected
-    :param deadline: time.monotonic() until which ``read`` and ``write`` may take
+    :param deadline: time.monotonic() limit of ``read`` and ``write``
     """
 
     def __init__(self, sock: socket.socket, deadline: float) -> None:
@@ -35,12 +36,12 @@ class Stream:
         self._plain = b''                # received, not read
         self._waiting = b''              # encrypted, not sent
 
-    # ---- before the session: each call waits
+    # ---- before the session: blocking
 
     def read(self, size: int) -> bytes:
-        """So many bytes.
+        """Read exactly ``size`` bytes.
 
-        :raises Broken: they do not come
+        :raises Broken: the connection ended or timed out
         """
         while len(self._plain) < size:
             self._wait()
@@ -49,13 +50,16 @@ class Stream:
             except OSError as error:
                 raise Broken(str(error)) from None
             if data == b'':
-                raise Broken('The hypervisor ended the connection.')
+                raise Broken('The hypervisor closed the connection.')
             self._plain += data or b''
         found, self._plain = self._plain[:size], self._plain[size:]
         return found
 
     def write(self, data: bytes) -> None:
-        """:raises Broken: they are not taken"""
+        """Write all bytes.
+
+        :raises Broken: the connection ended or timed out
+        """
         self._wait()
         try:
             self.sock.sendall(self._encrypted(data))
@@ -63,9 +67,9 @@ class Stream:
             raise Broken(str(error)) from None
 
     def secure(self, context: ssl.SSLContext, host: str) -> None:
-        """Speak TLS from now on.
+        """Start TLS.
 
-        :raises Broken: the hypervisor's certificate is not good, or it does not speak TLS
+        :raises Broken: the hypervisor's certificate is invalid, or the handshake failed
         """
         self._tls = context.wrap_bio(self._in, self._out, server_hostname=host)
         try:
@@ -77,7 +81,7 @@ class Stream:
                     self._wait()
                     self.sock.sendall(self._out.read())
                     if not (data := self.sock.recv(PIECE)):
-                        raise Broken('The hypervisor ended the connection in the TLS handshake.') from None
+                        raise Broken('The hypervisor closed the connection in the TLS handshake.') from None
                     self._in.write(data)
             self.sock.sendall(self._out.read())
         except OSError as error:
@@ -86,24 +90,24 @@ class Stream:
     def _wait(self) -> None:
         left = self._deadline - time.monotonic()
         if left <= 0:
-            raise Broken('The hypervisor is too slow.')
+            raise Broken('The hypervisor did not respond in time.')
         self.sock.settimeout(left)
 
-    # ---- in the session: no call waits
+    # ---- in the session: non-blocking
 
     def flow(self) -> None:
-        """Wait for nothing from now on."""
+        """Switch to non-blocking mode."""
         self.sock.setblocking(False)
-        if self._tls is not None:                # what came with the end of the handshake is reported by no event
+        if self._tls is not None:                # data after the handshake is buffered: the socket reports no event
             self._plain += self._opened() or b''
 
     @property
     def has_more(self) -> bool:
-        """Whether ``receive`` has bytes that no event of the socket reports."""
+        """True if ``receive`` has buffered bytes that the socket does not report."""
         return bool(self._plain)
 
     def receive(self, size: int = PIECE) -> bytes | None:
-        """Bytes, b'' at their end, None while there are none.
+        """Return bytes, b'' at their end, None if there are none now.
 
         :raises OSError: the connection broke
         """
@@ -117,7 +121,7 @@ class Stream:
         return self._decrypted(data)
 
     def send(self, data: bytes) -> int:
-        """How many bytes were taken.
+        """Return the number of bytes that were accepted.
 
         :raises OSError: the connection broke
         """
@@ -132,7 +136,7 @@ class Stream:
 
     @property
     def pending(self) -> bool:
-        """Whether bytes that ``send`` has taken wait for the socket."""
+        """True if accepted bytes wait for the socket."""
         return bool(self._waiting)
 
     def flush(self) -> None:
@@ -160,7 +164,7 @@ class Stream:
         return self._out.read()
 
     def _decrypted(self, data: bytes) -> bytes | None:
-        """Plain bytes; None where more is needed for some."""
+        """Return plain bytes; None if a record is incomplete."""
         if self._tls is None:
             return data
         if not data:
@@ -178,9 +182,9 @@ class Stream:
 
 
 def connect(host: str, port: int, seconds: float = CONNECT_S) -> Stream:
-    """A stream to a port of a hypervisor; all that is read and written before the session ends in so many seconds, too.
+    """Connect to a port of a hypervisor. The timeout includes all I/O before the session.
 
-    :raises Broken: the host does not answer
+    :raises Broken: the host does not respond
     """
     deadline = time.monotonic() + seconds
     try:
@@ -193,9 +197,9 @@ def connect(host: str, port: int, seconds: float = CONNECT_S) -> Stream:
 
 
 def connect_socket(path: pathlib.Path, seconds: float = CONNECT_S) -> Stream:
-    """A stream to a socket of this host.
+    """Connect to a socket of this host.
 
-    :raises Broken: it is not there, or not for our eyes
+    :raises Broken: it does not exist, or access is denied
     """
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -208,9 +212,9 @@ def connect_socket(path: pathlib.Path, seconds: float = CONNECT_S) -> Stream:
 
 
 def context(conf: ConfigOpts) -> ssl.SSLContext | None:
-    """How the proxies speak TLS with hypervisors; None: [console] hypervisor_ca_file is not set.
+    """Return the TLS context for hypervisors; None if [console] hypervisor_ca_file is not set.
 
-    :raises InvalidInput: the files cannot be used
+    :raises InvalidInput: the files are invalid
     """
     options = conf.console
     if not options.hypervisor_ca_file:
@@ -221,5 +225,5 @@ def context(conf: ConfigOpts) -> ssl.SSLContext | None:
         if options.hypervisor_cert_file:
             made.load_cert_chain(options.hypervisor_cert_file, options.hypervisor_key_file or None)
     except (OSError, ssl.SSLError) as error:
-        raise exception.InvalidInput(reason=f'the files of hypervisors in [console] cannot be used: {error}.') from None
+        raise exception.InvalidInput(reason=f'Cannot load the hypervisor certificates of [console]: {error}.') from None
     return made

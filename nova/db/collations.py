@@ -20,7 +20,7 @@ LOG = logging.getLogger(__name__)
 
 
 def found(conn: sa.Connection, tables: Collection[str]) -> dict[str, str]:
-    """Return {name of an existing table: its collation}; empty where the database is no MariaDB or MySQL."""
+    """Return {name of an existing table: its collation}; empty for other databases than MariaDB and MySQL."""
     if conn.dialect.name not in ('mysql', 'mariadb'):
         return {}
     rows = conn.execute(sa.text('SELECT table_name, table_collation FROM information_schema.tables '
@@ -29,7 +29,7 @@ def found(conn: sa.Connection, tables: Collection[str]) -> dict[str, str]:
 
 
 def common(collations: Collection[str]) -> str:
-    """Return the collation that most tables have, ``types.COLLATION`` where there is none or several have as many."""
+    """Return the collation of most tables, or ``types.COLLATION`` if there is none or a tie."""
     counts = collections.Counter(collations)
     most = max(counts.values(), default=0)
     candidates = [name for name, count in counts.items() if count == most]
@@ -37,7 +37,7 @@ def common(collations: Collection[str]) -> str:
 
 
 def unify(conn: sa.Connection, tables: Collection[str]) -> None:
-    """Convert the tables that have another collation than most; each is locked and rebuilt, and committed by itself."""
+    """Convert tables to the collation of most tables; each conversion locks, rebuilds and commits one table."""
     present = found(conn, tables)
     collation = common(present.values())
     for name, other in sorted(present.items()):
@@ -48,7 +48,7 @@ def unify(conn: sa.Connection, tables: Collection[str]) -> None:
 
 @contextlib.contextmanager
 def stated(conn: sa.Connection, tables: Collection[str]) -> Iterator[None]:
-    """Let each table that is created in the block state the collation of the others; migrations name none."""
+    """Create tables in the block with the collation of the others; migrations name none."""
     collation = common(found(conn, tables).values())
 
     def state(table: Any, connection: sa.Connection, **_options: Any) -> None:

@@ -1,4 +1,4 @@
-"""Engines and transactions. The borders of a transaction stand in the caller; query functions take a connection.
+"""Engines and transactions. The caller defines the transaction; query functions take a connection.
 
     with cell.writer() as conn:
         instances.update(conn, uuid, {'task_state': None}, expect={'task_state': ['spawning']})
@@ -31,19 +31,19 @@ from nova.runtime import commits
 from nova.runtime import metrics
 from nova.runtime.hooks import sqlalchemy as sqlalchemy_hooks
 
-DEADLOCK_RETRIES = 10            # a transaction that lost a deadlock or a lock race is run again this often
-RECONNECT_PAUSES_S = (0.2, 0.5, 1)      # before a transaction that lost its connection is begun again
-TRUSTED_S = 1                    # a connection that was used within so many seconds is not probed
-SQLITE_BUSY_S = 10               # another process may hold SQLite's one write lock this long
-# Pages of one connection: SQLite's own default. Dozens of connections to a database keep so many each, and drop them
-# when another one has written: with more a process would grow with its databases, and save no reading under load.
+DEADLOCK_RETRIES = 10            # attempts of a transaction after deadlocks or lost lock races
+RECONNECT_PAUSES_S = (0.2, 0.5, 1)      # pauses before a transaction restarts after a lost connection
+TRUSTED_S = 1                    # a connection used within this time is not pinged
+SQLITE_BUSY_S = 10               # longest wait for another process's SQLite write lock
+# Page cache of one connection, SQLite's own default. Each of dozens of connections has a cache and drops it after a
+# write of another one. A larger cache costs memory and saves no reads under load.
 SQLITE_CACHE_KIB = 2000
-SQLITE_MODE = 0o600              # of a database's file, under every umask
+SQLITE_MODE = 0o600              # mode of a database file, independent of the umask
 
 
-Connection = sa.Connection       # what functions of this package take as ``conn``
-Table = sa.Table                 # whose rows they read and write, where it is an argument
-Savepoint = sa.NestedTransaction         # what a part of its transaction can be rolled back to
+Connection = sa.Connection       # type of ``conn`` in the functions of this package
+Table = sa.Table                 # type of a table argument
+Savepoint = sa.NestedTransaction         # rollback point inside a transaction
 
 _Params = ParamSpec('_Params')
 _Result = TypeVar('_Result')
@@ -53,9 +53,9 @@ _joining: contextvars.ContextVar[_Joining | None] = contextvars.ContextVar('nova
 
 @contextlib.contextmanager
 def joining(function: _Joining | None) -> Iterator[None]:
-    """Let ``function(conn, database)`` be called in each write transaction of this thread, right before it commits.
+    """Call ``function(conn, database)`` before the commit of each write transaction of this thread in the block.
 
-    :param function: None: nothing is called
+    :param function: the function, or None for no call
     """
     token = _joining.set(function)
     try:
@@ -65,19 +65,19 @@ def joining(function: _Joining | None) -> Iterator[None]:
 
 
 class CommitUnanswered(db_exc.DBConnectionError):
-    """The connection was lost at the commit: what was to be written is there, or is not."""
+    """The connection was lost during the commit; whether the data was written is unknown."""
 
 
 class Database:
     """One database: the API database or a cell's.
 
     :param url: an SQLAlchemy URL; ``sqlite:///path``, ``mysql+pymysql://…``, ``mysql+mysqldb://…`` (native threads
-        alone) or ``postgresql+psycopg2://…``
-    :param pool_size: connections kept open; to a server one half for reading, the other for writing
-    :param max_overflow: connections opened beyond that under load, shared in the same way
+        only) or ``postgresql+psycopg2://…``
+    :param pool_size: connections kept open; on a server one half is for reading, the other for writing
+    :param max_overflow: further connections under load, divided in the same way
     :param name: in metrics and health reports
-    :param wait: for a server that is away, when this is made; else the first transaction finds out
-    :raises InvalidInput: the URL is none, or its driver is not installed
+    :param wait: wait for an unreachable server in the constructor; otherwise the first transaction fails
+    :raises InvalidInput: the URL is malformed, or its driver is not installed
     """
 
     def __init__(self, url: str | sa.URL, *, pool_size: int = 40, max_overflow: int = 10, name: str = 'database',
@@ -93,38 +93,38 @@ class Database:
                 self.engine = server_engines.make(self.url, *sizes, wait)
                 self._reading = server_engines.make(self.url, *sizes, wait=False, reading=True)
         except (sa.exc.ArgumentError, ValueError):
-            raise exception.InvalidInput(f'The connection of the {name} database is no URL of a database that is '
+            raise exception.InvalidInput(f'The connection of the {name} database is not a URL of a database that is '
                                          'supported.') from None
         except ImportError as error:
             raise exception.InvalidInput(f'The connection of the {name} database needs the Python module {error.name}: '
                                          'install nova[mysql], nova[mysqlclient] or nova[postgresql].') from None
-        self._committed = None if self.sqlite else _frugal(self.engine)
+        self._committed = None if self.sqlite else _skip_needless_roundtrips(self.engine)
         if not self.sqlite:
-            _frugal(self._reading, reading=True)
+            _skip_needless_roundtrips(self._reading, reading=True)
         self._broken = threading.Event()
         for each in {self.engine, self._reading}:
-            _tell_no_values(each)
+            _hide_parameters(each)
             sa.event.listen(each, 'invalidate', self._note_broken)
-        # SQLite has one writer at a time; waiting here is fair and costs nothing, waiting in SQLite polls.
+        # SQLite has one writer at a time; waiting here is fair and cheap, SQLite itself polls
         self._one_writer = threading.Lock()
         self._spare: spare_room.SpareRoom | None = None
         for counter in (metrics.DB_GAVE_UP, metrics.DB_RETRIES, metrics.DB_RECONNECTS):
-            counter.labels(name)         # a series that begins at 1 has no increase that a rule could see
+            counter.labels(name)         # create the series with 0, so that alert rules see the first increase
         self._idle: collections.deque[sa.Connection] = collections.deque()
         self._ended = {kind: metrics.DB_TRANSACTIONS.labels(name, kind) for kind in ('read', 'write')}
         metrics.DB_CONNECTIONS.watch(self, Database.connections)
 
     def keep_spare_room(self) -> None:
-        """Keep room on disk for what frees some; of an SQLite file alone, servers have disks of their own."""
+        """Keep a reserve on disk for operations that free space; only for SQLite files."""
         if self.sqlite and self.url.database not in (None, '', ':memory:'):
             self._spare = spare_room.SpareRoom(str(self.url.database))
             self._spare.fill()
 
     @contextlib.contextmanager
     def _writes(self) -> Iterator[None]:
-        """Wait for the one writer of this process.
+        """Wait for this process's turn to write.
 
-        :raises Locked: its transactions wait for another process, and would for too long
+        :raises Locked: another process holds the lock for too long
         """
         if not self.sqlite:
             yield
@@ -138,17 +138,16 @@ class Database:
 
     @contextlib.contextmanager
     def reader(self) -> Iterator[sa.Connection]:
-        """A connection for SELECTs. On SQLite they see one moment, on a server each sees its own, and locks nothing."""
+        """Provide a connection for SELECTs: on SQLite in one snapshot, on a server in one each, without locks."""
         with self._connection('BEGIN', self._reading) as conn:
             yield conn
         self._ended['read'].inc()
 
     @contextlib.contextmanager
     def writer(self) -> Iterator[sa.Connection]:
-        """A connection in a transaction: committed at the end of the block, rolled back when it raises.
+        """Provide a connection in a transaction: committed at the end of the block, rolled back on an exception.
 
-        Each of its statements sees what was committed before it, so that what is read behind a lock is what the one
-        before has left.
+        Each statement sees what was committed before it, so a read after a lock sees the previous holder's changes.
         """
         with self._writes(), self._connection('BEGIN IMMEDIATE', self.engine) as conn:
             after: list[tuple[commits.Callback, commits.Callback | None]] = []
@@ -175,8 +174,10 @@ class Database:
 
     @contextlib.contextmanager
     def only_writer(self, timeout: float) -> Iterator[bool]:
-        """A block in which no other thread of this process writes to an SQLite database. It gets False, and waits for
-        nobody, where another one does not end in ``timeout`` s; True on a server.
+        """Exclude other writing threads of this process from an SQLite database during a block.
+
+        The block gets False, without the lock, if another writer does not finish within ``timeout`` s. It gets True on
+        a server.
         """
         taken = not self.sqlite or self._one_writer.acquire(timeout=timeout)
         try:
@@ -187,12 +188,11 @@ class Database:
 
     @contextlib.contextmanager
     def _connection(self, begin: str, engine: sa.Engine) -> Iterator[sa.Connection]:
-        """A connection for one transaction; what its block has not committed is rolled back.
+        """Provide a connection for one transaction; uncommitted changes are rolled back.
 
-        Those of SQLite are kept: no server closes them, and taking one out of the pool costs as much as a query.
-
-        :param begin: how SQLite begins the transaction
-        :param engine: whose connection it is
+        SQLite connections are kept: no server closes them, and a checkout from the pool costs as much as a query.
+        :param begin: SQLite's statement for the begin
+        :param engine: engine of the connection
         """
         if not self.sqlite:
             with engine.connect() as conn:
@@ -216,11 +216,11 @@ class Database:
 
     def run(self, function: Callable[Concatenate[sa.Connection, _Params], _Result], *args: _Params.args,
             **kwargs: _Params.kwargs) -> _Result:
-        """Call ``function(conn, …)`` in a write transaction, again when it lost a deadlock, or its connection before
-        the commit; return its result.
+        """Call ``function(conn, …)`` in a write transaction and return its result.
 
-        :raises CommitUnanswered: who undoes what it has done elsewhere does not know whether to
-        :raises DBDeadlock: it lost too often, or SQLite's file was locked for SQLITE_BUSY_S
+        The call is repeated after a deadlock, or after a lost connection before the commit.
+        :raises CommitUnanswered: the result is unknown, so the caller cannot decide about a rollback elsewhere
+        :raises DBDeadlock: after too many deadlocks, or a lock of SQLite's file for SQLITE_BUSY_S
         """
         attempt, began = 0, time.monotonic()
         while True:
@@ -257,16 +257,16 @@ class Database:
             self._broken.set()
 
     def broke_off(self) -> contextlib.AbstractContextManager[bool]:
-        """A block (``utils.taken``) that gets whether connections broke: the result of a commit then is not known."""
+        """Provide a block (``utils.taken``) with a flag for broken connections, which leave commits unknown."""
         return utils.taken(self._broken)
 
     def ping(self) -> None:
-        """Ask the server something; an error when it is away."""
+        """Query the server; raises an error if it is unreachable."""
         with self.reader() as conn:
             conn.execute(sa.select(1))
 
     def connections(self) -> dict[tuple[str, str], int]:
-        """{(name, state): number}, without asking the database."""
+        """Return {(name, state): number} without a query."""
         pools: list[Any] = [each.pool for each in {self.engine, self._reading}]         # QueuePools
         idle, out = len(self._idle), sum(pool.checkedout() for pool in pools)
         return {(self.name, 'in_use'): out - idle,
@@ -280,10 +280,10 @@ class Database:
             each.dispose()
 
 
-def _tell_no_values(engine: sa.Engine) -> None:
-    """Neither the values of a statement nor what a server says of them reaches logs or callers: some are secrets.
+def _hide_parameters(engine: sa.Engine) -> None:
+    """Keep parameter values and server texts that repeat them out of logs and errors: some are secrets.
 
-    oslo.db logs some errors when it reads them: it does so after the values are gone.
+    oslo.db logs some errors when it classifies them; its handler runs after the values are removed.
     """
     engine.hide_parameters = True
     sa.event.remove(engine, 'handle_error', exc_filters.handler)
@@ -291,15 +291,12 @@ def _tell_no_values(engine: sa.Engine) -> None:
     sa.event.listen(engine, 'handle_error', exc_filters.handler, retval=True)
 
 
-def _frugal(engine: sa.Engine, reading: bool = False) -> Callable[[Any], None]:
-    """Save a server's engine the round trips that most transactions do not need: the question whether a connection
-    lives that has just been used, the rollback behind a commit, and the one behind what was only read.
+def _skip_needless_roundtrips(engine: sa.Engine, reading: bool = False) -> Callable[[Any], None]:
+    """Avoid needless round trips to a server: pings of recently used connections, and rollbacks after commits or reads.
 
-    A connection that broke in the meantime fails its first statement, as one that breaks a moment later does;
-    Database.run begins such a transaction again.
-
-    :returns: function(connection of the driver) to be called when its transaction has been committed and nothing more
-        comes before it goes back into the pool
+    The first statement on a broken connection fails, as on one that breaks later; Database.run restarts such a
+    transaction.
+    :returns: function(driver connection), to be called after a commit if nothing follows before the return to the pool
     """
     used: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
     committed: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -308,12 +305,12 @@ def _frugal(engine: sa.Engine, reading: bool = False) -> Callable[[Any], None]:
         return time.monotonic() - used.get(connection, float('-inf')) < TRUSTED_S or ping(connection)
 
     def do_rollback(connection: Any) -> None:
-        # the pool hands over its own object, which has the driver's
+        # the pool passes its own wrapper of the driver's connection
         driver = getattr(connection, 'dbapi_connection', connection)
         if reading and driver.autocommit is not False or driver in committed:
             return
         rollback(connection)
-        if reading:                              # piecewise
+        if reading:                              # end of streaming
             driver.autocommit = True
 
     @sa.event.listens_for(engine, 'checkin')
@@ -327,10 +324,10 @@ def _frugal(engine: sa.Engine, reading: bool = False) -> Callable[[Any], None]:
     return committed.add
 
 
-def piecewise(conn: sa.Connection) -> None:
-    """Let a reader's connection give the rows of the next statements piece by piece (``yield_per``).
+def stream_rows(conn: sa.Connection) -> None:
+    """Let a reader's connection stream the rows of the next statements (``yield_per``).
 
-    PostgreSQL does so within a transaction alone: there is one until the reader's block ends.
+    PostgreSQL streams only inside a transaction, so one is open until the reader's block ends.
     """
     driver: Any = conn.connection.dbapi_connection
     if conn.dialect.name == 'postgresql' and driver.autocommit:
@@ -340,18 +337,18 @@ def piecewise(conn: sa.Connection) -> None:
 after_commit = commits.after
 
 
-_BEGIN = 'nova_begin'            # in the info of an SQLite connection: the statement of its next begin
+_BEGIN = 'nova_begin'            # key in an SQLite connection's info: the statement of its next begin
 
 
 def _begin(connection: Any) -> None:
-    """What begins a transaction of SQLite, outside of those of reader() and writer() nothing."""
+    """Begin an SQLite transaction; only those of reader() and writer() have a statement."""
     statement = connection.info.pop(_BEGIN, None)
     if statement is not None:
         connection.dbapi_connection.execute(statement)
 
 
 class _SqliteConnection(sqlite3.Connection):
-    """Knows its cursors: one that was not read to its end keeps its moment, also for the transactions after its own."""
+    """SQLite connection with a list of its cursors: an unfinished cursor keeps its snapshot beyond its transaction."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -368,9 +365,9 @@ class _SqliteConnection(sqlite3.Connection):
 
 
 def _sqlite_engine(url: sa.URL, pool_size: int, max_overflow: int) -> sa.Engine:
-    """An engine whose transactions begin when we say so: pysqlite's own BEGIN comes too late for a snapshot.
+    """Create an engine with explicit transactions: pysqlite's own BEGIN comes too late for a snapshot.
 
-    Connections are kept: oslo.db's own engine opens one per transaction, which takes longer than most queries.
+    Connections are kept: oslo.db's engine opens one for each transaction, which takes longer than most queries.
     """
     engine = sa.create_engine(url, pool_size=pool_size, max_overflow=max_overflow,
                               pool_timeout=server_engines.POOL_TIMEOUT_S, connect_args={'factory': _SqliteConnection})
@@ -379,7 +376,7 @@ def _sqlite_engine(url: sa.URL, pool_size: int, max_overflow: int) -> sa.Engine:
 
     @sa.event.listens_for(engine, 'do_connect')
     def make(_dialect: Any, _record: Any, arguments: Any, _options: Any) -> None:
-        with contextlib.suppress(OSError):                 # it is there, or SQLite says what is wrong
+        with contextlib.suppress(OSError):                 # it exists, or SQLite reports the error
             if arguments[0] != ':memory:':
                 os.close(os.open(arguments[0], os.O_WRONLY | os.O_CREAT | os.O_EXCL, SQLITE_MODE))
 
@@ -388,7 +385,7 @@ def _sqlite_engine(url: sa.URL, pool_size: int, max_overflow: int) -> sa.Engine:
         dbapi_connection.isolation_level = None
         cursor = dbapi_connection.cursor()
         cursor.execute('PRAGMA journal_mode=WAL')
-        cursor.execute('PRAGMA synchronous=NORMAL')        # WAL: a killed process loses nothing
+        cursor.execute('PRAGMA synchronous=NORMAL')        # with WAL a killed process loses nothing
         cursor.execute(f'PRAGMA busy_timeout={SQLITE_BUSY_S * 1000}')
         cursor.execute(f'PRAGMA cache_size=-{SQLITE_CACHE_KIB}')
         cursor.close()
@@ -402,15 +399,16 @@ def _sqlite_engine(url: sa.URL, pool_size: int, max_overflow: int) -> sa.Engine:
 
 @functools.cache
 def insert_of(dialect: str) -> Any:
-    """The INSERT construct of a dialect, with its ways to meet an existing row."""
+    """Return the INSERT construct of a dialect, which can handle existing rows."""
     module = {'mysql': 'mysql', 'postgresql': 'postgresql', 'sqlite': 'sqlite'}[dialect]
     return __import__(f'sqlalchemy.dialects.{module}', fromlist=['insert']).insert
 
 
 def lock_row(conn: sa.Connection, table: sa.Table, key: dict[str, Any]) -> None:
-    """Lock the row of a table whose columns are its key alone, until the transaction ends; it is made when missing.
+    """Lock a row of a table that has only key columns until the transaction ends; create it if missing.
 
-    One statement that locks exclusively: a shared lock first would end in deadlocks. SQLite has one writer anyway.
+    One statement takes the exclusive lock directly: a shared lock first would cause deadlocks. SQLite has one writer
+    anyway.
     """
     dialect = conn.dialect.name
     if dialect == 'sqlite':
@@ -423,7 +421,7 @@ def lock_row(conn: sa.Connection, table: sa.Table, key: dict[str, Any]) -> None:
 
 
 def insert_ignore(conn: sa.Connection, table: sa.Table, values: Mapping[str, Any]) -> sa.CursorResult[Any]:
-    """INSERT that leaves an existing row of the same key alone, on any of the three databases."""
+    """Insert a row unless the key exists, on any of the three databases."""
     statement = insert_of(conn.dialect.name)(table).values(**values)
     if conn.dialect.name == 'mysql':
         return conn.execute(statement.prefix_with('IGNORE'))
@@ -431,7 +429,7 @@ def insert_ignore(conn: sa.Connection, table: sa.Table, values: Mapping[str, Any
 
 
 def insert_many_ignore(conn: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """The same for many rows with the same columns; how many there were before is not known."""
+    """Insert many rows with the same columns unless their keys exist; the number of inserted rows is unknown."""
     statement = insert_of(conn.dialect.name)(table)
     if conn.dialect.name == 'mysql':
         conn.execute(statement.prefix_with('IGNORE'), rows)

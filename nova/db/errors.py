@@ -1,8 +1,7 @@
-"""What a driver's errors mean: a transaction to run again, or no server that accepts writes.
+"""Classification of driver errors: transactions to repeat, and servers that accept no writes.
 
-oslo.db knows most of them, and looks here for these, which it would take for a mistake of ours: the user got a 500.
-
-And what of a driver's text may be published: servers quote the values that they refuse, which may be passwords.
+oslo.db classifies most errors. The filters here are for errors that it would take for programming errors, so that users
+got status 500. This module also removes values from error texts: servers quote refused values, which may be passwords.
 """
 from __future__ import annotations
 
@@ -13,24 +12,24 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 from oslo_db.sqlalchemy import exc_filters
 
-# A server that was the primary until a moment ago, or is being looked after: as if the connection were lost, so that
-# the next connection is a new one and finds the current primary.
+# A server that was the primary until recently, or is under maintenance. It counts as a lost connection, so that the
+# next connection is new and reaches the current primary.
 READ_ONLY = (r'(?is).*(\b(1290|1792|1836)\b.*read.only|in a read-only transaction|not currently accepting connections|'
              r'database system is (starting up|shutting down|in recovery))')
 
 
-# libpq's words since PostgreSQL 14
+# libpq's texts since PostgreSQL 14
 CONNECTION_LOST = r'(?s).*connection to server .*(failed|closed)'
-# The same of MariaDB, which says why it takes no connection: too many, a wrong password, another's database, a wrong
-# host, a shutdown, an ended connection. Commands and daemons ended with a traceback.
+# MariaDB's reasons for refusing a connection: too many connections, wrong password, database or host, a shutdown, an
+# ended connection. Without this filter commands and daemons ended with a traceback.
 REFUSED = r'(?s).*\((1040|1044|1045|1053|1129|1130|1203|1226|1698|1927), '
 
 
 class Unwritable(db_exc.DBError):
-    """The server's disk is full, or does not work."""
+    """The server's disk is full or broken."""
 
 
-# What says that a database does not answer, for now.
+# errors of a temporarily unavailable database
 UNAVAILABLE = (db_exc.DBConnectionError, db_exc.DBDeadlock, db_exc.DBNonExistentDatabase, Unwritable,
                sa.exc.OperationalError, sa.exc.TimeoutError)
 
@@ -51,20 +50,20 @@ def _unwritable(error: Any, match: Any, engine_name: str, is_disconnect: bool) -
 
 
 class Locked(db_exc.DBDeadlock):
-    """Another process holds SQLite's one write lock for longer than a transaction waits."""
+    """Another process holds SQLite's write lock for longer than a transaction waits."""
 
 
-# SQLite's words, the numbers of MariaDB (errno 28 comes as 1021, 1026, 1030 or 1114), and PostgreSQL's SQLSTATE
+# SQLite's texts, the numbers of MariaDB (errno 28 appears as 1021, 1026, 1030 or 1114), and PostgreSQL's SQLSTATE
 _FULL = re.compile(r'database or disk is full|\((1021|1026|1114), |\(1030, .*error 28\b|DiskFull\)')
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether the disk of a database has no room for a write."""
+    """Tell whether a database has no disk space for a write."""
     return isinstance(error, (sa.exc.DBAPIError, db_exc.DBError)) and _FULL.search(reason(error)) is not None
 
 
 class Forbidden(db_exc.DBError):
-    """The account has not the right to a table, or to a column, that a statement needs."""
+    """The account lacks the privilege on a table or column of a statement."""
 
 
 @exc_filters.filters('mysql', sa.exc.OperationalError, r'(?s).*\((1142|1143), ')
@@ -85,31 +84,31 @@ for _dialect in ('mysql', 'postgresql', 'sqlite'):
 
 
 def reason(error: Any) -> str:
-    """What the database says, in one line, without the statement and its values: SQLAlchemy puts them behind it."""
+    """Return the database's text in one line, without the statement and its values that SQLAlchemy appends."""
     return (str(getattr(error, 'inner_exception', None) or error).splitlines() or [type(error).__name__])[0]
 
 
-# ---- the driver's own words
+# ---- texts of drivers
 
 HIDDEN = '***'
-# Errors of MySQL and MariaDB that quote names alone: of columns, tables, users and hosts. 2000 and more are the
-# client's: connections. 1021, 1026, 1030, 1114: the disk, or a table, is full.
+# Errors of MySQL and MariaDB that quote only names: of columns, tables, users and hosts. Numbers from 2000 are client
+# errors about connections. 1021, 1026, 1030, 1114: the disk or a table is full.
 _MYSQL_NAMES = {1021, 1026, 1030, 1040, 1044, 1045, 1048, 1049, 1050, 1051, 1054, 1060, 1061, 1072, 1091, 1114,
                 1129, 1130, 1142, 1143, 1146, 1203, 1205, 1213, 1216, 1217, 1226, 1264, 1290, 1317, 1364, 1406,
                 1451, 1452, 1698, 1792, 1836, 1927}
 _MYSQL_CLIENT = range(2000, 3000)
 _MYSQL_DUPLICATE = re.compile(r"(Duplicate entry )'.*'( for key '[^']*')", re.S)
-# SQLSTATEs of PostgreSQL whose first line quotes names alone: classes, and of class 42 some.
+# SQLSTATEs of PostgreSQL with first lines that quote only names: whole classes, and some of class 42
 _POSTGRESQL_NAMES = re.compile('08|23|25|28|3D|40|53|55|57|58|42(501|703|804|883|P01|P07)')
 _POSTGRESQL_KEY = re.compile(r'(DETAIL: +Key \(.*?\)=\().*(\) (?:already exists|is not present in table "[^"]*"|'
                              r'is still referenced from table "[^"]*")\.)', re.S)
-_QUOTE = re.compile('["\'`«»„“”‘’「]')                # a server speaks the language that it was set up for
+_QUOTE = re.compile('["\'`«»„“”‘’「]')                # servers use the language of their configuration
 
 
 def conceal(context: Any) -> None:
-    """Take the values out of the text of a driver's error, before anybody has seen it: SQLAlchemy's event handle_error.
+    """Remove values from the text of a driver's error before it is visible; handler of SQLAlchemy's event handle_error.
 
-    What oslo.db reads from it stays: the number, the kind, the names of tables, columns and keys.
+    The parts that oslo.db evaluates are kept: number, kind, and names of tables, columns and keys.
     """
     error, wrapped = context.original_exception, context.sqlalchemy_exception
     if not isinstance(wrapped, sa.exc.DBAPIError):
@@ -119,7 +118,7 @@ def conceal(context: Any) -> None:
     elif context.dialect.name == 'postgresql' and error.args:
         state = getattr(error, 'pgcode', None) or getattr(error, 'sqlstate', None)
         error.args = (_postgresql(state, isinstance(wrapped, sa.exc.OperationalError), str(error.args[0])),)
-    else:                                            # SQLite quotes names alone
+    else:                                            # SQLite quotes only names
         return
     kind = type(error)
     wrapped.args = (f'({kind.__module__}.{kind.__name__}) {error}', *wrapped.args[1:])
@@ -133,7 +132,7 @@ def _mysql(code: int, text: str) -> str:
 
 
 def _postgresql(state: Any, operational: Any, text: str) -> Any:
-    if state is None and operational:                # of libpq: the connection
+    if state is None and operational:                # from libpq, about the connection
         return text
     first = text.partition('\n')[0]
     if not _POSTGRESQL_NAMES.match(state or ''):
@@ -143,6 +142,6 @@ def _postgresql(state: Any, operational: Any, text: str) -> Any:
 
 
 def _cut(text: str) -> Any:
-    """A text up to what it quotes."""
+    """Return a text up to its first quotation."""
     found = _QUOTE.search(text)
     return text[:found.start()] + HIDDEN if found else text

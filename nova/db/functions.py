@@ -8,7 +8,7 @@ from sqlalchemy.ext import compiler as sa_compiler
 
 
 class position(sa.sql.functions.GenericFunction[int]):
-    """Where a text begins in another, from 1, 0 when it is not there; letters' case counts everywhere."""
+    """Case-sensitive position of a text in another, from 1; 0 if absent."""
 
     type = sa.Integer()
     inherit_cache = True

@@ -1,6 +1,6 @@
-"""What nova-network needs of the databases, as rows, and the statements that give an account that much.
+"""Database privileges of nova-network as rows, and the GRANT statements for an account.
 
-It runs next to guests: with an account of everything, who breaks out of a guest there would have the control plane.
+nova-network runs next to guests. With a fully privileged account, a guest that escapes would control the cloud.
 """
 import dataclasses
 
@@ -15,11 +15,12 @@ API, CELL = 'api', 'cell'
 
 @dataclasses.dataclass(frozen=True)
 class Grant:
-    """
+    """A privilege on a table.
+
     database    API or CELL
     table       its name
     privileges  of SQL
-    columns     that it may read and write; None: all
+    columns     columns that it may read and write, or None for all
     """
 
     database: str
@@ -32,19 +33,20 @@ NETWORK = (
     Grant(API, 'alembic_version', READ),
     Grant(API, 'alembic_contract_version', READ),
     Grant(API, 'cells', READ),
-    Grant(API, 'host_mappings', READ),                   # whether a host of an older release is one of this cloud
-    Grant(API, 'instance_mappings', READ),               # whose ports may go
-    Grant(API, 'request_specs', READ),                   # files for a guest, hosts that a build was taken from
+    Grant(API, 'host_mappings', READ),  # for the check whether a host of an older release belongs to this cloud
+    Grant(API, 'instance_mappings', READ),               # for the check whether ports may be removed
+    Grant(API, 'request_specs', READ),                   # files for a guest, former hosts of builds
     Grant(API, 'metadata_keys', ('SELECT', 'INSERT')),
     Grant(API, 'message_keys', READ, tuple(column.name for column in message_keys.PUBLIC)),
     *(Grant(API, table, WRITE) for table in ('ports', 'addresses', 'port_security_groups')),
     *(Grant(API, table, CHANGE) for table in ('networks', 'subnets')),           # locks are updates
-    *(Grant(API, table, CHANGE) for table in ('routers', 'floating_ips')),       # which host has them; whose ports go
+    # host of a router or address; removal of ports
+    *(Grant(API, table, CHANGE) for table in ('routers', 'floating_ips')),
     *(Grant(API, table, READ) for table in ('router_interfaces', 'network_segments', 'network_vlans', 'network_shares',
                                             'network_limits', 'dns_domains', 'dns_entries')),
     Grant(API, 'port_forwardings', ('SELECT', 'DELETE')),
-    *(Grant(API, table, READ) for table in ('qos_rules', 'qos_markings')),       # limits of ports, marks of packets
-    Grant(API, 'default_security_group_rules', READ),    # what a project's first group begins with
+    *(Grant(API, table, READ) for table in ('qos_rules', 'qos_markings')),       # limits of ports, DSCP marks
+    Grant(API, 'default_security_group_rules', READ),    # rules of a project's first group
     Grant(API, 'network_hosts', WRITE),
     Grant(API, 'network_leases', WRITE),
     Grant(API, 'network_revisions', ('SELECT', 'INSERT', 'UPDATE')),
@@ -58,16 +60,16 @@ NETWORK = (
     Grant(CELL, 'instance_actions', READ),
     Grant(CELL, 'instances', READ),                      # metadata of guests
     Grant(CELL, 'block_device_mappings', READ, ('id', 'instance_uuid', *block_devices.OF_METADATA)),
-    Grant(CELL, 'instances', ('UPDATE',), ('system_metadata', 'updated_at')),        # the password that a guest leaves
+    Grant(CELL, 'instances', ('UPDATE',), ('system_metadata', 'updated_at')),        # the password that a guest posts
 )
 
 
 def statements(conn: sa.Connection, database: str, account: str) -> list[str]:
-    """SQL that gives an account what NETWORK has in one database, to be run there; on MariaDB it can be run anywhere.
+    """Return the SQL that grants an account the rows of NETWORK in one database; on MariaDB it works from any database.
 
     :param conn: a connection to the database
     :param database: API or CELL
-    :param account: as the server writes it: ``nova_network@'10.0.0.%'``
+    :param account: in the server's notation: ``nova_network@'10.0.0.%'``
     """
     there = set(sa.inspect(conn).get_table_names())
     place = f'{_name(conn)}.' if conn.dialect.name == 'mysql' else ''
@@ -76,8 +78,9 @@ def statements(conn: sa.Connection, database: str, account: str) -> list[str]:
 
 
 def script(conn: sa.Connection, database: str, account: str) -> list[str]:
-    """``statements`` for the client of the server, which is in another database: PostgreSQL has no name for tables
-    there, so psql connects to it first.
+    """Return ``statements`` for the server's command line client, which is connected to another database.
+
+    psql must connect to the database first, because PostgreSQL cannot name tables of other databases.
     """
     first = [f'\\connect {_name(conn)}'] if conn.dialect.name == 'postgresql' else []
     return [*first, *statements(conn, database, account)]

@@ -1,11 +1,9 @@
-"""Schemas: alembic, one branch of revisions for the API database and one for a cell's.
+"""Schemas: alembic with one branch of revisions for the API database and one for cell databases.
 
-Revisions are called ``<branch>_<number>`` and follow each other in one line, so that the newest one is known from
-the names of the files, without loading alembic.
-
-They only add (EXPAND): the code of the release before runs on a schema that is newer than its own. What drops or
-tightens is a line of its own, ``<branch>_contract_<number>`` (CONTRACT), applied by a command when no older service
-lives any more. The number of a database's newest contraction is its generation: code that does not know it is refused.
+Revisions are named ``<branch>_<number>`` in a linear order, so that file names show the newest one without loading
+alembic. They only add (EXPAND), so that the previous release's code runs on a newer schema. Revisions that drop or
+tighten form a second line, ``<branch>_contract_<number>`` (CONTRACT), which a command applies when no older service
+runs. The number of a database's newest contraction is its generation: code that does not know it is refused.
 """
 from __future__ import annotations
 
@@ -29,11 +27,11 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 DIRECTORY = pathlib.Path(__file__).parent / 'migrations'
-EXPAND, CONTRACT = 'alembic_version', 'alembic_contract_version'       # tables that hold where a database is
-LOCK_TIMEOUT = 600                  # seconds that one migration waits for another one of the same database
+EXPAND, CONTRACT = 'alembic_version', 'alembic_contract_version'       # tables with the current revision of a database
+LOCK_TIMEOUT = 600                  # seconds that a migration waits for another one of the same database
 LOCK_NUMBER = 0x6E6F7661
 
-# branch: modules whose tables it holds, and the command that brings a database to the newest revision
+# branch: modules of its tables, and the command for the newest revision
 BRANCHES = {
     'api': (('api', 'aggregates', 'categories', 'identity', 'image',
              'network', 'volume', 'ec2', 'vpns', 'audit'), 'nova-manage api_db sync'),
@@ -42,36 +40,36 @@ BRANCHES = {
              'nova-manage db sync'),
 }
 
-# branch: what adds the rows that are always there
+# branch: function that inserts the predefined rows
 ROWS = {'api': categories.ensure}
 
 
 def metadata(branch: str) -> Any:
-    """The tables of a branch, as the code has them."""
+    """Return the tables of a branch as defined in the code."""
     modules = [importlib.import_module(f'nova.db.tables.{name}') for name in BRANCHES[branch][0]]
     return modules[0].metadata
 
 
 def head(branch: str, phase: str = EXPAND) -> str | None:
-    """The newest revision of a branch; None where it has none."""
+    """Return the newest revision of a branch, or None."""
     prefix = _prefix(branch, phase)
     return max((name.removesuffix('.py') for name in os.listdir(directory(branch, phase))
                 if name.startswith(prefix)), default=None)
 
 
 def directory(branch: str, phase: str = EXPAND) -> pathlib.Path:
-    """Where the revisions of a branch are."""
+    """Return the directory of a branch's revisions."""
     return DIRECTORY / (branch if phase == EXPAND else f'{branch}_contract')
 
 
 def revisions(branch: str) -> list[str]:
-    """The revisions of a branch that only add, the oldest first."""
+    """Return the EXPAND revisions of a branch, oldest first."""
     prefix = _prefix(branch, EXPAND)
     return sorted(name.removesuffix('.py') for name in os.listdir(directory(branch)) if name.startswith(prefix))
 
 
 def create(conn: sa.Connection, branch: str, revision: str) -> None:
-    """Make the tables of a revision in an empty database."""
+    """Create the tables of a revision in an empty database."""
     from alembic import command
     command.upgrade(config(branch, conn), revision)
 
@@ -81,7 +79,7 @@ def _prefix(branch: str, phase: str) -> str:
 
 
 def _number(branch: str, phase: str, revision: str | None) -> int | None:
-    """The place of a revision in its line, 0 for None; None when it is none of this line's."""
+    """Return the number of a revision, 0 for None; None if it is not of this line."""
     if revision is None:
         return 0
     number = revision.removeprefix(_prefix(branch, phase))
@@ -89,36 +87,36 @@ def _number(branch: str, phase: str, revision: str | None) -> int | None:
 
 
 def _newest(branch: str, phase: str) -> int:
-    """The number of the newest revision that this code has, 0 where it has none."""
+    """Return the number of the code's newest revision, or 0."""
     number = _number(branch, phase, head(branch, phase))
-    assert number is not None                    # revisions are files whose names end in a number
+    assert number is not None                    # names of revisions end in a number
     return number
 
 
 def version(db: Database, phase: str = EXPAND) -> str | None:
-    """The revision at which a database is, None when it has none."""
+    """Return the revision of a database, or None."""
     with db.reader() as conn:
         return version_of(conn, phase)
 
 
 def version_of(conn: sa.Connection, phase: str = EXPAND) -> str | None:
-    """The same, through an open connection."""
-    # not has_table(): MariaDB refuses an account of few rights to look for a table that is not there
+    """Return the revision of an open connection's database, or None."""
+    # not has_table(): MariaDB refuses a query for a missing table to accounts with few privileges
     if phase not in sa.inspect(conn).get_table_names():
         return None
     return conn.exec_driver_sql(f'SELECT version_num FROM {phase}').scalar()
 
 
 def is_behind(db: Database, branch: str, phase: str = EXPAND) -> bool:
-    """Whether this code has revisions that the database lacks; False also where it has newer ones."""
+    """Tell whether the database lacks revisions of this code; False if it has newer ones."""
     found = _number(branch, phase, version(db, phase))
     return found is not None and found < _newest(branch, phase)
 
 
 def sync(db: Database, branch: str) -> None:
-    """Bring a database to the newest revision; does nothing when it is there, or further. Safe to run in parallel.
+    """Upgrade a database to the newest revision if necessary. Parallel calls are safe.
 
-    Tables that an older release made on a server with another default collation get the collation of the others.
+    Tables from an older release on a server with another default collation are converted to the common collation.
     """
     _unify_collations(db, branch)
     if _upgrade(db, branch, EXPAND):
@@ -137,9 +135,9 @@ def _unify_collations(db: Database, branch: str) -> None:
 
 
 def contract(db: Database, branch: str) -> bool:
-    """Drop and tighten what only older code needed; True when something was done.
+    """Apply the contractions; return whether there were any.
 
-    The caller has seen to it that no such code runs.
+    The caller must ensure that no older code runs.
     """
     return _upgrade(db, branch, CONTRACT)
 
@@ -160,13 +158,15 @@ def _upgrade(db: Database, branch: str, phase: str) -> bool:
 
 
 def check(db: Database, branch: str) -> None:
-    """
-    :raises DatabaseNotReady: the database lacks revisions of this code, or newer code has contracted it
+    """Check the revision of a database.
+
+    :raises DatabaseNotReady: the database lacks revisions of this code
+    :raises DatabaseTooNew: newer code has contracted it
     """
     with db.reader() as conn:
         found, contracted = version_of(conn), version_of(conn, CONTRACT)
     number = _number(branch, EXPAND, found)
-    name = db.name if db.name.startswith(branch) else branch         # one of several cells by its name
+    name = db.name if db.name.startswith(branch) else branch         # one of several cells is named
     if number is None or number < _newest(branch, EXPAND):
         raise exception.DatabaseNotReady(branch=name, found=found or 'none', expected=head(branch),
                                          command=BRANCHES[branch][1])
@@ -176,7 +176,7 @@ def check(db: Database, branch: str) -> None:
 
 
 def config(branch: str, conn: sa.Connection, phase: str = EXPAND) -> Any:
-    """What alembic's commands take."""
+    """Return the configuration of alembic's commands."""
     from alembic.config import Config
 
     made = Config()
@@ -188,7 +188,7 @@ def config(branch: str, conn: sa.Connection, phase: str = EXPAND) -> Any:
 
 
 def differences(db: Database, branch: str) -> list[tuple[str, Any]]:
-    """What alembic finds different between a database and the tables of the code: a list, empty when nothing."""
+    """Return alembic's list of differences between a database and the tables of the code."""
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
 
@@ -203,9 +203,9 @@ def _is_ours(name: Any, kind: str, parents: dict[str, Any]) -> bool:
 
 @contextlib.contextmanager
 def _alone(conn: sa.Connection) -> Iterator[None]:
-    """One migration at a time; SQLite's write transaction is such a lock by itself.
+    """Lock the database against other migrations; SQLite's write transaction is such a lock.
 
-    :raises Unavailable: another one takes longer than LOCK_TIMEOUT (MariaDB; PostgreSQL waits for it)
+    :raises Unavailable: another migration takes longer than LOCK_TIMEOUT (MariaDB; PostgreSQL waits)
     """
     if conn.dialect.name == 'postgresql':
         conn.execute(sa.text('SELECT pg_advisory_xact_lock(:number)'), {'number': LOCK_NUMBER})
@@ -216,7 +216,7 @@ def _alone(conn: sa.Connection) -> Iterator[None]:
             raise exception.Unavailable(f'Another migration of this database has not ended within {LOCK_TIMEOUT} s.')
         try:
             yield
-            conn.commit()               # before the lock ends: the next one reads which version this one has written
+            conn.commit()               # before the lock is released, so that the next migration sees the new revision
         finally:
             conn.execute(sa.text("SELECT RELEASE_LOCK(CONCAT('nova_migration_', DATABASE()))"))
     else:

@@ -1,7 +1,7 @@
-"""Engines for a database server: MariaDB, MySQL or PostgreSQL.
+"""Engines of database servers: MariaDB, MySQL or PostgreSQL.
 
-oslo.db has a function for this. It is not used: its module loads SQLAlchemy's mapper of objects, 5 to 8 MB in each
-daemon, which nothing here works with. What errors mean is still read by oslo.db.
+oslo.db's own function is not used: its module loads SQLAlchemy's object mapper, 5 to 8 MB in each daemon, which is not
+used here. Errors are still classified by oslo.db.
 """
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from nova.runtime.hooks import pymysql as pymysql_hooks
 
 LOG = logging.getLogger(__name__)
 
-POOL_TIMEOUT_S = 30              # a request waits this long for a connection
-RECYCLE_S = 1800                 # a connection that is older is replaced by a new one
-CONNECT_RETRIES = 3              # attempts, a second apart, before a command says that the database is away
+POOL_TIMEOUT_S = 30              # longest wait of a request for a connection
+RECYCLE_S = 1800                 # age after which a connection is replaced
+CONNECT_RETRIES = 3              # attempts, one second apart, before a command reports an unreachable database
 RETRY_S = 1
-CONNECT_S = 5                    # a server that takes longer to be reached is away
-IDLE_S = 30                      # what a transaction has locked is free when nothing is said in it for so long
-SILENT_S = 20                    # a host from which not even acknowledgements come is gone; it may take time to answer
-# MariaDB's default shows every SELECT the moment of the transaction's first one, which may lie before a lock.
+CONNECT_S = 5                    # connect timeout
+IDLE_S = 30                      # idle time after which the server rolls back a transaction and releases its locks
+SILENT_S = 20  # time without TCP acknowledgements after which a host counts as dead; slow responses are allowed
+# by default MariaDB shows all SELECTs the state of the first one, which may precede a lock
 MYSQL_INIT = 'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED'
-MYSQL_MODE = 'TRADITIONAL'       # what does not fit into a column is an error, not cut off
+MYSQL_MODE = 'TRADITIONAL'       # values that do not fit into a column are errors and not truncated
 
-# Without them a statement on a connection whose other end has vanished waits for a quarter of an hour, or for ever.
+# without these, a statement on a dead connection blocks for a quarter of an hour or forever
 _SILENCE = {'TCP_KEEPIDLE': SILENT_S // 2, 'TCP_KEEPINTVL': SILENT_S // 4, 'TCP_KEEPCNT': 2,
             'TCP_USER_TIMEOUT': SILENT_S * 1000}
 _LIBPQ_SILENCE = {name: str(_SILENCE[option]) for name, option in (
@@ -41,26 +41,26 @@ _LIBPQ_SILENCE = {name: str(_SILENCE[option]) for name, option in (
 
 
 def make(url: sa.URL, pool_size: int, max_overflow: int, wait: bool, reading: bool = False) -> sa.Engine:
-    """An engine without an open connection.
+    """Create an engine without an open connection.
 
-    :param wait: for a server that is away
-    :param reading: each statement is a transaction of its own, without a word to begin or to end it: what GETs do most
-    :raises DBConnectionError: with ``wait``: it stays away
+    :param wait: wait for an unreachable server
+    :param reading: autocommit each statement without round trips for begin and end, for GET requests
+    :raises DBConnectionError: with ``wait``: the server stays unreachable
     """
     mysql = url.get_backend_name() in ('mysql', 'mariadb')
     if mysql and url.get_driver_name() == 'mysqldb' and concurrency.model() == 'eventlet':
         raise exception.InvalidInput('mysqldb waits for the database in C, where no other green thread runs: use '
                                      'mysql+pymysql, or native threads.')
     if mysql:
-        url = url.update_query_dict({'init_command': MYSQL_INIT})        # what a new connection begins with
+        url = url.update_query_dict({'init_command': MYSQL_INIT})        # statement of new connections
     words = {'charset': 'utf8mb4'} if mysql else {'client_encoding': 'utf8', **_LIBPQ_SILENCE}
     url = url.set(query={'connect_timeout': str(CONNECT_S), **words, **url.query})
-    # The connection used last is taken first: it needs no probe, and those that only a peak needed are left to age.
+    # The most recently used connection is taken first: it needs no ping, and the connections of a peak can expire.
     engine = sa.create_engine(url, pool_size=pool_size, max_overflow=max_overflow, pool_timeout=POOL_TIMEOUT_S,
                               pool_recycle=RECYCLE_S, pool_pre_ping=True, pool_use_lifo=True)
     if url.get_driver_name() == 'pymysql':
         sa.event.listen(engine, 'do_connect', _connect)
-    if mysql:                            # before the dialect looks at it: the mode says how names are quoted
+    if mysql:  # before the dialect inspects the server: the mode determines the quoting of names
         sa.event.listen(engine, 'first_connect', _be_strict)
     sa.event.listen(engine, 'connect', _prepare_mysql if mysql else _prepare_postgresql)
     if reading:
@@ -74,7 +74,7 @@ def make(url: sa.URL, pool_size: int, max_overflow: int, wait: bool, reading: bo
 
 
 def _reach(engine: sa.Engine) -> None:
-    """Try a connection, and close it."""
+    """Open a connection and close it."""
     for left in reversed(range(CONNECT_RETRIES)):
         try:
             engine.connect().close()
@@ -82,13 +82,13 @@ def _reach(engine: sa.Engine) -> None:
         except db_exc.DBConnectionError:
             if not left:
                 raise
-            LOG.warning('The database does not take a connection; attempts left: %s.', left)
+            LOG.warning('Cannot connect to the database; attempts left: %s.', left)
             time.sleep(RETRY_S)
     engine.dispose()
 
 
 def _connect(_dialect: Any, _record: Any, _arguments: Any, options: dict[str, Any]) -> Any:
-    from nova.runtime.hooks import pymysql_answers               # where there is PyMySQL
+    from nova.runtime.hooks import pymysql_answers               # only for PyMySQL
     return pymysql_answers.connect(**options)
 
 
@@ -106,7 +106,7 @@ def _be_strict(connection: Any, _record: Any) -> None:
 
 
 def _prepare_mysql(connection: Any, record: Any) -> None:
-    """MySQL, unlike MariaDB, waits for an idle transaction for ever."""
+    """Set the session; unlike MariaDB, MySQL waits forever for an idle transaction."""
     _be_strict(connection, record)
     if 'MariaDB' in connection.get_server_info():
         with connection.cursor() as cursor:
@@ -119,19 +119,22 @@ def _prepare_mysql(connection: Any, record: Any) -> None:
 
 
 def _commit_by_itself(connection: Any, _record: Any) -> None:
-    if callable(connection.autocommit):              # of the drivers of MySQL
+    if callable(connection.autocommit):              # drivers of MySQL
         connection.autocommit(True)
     else:
         connection.autocommit = True
 
 
-# ---- a process that was forked has the connections of its parent, which it must not talk on
+# ---- a forked process must not use its parent's connections
 
 def _note_process(_connection: Any, record: Any) -> None:
     record.info['pid'] = os.getpid()
 
 
 def _check_process(_connection: Any, record: Any, _proxy: Any) -> None:
-    """:raises DisconnectionError: the pool makes a new connection instead"""
+    """Check the process of a connection.
+
+    :raises DisconnectionError: makes the pool open a new connection
+    """
     if record.info['pid'] != os.getpid():
-        raise sa.exc.DisconnectionError('the connection is of the process before the fork')
+        raise sa.exc.DisconnectionError('the connection belongs to the parent process')

@@ -1,7 +1,7 @@
-"""Room on disk for SQLite's own writes, when something else has filled the file system.
+"""Disk space reserve for SQLite's writes on a full file system.
 
-Deleting frees the space of volumes and images, and is a write itself: without room for it a full disk stays full. A
-file beside the database holds some, and gives it up in pieces. Requests that add something get none of it.
+Deleting volumes and images frees space but needs a write itself, so a full disk would stay full. A file next to the
+database reserves some space and releases it in pieces. Requests that add data do not get it.
 """
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ LOG = logging.getLogger(__name__)
 
 SUFFIX = '.spare'
 MOST_BYTES = 8 * disk_space.MIB
-PART_OF_DISK = 16                # at most this part of the file system
+PART_OF_DISK = 16                # largest share of the file system
 PIECES = 8
-PLENTY = 4                       # the file is filled again while so many times its size are free
-AGAIN_S = 10                     # between two looks whether it can be filled
+PLENTY = 4                       # refill the file while this multiple of its size is free
+AGAIN_S = 10                     # interval of refills
 
 _adds: contextvars.ContextVar[bool] = contextvars.ContextVar('nova_request_adds', default=False)
 
 
 @contextlib.contextmanager
 def for_request(adds: bool) -> Iterator[None]:
-    """The transactions of a request, of which those that add something get no spare room."""
+    """Mark the transactions of a request; those that add data get no reserve."""
     token = _adds.set(adds)
     try:
         yield
@@ -37,7 +37,7 @@ def for_request(adds: bool) -> Iterator[None]:
 
 
 class SpareRoom:
-    """The spare room of one database.
+    """The disk space reserve of one database.
 
     :param database: path of its file
     """
@@ -49,17 +49,17 @@ class SpareRoom:
             self._size = min(MOST_BYTES, status.f_frsize * status.f_blocks // PART_OF_DISK)
 
     def fill(self) -> None:
-        """Make the file as large as it should be, where plenty is free; at most one look in AGAIN_S."""
+        """Refill the file if enough space is free, at most once in AGAIN_S."""
         now = time.monotonic()
         if now < self._look_at or not self._size or not os.path.exists(self._database):
             return
         self._look_at = now + AGAIN_S
-        with contextlib.suppress(OSError):           # another look comes
+        with contextlib.suppress(OSError):           # the next call tries again
             directory = os.path.dirname(os.path.abspath(self._path))
             if self._held() < self._size and disk_space.free_bytes(directory) > PLENTY * self._size:
                 number = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
                 try:
-                    if os.geteuid() == 0:            # of nova-manage: it stays the daemon's
+                    if os.geteuid() == 0:            # nova-manage as root: keep the daemon's ownership
                         owner = os.stat(self._database)
                         os.fchown(number, owner.st_uid, owner.st_gid)
                     os.posix_fallocate(number, 0, self._size)
@@ -67,7 +67,7 @@ class SpareRoom:
                     os.close(number)
 
     def give(self) -> bool:
-        """Give up a piece; False when this transaction gets none, or nothing is left."""
+        """Release a piece; return False if this transaction gets none, or nothing is left."""
         held = self._held()
         if _adds.get() or not held:
             return False
@@ -78,7 +78,7 @@ class SpareRoom:
             finally:
                 os.close(number)
         except OSError as error:
-            LOG.error('The spare room %s cannot be used: %s', self._path, error.strerror)
+            LOG.error('Cannot use the disk space reserve %s: %s', self._path, error.strerror)
             return False
         LOG.error('The disk of the database is full: %s has %d bytes left for writes. Free some space.', self._path,
                   self._held())

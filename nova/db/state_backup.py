@@ -1,11 +1,10 @@
-"""Rows of whole databases, of one moment, and databases made of such rows: SQLite, MariaDB or PostgreSQL.
+"""Consistent dumps of several databases, and their restoration: SQLite, MariaDB or PostgreSQL.
 
     with moment([api_db, cell_db]) as (api, cell):
         for table, rows in batches(api, 'api'):
             …
 
-Rows are lists of JSON values in the order of the table's columns, so that what one kind of database gave, another one
-takes.
+Rows are lists of JSON values in the order of the table's columns, which are portable between kinds of databases.
 """
 from __future__ import annotations
 
@@ -29,25 +28,24 @@ from nova.db.tables import cell as tables
 
 LOG = logging.getLogger(__name__)
 
-BARRIER_S = 60               # seconds that may pass until no transaction writes to any of the databases
-LOCK_S = 2                   # that one attempt waits for a database, holding those before it
+BARRIER_S = 60               # longest wait for the end of all writing transactions
+LOCK_S = 2                   # longest wait for one database while others are locked
 BATCH_ROWS = 500
-BATCH_BYTES = 4 << 20        # about so much text is one batch
-RESTORING = 'restoring'      # version of a database that does not have all of its rows: services refuse it
+BATCH_BYTES = 4 << 20        # approximate text size of a batch
+RESTORING = 'restoring'      # version of an incompletely restored database: services refuse it
 ROW_TYPES = (str, int, float, bool, type(None))
 
 Batch = list[list[Any]]
 
 
-# ---- one moment of several databases
+# ---- consistent snapshot of several databases
 
 @contextlib.contextmanager
 def moment(databases: Sequence[engine.Database],
            within: Callable[[], None] = lambda: None) -> Iterator[list[engine.Connection]]:
-    """Connections that read the databases as they were at one moment.
+    """Provide connections that read the databases in one consistent state.
 
-    Writers wait while the moment is fixed, which takes some milliseconds once no transaction is open.
-
+    Writers wait while the snapshots are taken, some milliseconds after the end of all open transactions.
     :param within: called while they wait
     :raises Unavailable: some transaction did not end in BARRIER_S
     """
@@ -60,10 +58,10 @@ def moment(databases: Sequence[engine.Database],
 
 @contextlib.contextmanager
 def _barrier(databases: Sequence[engine.Database]) -> Iterator[None]:
-    """A block in which nothing is committed in any of the databases.
+    """Block commits in all databases during a block.
 
-    A transaction may hold one of them and wait for another: what was locked is released after LOCK_S, before the next
-    attempt.
+    A transaction may hold one database and wait for another. Therefore the locks are released after LOCK_S before the
+    next attempt.
     """
     deadline = time.monotonic() + BARRIER_S
     while True:
@@ -76,9 +74,9 @@ def _barrier(databases: Sequence[engine.Database]) -> Iterator[None]:
                     raise
                 if time.monotonic() > deadline:
                     raise exception.Unavailable(
-                        f'No moment without a writing transaction was found in {BARRIER_S} s: '
+                        f'Writing transactions did not end within {BARRIER_S} s: '
                         f'{errors.reason(error)}. Try again when the cloud is less busy.') from None
-                LOG.info('A transaction is open; the backup waits for its end.')
+                LOG.info('The backup waits for the end of an open transaction.')
             else:
                 yield
                 return
@@ -100,7 +98,7 @@ def _lock_sqlite(db: engine.Database) -> Iterator[None]:
     with db.only_writer(LOCK_S) as free, db.engine.connect() as conn:
         if not free:
             raise db_exc.DBDeadlock('another thread writes')
-        conn.detach()                        # closed afterwards, with its pragma
+        conn.detach()                        # closed afterwards together with its pragma
         conn.exec_driver_sql(f'PRAGMA busy_timeout={LOCK_S * 1000}')
         conn.exec_driver_sql('BEGIN IMMEDIATE')
         try:
@@ -140,14 +138,14 @@ _LOCKS = {'sqlite': _lock_sqlite, 'mysql': _lock_mysql, 'postgresql': _lock_post
 
 @contextlib.contextmanager
 def _snapshot(db: engine.Database) -> Iterator[engine.Connection]:
-    """A connection whose statements all see the moment at which this begins, for as long as its block takes."""
+    """Provide a connection with a snapshot for the duration of the block."""
     if db.sqlite:
         with db.reader() as conn:
             conn.exec_driver_sql('SELECT count(*) FROM sqlite_master').scalar()
             yield conn
         return
     with db.engine.connect() as conn:
-        conn.detach()                        # closed afterwards, with its settings
+        conn.detach()                        # closed afterwards together with its settings
         if _kind(db) == 'mysql':
             if getattr(conn.dialect, 'is_mariadb', False):
                 conn.exec_driver_sql('SET SESSION idle_transaction_timeout = 0')
@@ -161,12 +159,12 @@ def _snapshot(db: engine.Database) -> Iterator[engine.Connection]:
         yield conn
 
 
-# ---- rows out of a database
+# ---- dump
 
 def revision(conn: engine.Connection, branch: str) -> str:
-    """The revision of a database.
+    """Return the revision of a database.
 
-    :raises DatabaseNotReady: it is not exactly the one of this code, whose tables it would not fit
+    :raises DatabaseNotReady: it is not exactly the revision of this code
     """
     found = schema.version_of(conn)
     if found != schema.head(branch) or schema.version_of(conn, schema.CONTRACT) != schema.head(branch, schema.CONTRACT):
@@ -176,7 +174,7 @@ def revision(conn: engine.Connection, branch: str) -> str:
 
 
 def batches(conn: engine.Connection, branch: str) -> Iterator[tuple[str, list[str], Batch]]:
-    """(table, names of its columns, rows) of all tables of a branch; a large table comes in several batches."""
+    """Yield (table, names of its columns, rows) of all tables of a branch, large tables in several batches."""
     for name, columns in _raw_tables(branch).items():
         table, batch, size = _table(name, columns), [], 0
         found = conn.execute(sa.select(table), execution_options={'yield_per': BATCH_ROWS})
@@ -192,14 +190,14 @@ def batches(conn: engine.Connection, branch: str) -> Iterator[tuple[str, list[st
 
 
 def _raw_tables(branch: str) -> dict[str, dict[str, Any]]:
-    """{table: {column: type}} of a branch; documents are the text that they are stored as."""
+    """Return {table: {column: type}} of a branch; JSON columns as text."""
     return {table.name: {column.name: types.LongText if isinstance(column.type, types.Json) else column.type
                          for column in table.columns}
             for table in sorted(schema.metadata(branch).tables.values(), key=lambda table: str(table.name))}
 
 
 def _table(name: str, columns: dict[str, Any]) -> engine.Table:
-    """A table without the defaults of the code, which an older revision may have no columns for."""
+    """Return a table without the code's defaults, because an older revision may lack columns."""
     return sa.Table(name, sa.MetaData(), *(sa.Column(column, kind) for column, kind in columns.items()))
 
 
@@ -207,20 +205,21 @@ def _dump(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime.datetime) else value
 
 
-# ---- rows into a database
+# ---- restoration
 
 def check(branch: str, table: str, columns: Any, rows: Any) -> None:
-    """
-    :raises InvalidInput: this is no batch of rows of a table of the branch
+    """Check a batch of rows.
+
+    :raises InvalidInput: it does not match a table of the branch
     """
     known = _raw_tables(branch).get(table)
     if known is None or not isinstance(columns, list) or not columns or len(set(columns)) != len(columns) \
             or not set(columns) <= set(known):
-        raise exception.InvalidInput(f'It has rows of a table that this release does not have so: {table}.')
+        raise exception.InvalidInput(f'It has rows of an unknown table, or with unknown columns: {table}.')
     if not isinstance(rows, list) or not all(
             isinstance(row, list) and len(row) == len(columns) and all(isinstance(value, ROW_TYPES) for value in row)
             for row in rows):
-        raise exception.InvalidInput(f'It has rows of {table} that are none.')
+        raise exception.InvalidInput(f'It has malformed rows of {table}.')
     _values(known, columns, rows)
 
 
@@ -230,16 +229,16 @@ def _values(known: dict[str, Any], columns: list[str], rows: Batch) -> list[dict
         return [{column: datetime.datetime.fromisoformat(value) if date and value is not None else value
                  for column, value, date in zip(columns, row, dates)} for row in rows]
     except (TypeError, ValueError):
-        raise exception.InvalidInput('It has a moment that is none.') from None
+        raise exception.InvalidInput('It has a malformed time.') from None
 
 
 def knows(branch: str, revision: Any) -> bool:
-    """Whether this code can make a database of a revision, and bring it to its own."""
+    """Tell whether this code can create a database of a revision and upgrade it."""
     return revision in schema.revisions(branch)
 
 
 def is_empty(db: engine.Database, branch: str) -> bool:
-    """Whether a database has no table that a branch has."""
+    """Tell whether a database has no table of a branch."""
     with db.reader() as conn:
         return not _ours(conn, branch)
 
@@ -250,7 +249,7 @@ def _ours(conn: engine.Connection, branch: str) -> set[str]:
 
 
 def services(conn: engine.Connection) -> list[Mapping[str, Any]]:
-    """What a database of this or another release says of its services: binary, host, last_seen_at, forced_down."""
+    """Return the services in a database of any release: binary, host, last_seen_at, forced_down."""
     if tables.services.name not in sa.inspect(conn).get_table_names():
         return []
     columns = tables.services.c
@@ -259,7 +258,7 @@ def services(conn: engine.Connection) -> list[Mapping[str, Any]]:
 
 
 def prepare(db: engine.Database, branch: str, revision: str) -> None:
-    """Make the tables of a revision in a database, without rows; tables of the branch that it has are dropped."""
+    """Create the empty tables of a revision in a database after dropping existing tables of the branch."""
     with db.writer() as conn:
         for name in sorted(_ours(conn, branch)):
             conn.exec_driver_sql(f'DROP TABLE {conn.dialect.identifier_preparer.quote(name)}')
@@ -271,7 +270,7 @@ def prepare(db: engine.Database, branch: str, revision: str) -> None:
 
 
 def insert(db: engine.Database, branch: str, table: str, columns: list[str], rows: Batch) -> None:
-    """Add a batch that ``check`` has passed."""
+    """Insert a batch that ``check`` has accepted."""
     known = _raw_tables(branch)[table]
     values = _values(known, columns, rows)
     target = _table(table, {column: known[column] for column in columns})
@@ -281,7 +280,7 @@ def insert(db: engine.Database, branch: str, table: str, columns: list[str], row
 
 
 def finish(db: engine.Database, branch: str, revision: str) -> None:
-    """All rows are there: services may use the database from now on. It is brought to the revision of this code."""
+    """Complete the restoration: upgrade the database to this code's revision and allow services to use it."""
     with db.writer() as conn:
         if conn.dialect.name == 'postgresql':
             _follow_sequences(conn, branch)
@@ -294,7 +293,7 @@ def _set_version(conn: engine.Connection, version: str) -> None:
 
 
 def _follow_sequences(conn: engine.Connection, branch: str) -> None:
-    """The numbers of new rows go on behind those that came with the backup."""
+    """Advance sequences beyond the restored numbers."""
     there = _ours(conn, branch)
     for table in schema.metadata(branch).tables.values():
         column = table.autoincrement_column

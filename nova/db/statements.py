@@ -1,12 +1,12 @@
-"""Statements that are made once: to make one takes several times as long as to run it.
+"""Cached statements: building a statement takes several times as long as running it.
 
-What every request or message runs is kept: here where its conditions are columns that equal a value, in its own module
-as a constant with ``sa.bindparam`` where they are others.
+Statements of every request or message are cached. Those with conditions of equality are built here, others are
+constants of their module with ``sa.bindparam``.
 
     row = statements.first(conn, flavors, flavor_id='1')
     statements.update(conn, instances, {'task_state': None}, uuid=uuid)
 
-Values compared with are never None, and those written are plain ones, no expressions.
+Compared values are never None, and written values are plain, no expressions.
 """
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _WORD = re.compile('[A-Za-z0-9_ -]+')
 insert = functools.cache(sa.insert)           # of a table; the rows are the parameters
 
 
-# of a row: dict, whose result the checker takes for the row type that the caller returns
+# of a row; typed as the row type that the caller returns
 to_dict: Callable[[Any], Any] = dict
 
 
 def equal(table: sa.Table, names: tuple[str, ...]) -> Any:
-    """The condition that these columns equal the parameters that ``keys`` makes."""
+    """Return the condition that these columns equal the parameters of ``keys``."""
     return sa.and_(sa.true(), *(table.c[name] == sa.bindparam(_key(name)) for name in names))
 
 
 def keys(match: dict[str, Any]) -> dict[str, Any]:
-    """Parameters of a statement for {column: value}; not named as columns, because an UPDATE sets those."""
+    """Return the parameters of a statement for {column: value}, named unlike the columns that an UPDATE sets."""
     return {_key(name): value for name, value in match.items()}
 
 
@@ -41,9 +41,9 @@ def _key(name: str) -> str:
 
 
 def one_of(column: sa.ColumnElement[Any], values: Iterable[str]) -> sa.ColumnElement[bool]:
-    """The condition that a column has one of these words, which stand in the text: they are constants of the code.
+    """Return the condition that a column has one of these constant words, which are part of the text.
 
-    As parameters they would be put into the text at each execution.
+    Expanding parameters would be inserted into the text at each execution.
     """
     words = sorted(values)
     if not all(_WORD.fullmatch(word) for word in words):
@@ -73,35 +73,35 @@ def _count(table: sa.Table, names: tuple[str, ...]) -> Any:
 
 
 def more_than(conn: sa.Connection, table: sa.Table, most: int, **match: Any) -> bool:
-    """Whether a table has more than so many rows whose columns equal these values; no more of them are counted."""
+    """Tell whether a table has more than ``most`` rows with these column values, counting no further."""
     return bool(conn.execute(_count(table, tuple(match)), {'most': most + 1, **keys(match)}).scalar_one() > most)
 
 
 def dicts(result: Any) -> list[Any]:
-    """All rows of a result as dicts; for many of them several times as fast as its mappings."""
+    """Return all rows of a result as dicts, several times faster than its mappings."""
     names = tuple(result.keys())
     return [dict(zip(names, row)) for row in result.all()]
 
 
 def rows(conn: sa.Connection, table: sa.Table, order: tuple[str, ...] = (), **match: Any) -> list[Any]:
-    """The rows whose columns equal ``match``, as dicts.
+    """Return the rows with columns equal to ``match`` as dicts.
 
-    :param order: names of the columns that they are sorted by, a tuple
+    :param order: tuple of the names of the sort columns
     """
     return dicts(conn.execute(_select(table, tuple(match), order), keys(match)))
 
 
 def first(conn: sa.Connection, table: sa.Table, **match: Any) -> Any:
-    """One row whose columns equal ``match`` as a dict, None when there is none."""
+    """Return one row with columns equal to ``match`` as a dict, or None."""
     row = conn.execute(_select(table, tuple(match), ()), keys(match)).mappings().first()
     return None if row is None else dict(row)
 
 
 def update(conn: sa.Connection, table: sa.Table, values: dict[str, Any], **match: Any) -> int:
-    """UPDATE the rows whose columns equal ``match``; their number."""
+    """Update the rows with columns equal to ``match``; return their number."""
     return conn.execute(_update(table, tuple(match)), {**values, **keys(match)}).rowcount
 
 
 def delete(conn: sa.Connection, table: sa.Table, **match: Any) -> int:
-    """DELETE the rows whose columns equal ``match``; their number."""
+    """Delete the rows with columns equal to ``match``; return their number."""
     return conn.execute(_delete(table, tuple(match)), keys(match)).rowcount

@@ -9,11 +9,11 @@ from sqlalchemy.dialects import mysql
 
 from nova import utils
 
-# MariaDB's TEXT ends at 64 KiB and its DATETIME at whole seconds.
+# MariaDB's TEXT is limited to 64 KiB and its DATETIME to whole seconds
 LongText = sa.Text().with_variant(mysql.MEDIUMTEXT(), 'mysql', 'mariadb')
 DateTime = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), 'mysql', 'mariadb')
 
-# The default of utf8mb4 depends on the release of the server (nova.db.collations).
+# the default of utf8mb4 depends on the server's release (nova.db.collations)
 COLLATION = 'utf8mb4_general_ci'
 TABLE_OPTIONS: dict[str, Any] = {'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4', 'mysql_collate': COLLATION}
 
@@ -33,7 +33,7 @@ class Json(sa.types.TypeDecorator[Any]):
 
 
 class Shared(Json):
-    """A JSON document that many rows share: equal texts give one object; do not change it."""
+    """A JSON document that many rows share: equal texts yield one object; do not change it."""
 
     cache_ok = True
 
@@ -42,7 +42,7 @@ class Shared(Json):
 
 
 class SharedList(Json):
-    """A JSON list that many rows share: equal texts give one object; do not change it. NULL is []."""
+    """A JSON list that many rows share: equal texts yield one object; do not change it. NULL is []."""
 
     cache_ok = True
 

@@ -1,5 +1,6 @@
-"""Arithmetic of hosts' and guests' hardware, without I/O: what a flavor and an image ask for (``guest_request``,
-``cpu_topology``), what of a host is for guests (``host``), where on it a guest fits (``fit``, ``pinning``), what it
-then takes (``usage``), and PCI devices (``pci_spec``, ``pci_pools``). The shapes are in nova/objects/numa.py and
-nova/objects/pci.py.
+"""Pure computations of host and guest hardware.
+
+They cover requests of a flavor and an image (``guest_request``, ``cpu_topology``), guest resources of a host
+(``host``), placement of a guest (``fit``, ``pinning``), its usage (``usage``), and PCI devices (``pci_spec``,
+``pci_pools``). The data classes are in nova/objects/numa.py and nova/objects/pci.py.
 """

@@ -1,8 +1,8 @@
-"""The sockets, cores and threads that a guest sees.
+"""Sockets, cores and threads of a guest.
 
-Sources: https://specs.openstack.org/openstack/nova-specs/specs/juno/implemented/virt-driver-vcpu-topology.html. The
-flavor sets limits and preferences (``hw:cpu_max_sockets``, ``hw:cpu_sockets``, …, the same with cores and threads);
-the image may lower the limits and choose other preferences within them.
+Source: https://specs.openstack.org/openstack/nova-specs/specs/juno/implemented/virt-driver-vcpu-topology.html. The
+flavor sets limits and preferences (``hw:cpu_max_sockets``, ``hw:cpu_sockets``, …, the same for cores and threads). The
+image may lower the limits and choose other preferences within them.
 """
 import math
 from collections.abc import Mapping
@@ -20,18 +20,17 @@ NO_LIMIT = 65536
 
 def choose(flavor: Mapping[str, Any], properties: Mapping[str, Any] | None,
            topology: numa.GuestTopology | None = None) -> dict[str, int]:
-    """{'sockets', 'cores', 'threads'} whose product is the number of vCPUs that it has, or may get.
+    """Return {'sockets', 'cores', 'threads'}; the product is the present or maximum number of vCPUs.
 
-    Of what the limits allow, what keeps most of the preferences, then most sockets, then most cores. Threads of a
-    guest are those of its pinned CPUs, so that what it takes for siblings are siblings; a guest that is not pinned
-    has one thread a core unless it asks for more.
-
+    Within the limits, the order of choice is: most preferences, then most sockets, then most cores. The threads of a
+    pinned guest match those of its CPUs, so that guest siblings are host siblings. A guest without pinning has one
+    thread for each core unless more are requested.
     :param flavor: {'vcpus', 'memory_mb', 'extra_specs'}
-    :param topology: the pinned GuestTopology, if it has one
-    :raises InvalidInput: a value is none, the image exceeds the flavor's limits, or no such product is within them
+    :param topology: the pinned GuestTopology, or None
+    :raises InvalidInput: a value is malformed, the image exceeds the flavor's limits, or no such product exists
     """
     requested = guest_request.Requested(flavor.get('extra_specs'), properties)
-    # those that may come while it runs have their places from the beginning
+    # vCPUs that may be added at run time have their places from the beginning
     vcpus = max(flavor['vcpus'], growth.of_flavor(flavor)[0])
     if vcpus > cpus.LIMIT:
         raise exception.InvalidInput(reason=f'{vcpus} vCPUs are more than {cpus.LIMIT}.')
@@ -62,7 +61,7 @@ def _limit(requested: guest_request.Requested, part: str) -> int:
 
 
 def _preferred(requested: guest_request.Requested, limits: dict[str, int]) -> dict[str, int | None]:
-    """{part: number or None}; an image that prefers anything is not mixed with what the flavor prefers."""
+    """Return {part: number or None}; preferences of the image replace all those of the flavor."""
     flavor, image = ({part: _number(f'cpu_{part}', read(f'cpu_{part}')) for part in PARTS}
                      for read in (requested.flavor, requested.image))
     for values, whose in ((flavor, "flavor's hw:"), (image, "image's hw_")):
@@ -82,7 +81,7 @@ def _number(name: str, text: str | None) -> int | None:
 
 
 def _pinned_threads(topology: numa.GuestTopology | None) -> int | None:
-    """Threads a core that hold in every cell of the guest; None when it is not pinned."""
+    """Return the threads for each core that fit all cells of a pinned guest, or None without pinning."""
     found = [cell.cpu_topology['threads'] for cell in topology.cells if cell.cpu_topology] if topology else []
     return math.gcd(*found) if found else None
 

@@ -1,4 +1,4 @@
-"""Sets of CPUs, and sizes of memory pages, as people write them.
+"""Text forms of CPU sets and sizes of memory pages.
 
 ``0-3,^2,8`` is 0, 1, 3 and 8; see the extra specs in
 https://docs.openstack.org/nova/latest/configuration/extra-specs.html.
@@ -6,25 +6,25 @@ https://docs.openstack.org/nova/latest/configuration/extra-specs.html.
 import re
 from collections.abc import Iterable
 
-LIMIT = 1 << 13                # of a CPU's number: sets are written out, and must not fill the memory
+LIMIT = 1 << 13                # largest CPU number; bounds the memory of expanded sets
 _PART = re.compile(r'(\^?)\s*([0-9]{1,6})(?:\s*-\s*([0-9]{1,6}))?\Z')
 _SIZE = re.compile(r'([0-9]{1,12}) ?([kmgt])?(?:i?b)?\Z', re.IGNORECASE)
 _UNITS = {'': 1, 'k': 1, 'm': 1 << 10, 'g': 1 << 20, 't': 1 << 30}      # KiB
 
 
 def parse(text: str) -> frozenset[int]:
-    """The frozenset of CPUs that the text names.
+    """Return the frozenset of CPUs in a text.
 
-    :raises ValueError: it is no such text
+    :raises ValueError: the text is malformed
     """
     named, excluded = _named(text)
     return named - excluded
 
 
 def mask(text: str, vcpus: int) -> frozenset[int]:
-    """The CPUs that the text names of a guest that has ``vcpus``; one that only excludes means all others.
+    """Return the CPUs in a text for a guest with ``vcpus``; a text with only exclusions means all others.
 
-    :raises ValueError: it is no such text, or names a CPU that the guest does not have
+    :raises ValueError: the text is malformed, or names a CPU that the guest does not have
     """
     named, excluded = _named(text)
     everything = guest(vcpus)
@@ -34,9 +34,9 @@ def mask(text: str, vcpus: int) -> frozenset[int]:
 
 
 def guest(vcpus: int) -> frozenset[int]:
-    """The vCPUs of a guest.
+    """Return the vCPUs of a guest.
 
-    :raises ValueError: they are more than any guest has
+    :raises ValueError: they exceed LIMIT
     """
     if vcpus > LIMIT:
         raise ValueError(f'{vcpus} vCPUs are more than {LIMIT}')
@@ -44,7 +44,7 @@ def guest(vcpus: int) -> frozenset[int]:
 
 
 def show(cpus: Iterable[int]) -> str:
-    """The set as text, with ranges: ``0-3,8``."""
+    """Return the set as text with ranges: ``0-3,8``."""
     ranges: list[list[int]] = []
     for cpu in sorted(cpus):
         if ranges and ranges[-1][1] == cpu - 1:
@@ -55,9 +55,9 @@ def show(cpus: Iterable[int]) -> str:
 
 
 def page_size(text: str) -> int | str:
-    """'small', 'large' or 'any', or KiB, of the value of ``hw:mem_page_size``: KiB, or a number with a unit (2MB).
+    """Return 'small', 'large', 'any' or KiB for a value of ``hw:mem_page_size``: KiB, or a number with a unit (2MB).
 
-    :raises ValueError: it is no page size
+    :raises ValueError: the text is malformed
     """
     word = str(text).strip().lower()
     if word in ('small', 'large', 'any'):
@@ -77,6 +77,6 @@ def _named(text: str) -> tuple[frozenset[int], frozenset[int]]:
             raise ValueError(f'{text!r} is not a set of CPUs')
         first, last = int(match[2]), int(match[3] or match[2])
         if first > last or last >= LIMIT:
-            raise ValueError(f'{text!r} has a range that is none')
+            raise ValueError(f'{text!r} has an invalid range')
         (excluded if match[1] else named).update(range(first, last + 1))
     return frozenset(named), frozenset(excluded)

@@ -1,6 +1,6 @@
-"""What a request may say of a disk: the words of block_device_mapping_v2, whatever makes the disk.
+"""Disk attributes of block_device_mapping_v2, for every kind of disk.
 
-A local disk is one of the host's; a volume is one of a block storage.
+A local disk is on the host; a volume is in a block storage.
 """
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ DISK, CDROM, FLOPPY, LUN = 'disk', 'cdrom', 'floppy', 'lun'
 TYPES = (DISK, CDROM, FLOPPY, LUN)
 BUSES = ('virtio', 'scsi', 'sata', 'usb', 'ide', 'fdc')
 SWAP = 'swap'
-# file systems that a host puts onto an ephemeral disk
+# file systems of ephemeral disks
 FORMATS = ('ext2', 'ext3', 'ext4', 'vfat', 'xfs')
 DEFAULT_FORMAT = 'ext4'
-# of the files that a volume is made of, which lie in one directory: a name leads to no other place
+# for the files of a volume, which are in one directory: a name cannot lead to another place
 FILE_NAME = re.compile(r'[0-9A-Za-z_][0-9A-Za-z._+-]{0,254}\Z', re.ASCII)
 FILE_NAME_RULE = 'a name of letters, digits and ._+-, without directories'
 RAW, QCOW2 = 'raw', 'qcow2'
-# kind of a volume's snapshot: a whole copy in a file that is there, qcow2, or LUKS of a volume that is encrypted
+# kind of a volume's snapshot: a full copy in a file, in format qcow2, or LUKS for an encrypted volume
 COPY = 'copy'
-MAPPING = 'block_device_mapping'         # property of an image that is made of snapshots of volumes
-CHAINS = ('local', 'nfs')                # kinds of connections of volumes that may be chains of qcow2 files
+MAPPING = 'block_device_mapping'         # property of an image made of volume snapshots
+CHAINS = ('local', 'nfs')                # volume connection types that may have chains of qcow2 files
 
 
 def refusal(source: str, destination: str, kind: str | None, bus: str | None, form: str | None) -> str | None:
-    """Why no server has such a device, as a sentence; None: it may.
+    """Return the reason against such a device as a sentence, or None if it is allowed.
 
     :param source: 'blank', 'image', 'snapshot' or 'volume'
     :param destination: 'local' or 'volume'

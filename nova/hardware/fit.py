@@ -1,7 +1,7 @@
-"""Where on a host a guest's cells go.
+"""Placement of a guest's NUMA cells on a host.
 
-Every cell of the guest gets a cell of the host for itself. The order in which host cells are tried, and with it the
-choice, depends on the arguments alone.
+Each guest cell gets a separate host cell. The order of the host cells, and so the result, depends only on the
+arguments.
 """
 import dataclasses
 import itertools
@@ -15,9 +15,9 @@ from nova.objects import pci
 
 Devices = tuple[Sequence[pci.Pool], Sequence[pci.Request]]
 
-MAX_SETS = 5000            # sets of host cells that are looked at for devices near them
+MAX_SETS = 5000            # most sets of host cells checked for near devices
 
-# What no cell has, in the order in which it is looked for: the last that a cell lacks is the nearest miss.
+# lacks in the order of the checks: the last one is the nearest miss
 MEMORY = 'has no NUMA node with enough free memory'
 PAGES = 'has no NUMA node with enough free memory pages of the size'
 CPUS = 'has no NUMA node with enough free CPUs'
@@ -28,14 +28,14 @@ _REASONS = (MEMORY, PAGES, CPUS, NOT_PINNED, PINNED)
 
 @dataclasses.dataclass(frozen=True)
 class Overcommit:
-    """How far the vCPUs and the memory of guests that share may exceed a cell's."""
+    """Overcommitment of a cell's vCPUs and memory by guests without pinning."""
 
     cpu_ratio: float = 1.0
     ram_ratio: float = 1.0
 
 
 class Fit(typing.NamedTuple):
-    """``topology``: the pinned GuestTopology, or None and ``reason``, the end of a sentence about a host."""
+    """Result of a fit: the pinned GuestTopology, or None and a ``reason``, the end of a sentence about a host."""
 
     topology: numa.GuestTopology | None
     reason: str | None = None
@@ -43,12 +43,11 @@ class Fit(typing.NamedTuple):
 
 def fit(host: numa.HostTopology | None, guest: numa.GuestTopology, limits: Overcommit = Overcommit(),
         devices: Devices | None = None, pack: bool = False) -> Fit:
-    """Place a guest onto what is free of a host.
+    """Place a guest on the free resources of a host.
 
-    Cells with most free are tried first, or, to ``pack``, the most used; cells near PCI devices come last for guests
-    that want none and first for others; the further cells of a guest are near its first.
-
-    :param host: HostTopology; None: the host reports none
+    Cells with the most free resources come first, or the most used ones to ``pack``. Cells near PCI devices come last
+    for guests without devices and first for others. Further cells of a guest are near its first.
+    :param host: HostTopology, or None if the host reports none
     :param guest: GuestTopology (hardware.guest_request), not yet pinned
     :param devices: (pools, requests) of the host's PCI devices and of the guest (hardware.pci_pools)
     :returns: a Fit
@@ -59,7 +58,7 @@ def fit(host: numa.HostTopology | None, guest: numa.GuestTopology, limits: Overc
         return Fit(None, f'has {len(host.cells)} NUMA nodes and not the {len(guest.cells)} that are requested')
     pools, requests = devices or ((), ())
     order = _order(host, guest, limits, (pools, requests), pack)
-    # the emulator's own CPU is in the cell of the first vCPUs that are pinned
+    # the emulator's own CPU is in the cell of the first pinned vCPUs
     first = next((part.id for part in guest.cells if part.pcpuset), None)
     reserve = first if guest.emulator_threads_policy == 'isolate' else None
     table = [{cell.id: _pinned_part(cell, part, guest.cpu_thread_policy, limits, reserve=int(part.id == reserve))
@@ -84,21 +83,21 @@ def fit(host: numa.HostTopology | None, guest: numa.GuestTopology, limits: Overc
 
 
 def free_cpus(cell: numa.HostCell, limits: Overcommit = Overcommit()) -> int:
-    """vCPUs that may still share the cell's CPUs."""
+    """Return the number of vCPUs that can be added to the cell's shared CPUs."""
     if cell.pcpuset is None and cell.pinned_cpus:
         return 0
     return max(0, _floor(len(cell.cpuset) * limits.cpu_ratio) - cell.cpu_usage)
 
 
 def free_pinnable(cell: numa.HostCell) -> int:
-    """CPUs that may still be pinned to."""
+    """Return the number of free CPUs for pinning."""
     if cell.pcpuset is None and cell.cpu_usage:
         return 0
     return len(cell.pinnable - cell.pinned_cpus)
 
 
 def free_memory(cell: numa.HostCell, limits: Overcommit = Overcommit()) -> int:
-    """MiB that guests without pages of their own may still get: large pages are not for them."""
+    """Return the free MiB for guests without a page size; large pages are excluded."""
     large = _large(cell.mempages)
     total = cell.memory - sum(pages.total * pages.size_kb for pages in large) // 1024
     used = cell.memory_usage - sum(pages.used * pages.size_kb for pages in large) // 1024
@@ -106,7 +105,7 @@ def free_memory(cell: numa.HostCell, limits: Overcommit = Overcommit()) -> int:
 
 
 def _floor(value: float) -> int:
-    return int(value + 1e-6)           # 100 * 1.15 is a little less than 115
+    return int(value + 1e-6)           # 100 * 1.15 is slightly less than 115
 
 
 def _large(mempages: Iterable[numa.Pages]) -> list[numa.Pages]:
@@ -130,8 +129,10 @@ def _order(host: numa.HostTopology, guest: numa.GuestTopology, limits: Overcommi
 
 
 def _sets(order: Sequence[numa.HostCell], size: int, devices: bool) -> Iterator[Sequence[numa.HostCell]]:
-    """Lists of host cells to choose from, likely ones first: around each cell those nearest to it; then, where
-    devices must be near, other sets, else all of them, which is known to do."""
+    """Yield candidate lists of host cells, likely ones first: around each cell those nearest to it.
+
+    If devices must be near, other sets follow, otherwise all cells, which are known to fit.
+    """
     seen = set()
     for first in order:
         others = [cell for cell in order if cell is not first]
@@ -147,9 +148,9 @@ def _sets(order: Sequence[numa.HostCell], size: int, devices: bool) -> Iterator[
 
 
 def _match(fitting: Sequence[set[int]], numbers: Sequence[int]) -> list[int] | None:
-    """A host cell of ``numbers`` for each guest cell, every one another, the first that fit first; None: impossible.
+    """Return distinct host cells of ``numbers`` for the guest cells, in order of preference, or None.
 
-    :param fitting: [the host cells that a guest cell fits in], in the order of the guest's
+    :param fitting: [host cells that a guest cell fits in] in the order of the guest's cells
     """
     chosen = []
     left = list(numbers)
@@ -166,7 +167,7 @@ def _match(fitting: Sequence[set[int]], numbers: Sequence[int]) -> list[int] | N
 
 
 def _matchable(fitting: Sequence[set[int]], numbers: Sequence[int]) -> bool:
-    """Whether all of ``fitting`` can get one of the numbers (augmenting paths)."""
+    """Tell whether each of ``fitting`` can get one of the numbers (augmenting paths)."""
     owner: dict[int, int] = {}
 
     def assign(position: int, tried: set[int]) -> bool:
@@ -182,7 +183,7 @@ def _matchable(fitting: Sequence[set[int]], numbers: Sequence[int]) -> bool:
 
 def _pinned_part(cell: numa.HostCell, part: numa.GuestCell, policy: str | None, limits: Overcommit,
                  reserve: int) -> numa.GuestCell | str:
-    """The guest's cell as it would be on this host cell, or the reason why it is not."""
+    """Return the guest cell placed on this host cell, or the reason why it does not fit."""
     pagesize = place_pages(cell, part, limits)
     if isinstance(pagesize, str):
         return pagesize
@@ -203,7 +204,7 @@ def _pinned_part(cell: numa.HostCell, part: numa.GuestCell, policy: str | None, 
 
 
 def place_pages(cell: numa.HostCell, part: numa.GuestCell, limits: Overcommit) -> int | str | None:
-    """KiB of the pages that a guest cell gets here, None where it requests none, or (text) why there are none."""
+    """Return the page size in KiB for a guest cell here, None if none is requested, or the reason of a failure."""
     need_kb = part.memory * 1024
     if part.pagesize is None:
         enough = part.memory <= cell.memory and part.memory <= free_memory(cell, limits)
@@ -211,7 +212,7 @@ def place_pages(cell: numa.HostCell, part: numa.GuestCell, limits: Overcommit) -
     large = _large(cell.mempages)
     for pages in sorted(cell.mempages, key=lambda pages: -pages.size_kb):
         kinds = ('any', 'large' if pages in large else 'small', pages.size_kb)
-        # pages of the smallest size are the memory that other guests have, too
+        # other guests also use pages of the smallest size
         room = pages in large or part.memory <= free_memory(cell)
         if part.pagesize in kinds and room and not need_kb % pages.size_kb and need_kb // pages.size_kb <= pages.free:
             return pages.size_kb

@@ -1,4 +1,4 @@
-"""Guests that get more CPUs and memory while they run: the maximum that a flavor says, and which resizes are within it.
+"""Hot-plug of CPUs and memory: the maximum in a flavor, and the resizes within it.
 
 ``hw:max_vcpus`` and ``hw:max_mem_mb`` are rows of guest_option_rows.py; ADR 0041 has the reasons.
 """
@@ -14,22 +14,22 @@ from nova.objects import numa
 from nova.objects import pci
 
 VCPUS, MEMORY = 'max_vcpus', 'max_mem_mb'
-# MiB: Linux takes memory up in blocks of this size, and none that begins within one (x86: SECTION_SIZE_BITS is 27)
+# MiB: Linux adds memory in aligned blocks of this size (x86: SECTION_SIZE_BITS is 27)
 BLOCK_MB = 128
-# modules of memory that a guest takes between two starts; each resize is one
+# memory modules between two starts of a guest; each resize is one
 SLOTS = 16
-# vCPUs of QEMU's PC without an IOMMU that remaps interrupts
+# vCPUs of QEMU's PC without an interrupt-remapping IOMMU
 MOST_VCPUS = 255
-# extra specs that change while it runs
+# extra specs that can change while the guest runs
 LIMITS = 'quota:disk_'
-# sizes of a flavor that a running guest keeps
+# flavor sizes that a running guest keeps
 _STAYS = ('root_gb', 'ephemeral_gb', 'swap')
 
 Flavor = Mapping[str, Any]
 
 
 def maximum(settings: Mapping[str, str]) -> tuple[int, int]:
-    """(vCPUs, MiB of memory) that a guest may get while it runs, 0 where nothing is said.
+    """Return the maximum (vCPUs, MiB of memory) of a running guest, 0 if not set.
 
     :param settings: guest_options.settings
     """
@@ -37,15 +37,15 @@ def maximum(settings: Mapping[str, str]) -> tuple[int, int]:
 
 
 def of_flavor(flavor: Flavor) -> tuple[int, int]:
-    """The same of a flavor."""
+    """Return the maximum as ``maximum`` for a flavor."""
     specs = flavor.get('extra_specs') or {}
     return maximum({name: specs.get(f'hw:{name}', '0') for name in (VCPUS, MEMORY)})
 
 
 def check(flavor: Flavor, properties: Mapping[str, Any] | None, topology: numa.GuestTopology | None) -> None:
-    """Refuse a maximum that no guest of this flavor and this image can have.
+    """Check the maximum for guests of this flavor and image.
 
-    :param topology: that it asks for on its host
+    :param topology: the requested topology
     :raises InvalidInput: with the sentence
     """
     vcpus, memory_mb = of_flavor(flavor)
@@ -65,7 +65,7 @@ def check(flavor: Flavor, properties: Mapping[str, Any] | None, topology: numa.G
 
 
 def while_running(old: Flavor, new: Flavor) -> bool:
-    """Whether a running guest of the old flavor can become one of the new flavor, which was checked, as it runs."""
+    """Tell whether a running guest can be resized between these flavors, of which the new one was checked."""
     vcpus, memory_mb = of_flavor(old)
     if not vcpus and not memory_mb or pci.requested(dict(old)):
         return False
@@ -78,12 +78,12 @@ def while_running(old: Flavor, new: Flavor) -> bool:
 
 
 def _kept(flavor: Flavor) -> dict[str, str]:
-    """Extra specs that a running guest keeps: all but the limits of its local disks."""
+    """Return the extra specs that a running guest keeps: all except the limits of local disks."""
     return {name: value for name, value in (flavor.get('extra_specs') or {}).items() if not name.startswith(LIMITS)}
 
 
 def limits(flavor: Flavor) -> dict[str, str]:
-    """Settings (guest_options.settings) of a guest that are limits of its local disks."""
+    """Return the settings (guest_options.settings) that are limits of local disks."""
     return {name.replace(':', '_'): str(value) for name, value in (flavor.get('extra_specs') or {}).items()
             if name.startswith(LIMITS)}
 

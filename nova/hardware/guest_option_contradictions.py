@@ -1,4 +1,4 @@
-"""Settings of a guest that contradict each other or are out of bounds. Each check gives sentences.
+"""Checks of guest settings against contradictions and bounds. Each check yields sentences.
 
 The settings are those of guest_options.settings: {name of a row: text}.
 """
@@ -12,15 +12,15 @@ Settings = Mapping[str, str]
 
 TRUE = 'true'
 MOST_SERIAL_PORTS = 4                    # of a PC
-PERIODS = range(1000, 1000001)           # microseconds that libvirt takes as a period
-QUOTA_LEAST = 1000                       # microseconds that libvirt takes as a quota; -1: no bound
-SHARES = range(2, 262145)                # that the kernel takes
+PERIODS = range(1000, 1000001)           # microseconds, bounds of libvirt
+QUOTA_LEAST = 1000                       # microseconds, bound of libvirt; -1: unlimited
+SHARES = range(2, 262145)                # bounds of the kernel
 WITHOUT_MEMORY = ('virtio', 'none', 'bochs')         # graphics devices
 _Q35 = re.compile('(pc-)?q35')
 
 
 def first(found: Settings, most_video_ram: int, needs_q35: bool) -> str | None:
-    """The first sentence about what does not fit; None: everything does.
+    """Return the first sentence about an invalid setting, or None.
 
     :param most_video_ram: MiB that the flavor allows
     :param needs_q35: whether a setting needs the machine type q35

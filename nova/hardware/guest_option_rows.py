@@ -1,15 +1,15 @@
-"""Every extra spec of a flavor and every image property that the compute API knows: one row each.
+"""Table of all extra specs and image properties that the compute API knows, one row each.
 
 Names and values: https://docs.openstack.org/nova/latest/configuration/extra-specs.html,
-https://docs.openstack.org/glance/latest/admin/useful-image-properties.html and the metadata definitions of Glance.
-Traits are those of https://docs.openstack.org/os-traits/latest/reference/traits.html. guest_options.py reads the table.
+https://docs.openstack.org/glance/latest/admin/useful-image-properties.html and Glance's metadata definitions. Traits:
+https://docs.openstack.org/os-traits/latest/reference/traits.html. guest_options.py reads the table.
 """
 from __future__ import annotations
 
 from collections.abc import Mapping
 import dataclasses
 
-# who carries a row out
+# implementers of a row
 GUEST = 'the driver, in the guest'
 PLACE = 'the scheduler'
 CREATE = 'the compute API'
@@ -17,27 +17,28 @@ COMPUTE = 'the compute service'
 FACT = 'no service: it is information about the image'
 REFUSED = 'no service: it is refused'
 
-# A host with it does every row of GUEST that needs no trait of its own. A host of an older release has it not.
+# trait of hosts that implement all rows of GUEST without another trait; hosts of older releases lack it
 ALL_OPTIONS = 'CUSTOM_GUEST_OPTIONS'
-# One with it verifies the signatures of images.
+# trait of hosts that verify image signatures
 TRUSTED_CERTIFICATES = 'COMPUTE_TRUSTED_CERTS'
-# One with it encrypts local disks.
+# trait of hosts that encrypt local disks
 ENCRYPTION = 'COMPUTE_EPHEMERAL_ENCRYPTION_LUKS'
-# One with it gives running guests more CPUs and memory (growth.py).
+# trait of hosts with hot-plug of CPUs and memory (growth.py)
 GROWTH = 'CUSTOM_GUEST_GROWTH'
 
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """
-    name      of the setting, as drivers read it
-    spec      the extra spec's key (a pattern); None: there is none
-    prop      the image property's name (a pattern); None: there is none
+    """An extra spec or image property.
+
+    name      of the setting, for drivers
+    spec      pattern of the extra spec's key, or None
+    prop      pattern of the image property's name, or None
     values    pattern of the values
-    by        who carries it out
+    by        implementer
     meaning   end of a sentence that begins with its name
-    traits    {pattern of values: trait that the host must have}; for GUEST alone
-    refused   {pattern of values: why it is refused, a sentence}
+    traits    {pattern of values: required trait of the host}; only for GUEST
+    refused   {pattern of values: reason of the refusal, a sentence}
     """
 
     name: str
@@ -61,7 +62,7 @@ BUSES = 'fdc|ide|sata|scsi|usb|virtio|none'
 CLASS = r'(CUSTOM_[A-Z0-9_]+|[A-Z][A-Z0-9_]*)'
 GROUP = r'([1-9][0-9]*|_[a-zA-Z0-9_-]{1,64})?'
 PAGE_SIZE = r'(?i:any|small|large|[0-9]+ ?([kmgt]i?b?)?)'
-# the table lists all keys of these; a pattern
+# pattern of namespaces with complete lists of keys in this table
 NAMESPACES = ('accel|aggregate_instance_extra_specs|capabilities|hw|hw_rng|hw_video|os|pci_passthrough|quota|'
               f'resources{GROUP}|trait{GROUP}|vmware')
 _ENABLED = {TRUE: ALL_OPTIONS}
@@ -73,7 +74,7 @@ def _traits(prefix: str, *values: str) -> dict[str, str]:
 
 
 def _hw(name: str, values: str, by: str, meaning: str, **more: Mapping[str, str]) -> Option:
-    """A row that flavors call hw:name, and images hw_name."""
+    """Return a row of the extra spec hw:name and the image property hw_name."""
     return Option(name, f'hw:{name}', f'hw_{name}', values, by, meaning, **more)
 
 

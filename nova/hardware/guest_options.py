@@ -1,7 +1,7 @@
-"""What a flavor and an image ask of a guest, read by the table of guest_option_rows.py.
+"""Guest options of a flavor and an image, by the table of guest_option_rows.py.
 
-An extra spec, or a property, of the table is carried out or refused: by the API where no part does it (``check``), by
-the scheduler where a host does not (``traits``). What is left of it for drivers are ``settings``.
+Every extra spec and property of the table is implemented or refused. The API refuses options without an implementation
+(``check``), the scheduler avoids hosts without it (``traits``), and drivers get the ``settings``.
 """
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from nova.hardware import guest_option_rows as rows
 from nova.hardware import machines
 
 TRUE, FALSE = 'true', 'false'
-ONLY_UEFI = ('aarch64', 'arm64')         # architectures without another firmware
-# settings that the PC of 1996 cannot have
+ONLY_UEFI = ('aarch64', 'arm64')         # architectures without other firmware
+# settings that the machine type pc does not support
 MODERN = ('viommu_model', 'mem_encryption')
 
 Specs = Mapping[str, Any] | None
 
 
-# ---- keys of flavors, from 2.86 on ---------------------------------------------------------------------------------
+# ---- keys of flavors, since 2.86 -----------------------------------------------------------------------------------
 
 def check_specs(specs: Mapping[str, str]) -> None:
-    """Refuse extra specs that a documented namespace does not have, and values that it does not have.
+    """Check extra specs against the documented namespaces and values.
 
-    Keys of other namespaces are free, and so are keys without one that no row names.
-    :raises BadRequest:
+    Keys of other namespaces are free, and so are unknown keys without a namespace.
+    :raises BadRequest: a key or value is unknown
     """
     for key, value in specs.items():
         row = _row('spec', key)
@@ -49,19 +49,19 @@ def _patterns(kind: str) -> tuple[tuple[re.Pattern[str], rows.Option], ...]:
 
 @functools.lru_cache(4096)
 def _row(kind: str, key: str) -> rows.Option | None:
-    """The row of an extra spec (kind 'spec') or a property ('prop'); None: it is not of the table."""
+    """Return the row of an extra spec (kind 'spec') or a property ('prop'), or None."""
     return next((row for pattern, row in _patterns(kind) if pattern.fullmatch(key)), None)
 
 
 def _closed(key: str) -> bool:
-    """Whether a key is of a namespace whose keys the table lists."""
+    """Tell whether a key is in a namespace with a complete list of keys."""
     return re.fullmatch(f'(?:{rows.NAMESPACES}):.*', key, re.DOTALL) is not None
 
 
-# ---- what a server of them would get -------------------------------------------------------------------------------
+# ---- options of a server -------------------------------------------------------------------------------------------
 
 def _given(specs: Specs, properties: Specs) -> Iterator[tuple[str, rows.Option, str, str]]:
-    """(whose, row, key, value) of everything that the table knows."""
+    """Yield (source, row, key, value) of all options in the table."""
     for whose, kind, found in (("the flavor's extra spec", 'spec', specs),
                                ("the image's property", 'prop', properties)):
         for key, value in (found or {}).items():
@@ -71,7 +71,7 @@ def _given(specs: Specs, properties: Specs) -> Iterator[tuple[str, rows.Option, 
 
 
 def check(specs: Specs, properties: Specs) -> None:
-    """Refuse what no part does, or what contradicts itself, for a server of this flavor and this image.
+    """Refuse options without an implementation, and contradictions, for a server of this flavor and image.
 
     :param specs: extra specs of the flavor
     :param properties: of the image
@@ -81,13 +81,13 @@ def check(specs: Specs, properties: Specs) -> None:
         _check_value(whose, row, key, value)
         why = next((why for pattern, why in row.refused.items() if re.fullmatch(pattern, value)), None)
         if why:
-            raise _refusal(f'{whose} {key} ({value[:80]}) cannot be carried out. {why}.')
+            raise _refusal(f'{whose} {key} ({value[:80]}) is not supported. {why}.')
     if specs and any(key in specs for key in machines.COUNTED) and machines.wanted({'extra_specs': specs}) is None:
-        raise _refusal('the flavor takes nothing of its host by its extra specs, and names no resource class of bare '
-                       'metal (resources:CUSTOM_… = 1) of which it is to have a whole machine.')
+        raise _refusal('the extra specs of the flavor reserve nothing on the host. Add the resource class of a bare '
+                       'metal machine (resources:CUSTOM_… = 1), or remove them.')
     for key in specs or ():
         if _closed(key) and _row('spec', key) is None:
-            raise _refusal(f"the flavor's extra spec {key[:80]} is none that is known.")
+            raise _refusal(f"the flavor's extra spec {key[:80]} is unknown.")
     found = settings(specs, properties)
     reason = guest_option_contradictions.first(
         found, most_video_ram=int((specs or {}).get('hw_video:ram_max_mb') or 0),
@@ -102,21 +102,21 @@ def _check_value(whose: str, row: rows.Option, key: str, value: str) -> None:
 
 
 def settings(specs: Specs, properties: Specs) -> dict[str, str]:
-    """{name of a GUEST row: value}, booleans as 'true' and 'false'.
+    """Return {name of a GUEST row: value}, booleans as 'true' and 'false'.
 
-    :raises InvalidInput: a value is none, or the flavor says one thing and the image another
+    :raises InvalidInput: a value is malformed, or flavor and image contradict each other
     """
     found: dict[str, str] = {}
     for whose, row, key, value in _given(specs, properties):
         if row.by != rows.GUEST or not value:
             continue
-        _check_value(whose, row, key, value)         # of a server from before values were checked, too
+        _check_value(whose, row, key, value)         # also for servers from before values were checked
         if row.values == rows.BOOLEAN:
             value = TRUE if re.fullmatch(rows.TRUE, value) else FALSE
         before = found.setdefault(row.name, value)
         if before == value:
             continue
-        if row.name == 'serial_port_count':                 # the flavor's is a bound
+        if row.name == 'serial_port_count':                 # the flavor's value is a limit
             flavor, image = int(before), int(value)
             if image > flavor:
                 raise _refusal(f"the image's {key} {image} is more than the flavor's {flavor}.")
@@ -127,7 +127,7 @@ def settings(specs: Specs, properties: Specs) -> dict[str, str]:
 
 
 def traits(specs: Specs, properties: Specs) -> frozenset[str]:
-    """What a host must have for a server of this flavor and this image, besides the traits that they name."""
+    """Return the traits that a server of this flavor and image needs, in addition to those that they name."""
     found = set()
     for _whose, row, _key, value in _given(specs, properties):
         if row.traits:
@@ -136,7 +136,7 @@ def traits(specs: Specs, properties: Specs) -> frozenset[str]:
 
 
 def encrypts(server: Any) -> bool:
-    """Whether the local disks of a server are encrypted.
+    """Tell whether the local disks of a server are encrypted.
 
     :param server: an objects.Instance
     """
@@ -144,13 +144,13 @@ def encrypts(server: Any) -> bool:
 
 
 def encrypted(flavor: Specs, properties: Specs) -> bool:
-    """The same of a flavor with its ``extra_specs``, and of an image."""
+    """Tell the same of a flavor with its ``extra_specs`` and an image."""
     return any(row.name == 'ephemeral_encryption' and re.fullmatch(rows.TRUE, value)
                for _whose, row, _key, value in _given((flavor or {}).get('extra_specs'), properties))
 
 
 def has_part(part: str, flavor: Specs, properties: Specs) -> bool:
-    """Whether the guest of a server has a TPM (actions.TPM) or variables of UEFI (actions.UEFI).
+    """Tell whether the guest of a server has a TPM (actions.TPM) or UEFI variables (actions.UEFI).
 
     :param flavor: with its ``extra_specs``
     """
@@ -162,12 +162,12 @@ def has_part(part: str, flavor: Specs, properties: Specs) -> bool:
 
 
 def every_trait() -> frozenset[str]:
-    """Each trait that a row of the table needs."""
+    """Return all traits in the table."""
     return frozenset(trait for row in rows.ROWS for trait in row.traits.values())
 
 
 def machine(found: Mapping[str, str], default: str) -> str:
-    """The machine type of a guest: the one that is said, else one that has what the settings need.
+    """Return the machine type of a guest: the requested one, or one that supports the settings.
 
     :param found: settings()
     """

@@ -1,9 +1,9 @@
-"""What a flavor and an image ask of NUMA cells, CPUs and pages.
+"""NUMA cells, CPUs and pages that a flavor and an image request.
 
-The flavor's extra spec ``hw:name`` and the image's property ``hw_name`` say the same thing; where both do, the rules
-of https://docs.openstack.org/nova/latest/admin/cpu-topologies.html, huge-pages.html and real-time.html and of
-https://docs.openstack.org/nova/latest/configuration/extra-specs.html hold. Everything that is refused is a BadRequest
-whose sentence names the key: extra specs are checked when they are set only since 2.86, and image properties never.
+The flavor's extra spec ``hw:name`` and the image's property ``hw_name`` have the same meaning. If both are set, the
+rules of https://docs.openstack.org/nova/latest/admin/cpu-topologies.html, huge-pages.html, real-time.html and
+https://docs.openstack.org/nova/latest/configuration/extra-specs.html apply. A refusal is a BadRequest with the key in
+its sentence: extra specs are checked when set only since 2.86, and image properties never.
 """
 import re
 from collections.abc import Mapping, Sequence
@@ -18,14 +18,14 @@ THREAD_POLICIES = ('prefer', 'isolate', 'require')
 EMULATOR_POLICIES = ('isolate', 'share')
 PCI_POLICIES = ('required', 'preferred', 'legacy', 'socket')
 TRUE = ('1', 'true', 'yes', 'on', 't', 'y')
-MAX_NODES = 64                     # guest nodes; QEMU takes no more than 128
+MAX_NODES = 64                     # guest nodes; QEMU allows at most 128
 DEDICATED = 'resources:PCPU'
 _KEYS = ('hw:cpu_', 'hw_cpu_', 'hw:numa_', 'hw_numa_', 'hw:mem_', 'hw_mem_', 'hw:emulator_', 'hw_emulator_', DEDICATED)
 _PER_NODE = re.compile(r'hw[:_]numa_(cpus|mem)\.(.*)', re.DOTALL)
 
 
 class Requested:
-    """The values of ``hw:name`` of the flavor and ``hw_name`` of the image, as text; None where there is none."""
+    """Values of ``hw:name`` in the flavor and ``hw_name`` in the image as text, or None."""
 
     def __init__(self, extra_specs: Mapping[str, Any] | None, properties: Mapping[str, Any] | None) -> None:
         self._specs, self._properties = extra_specs or {}, properties or {}
@@ -37,9 +37,9 @@ class Requested:
         return _text(self._properties.get('hw_' + name))
 
     def agreed(self, name: str, choices: Sequence[str]) -> str | None:
-        """The value that either gives.
+        """Return the common value.
 
-        :raises InvalidInput: it is none of ``choices``, or the two differ
+        :raises InvalidInput: it is not in ``choices``, or flavor and image differ
         """
         flavor, image = self.flavor(name), self.image(name)
         for value in (flavor, image):
@@ -50,9 +50,9 @@ class Requested:
         return flavor or image
 
     def flavor_first(self, name: str) -> str | None:
-        """The value that either gives.
+        """Return the value of either.
 
-        :raises InvalidInput: the image may not say what the flavor says already
+        :raises InvalidInput: both have a value, which the image must not override
         """
         flavor, image = self.flavor(name), self.image(name)
         if flavor is not None and image is not None:
@@ -60,7 +60,7 @@ class Requested:
         return image if flavor is None else flavor
 
     def node_keys(self) -> dict[str, set[str]]:
-        """{'cpus' or 'mem': the node numbers, as text, that either names}."""
+        """Return {'cpus' or 'mem': the node numbers as text in flavor and image}."""
         found: dict[str, set[str]] = {'cpus': set(), 'mem': set()}
         for key in (*self._specs, *self._properties):
             match = _PER_NODE.match(key)
@@ -79,13 +79,12 @@ def _invalid(reason: str) -> exception.InvalidInput:
 
 
 def topology(flavor: Mapping[str, Any], properties: Mapping[str, Any] | None) -> numa.GuestTopology | None:
-    """The GuestTopology that is requested, not yet pinned; None when nothing is.
+    """Return the requested GuestTopology, not yet pinned, or None.
 
-    One node is made for a guest that names none but has pinned CPUs, a page size or real-time CPUs.
-
+    A guest without nodes but with pinned CPUs, a page size or real-time CPUs gets one node.
     :param flavor: {'vcpus', 'memory_mb', 'extra_specs'}
-    :param properties: the image's
-    :raises InvalidInput: they ask for what is none, or contradict each other
+    :param properties: of the image
+    :raises InvalidInput: values are malformed or contradict each other
     """
     requested, vcpus = Requested(flavor.get('extra_specs'), properties), flavor['vcpus']
     policy = _cpu_policy(requested, flavor)
@@ -108,12 +107,12 @@ def topology(flavor: Mapping[str, Any], properties: Mapping[str, Any] | None) ->
 
 
 def concerns(flavor: Mapping[str, Any], properties: Mapping[str, Any] | None) -> bool:
-    """False when topology() would be None without looking closer: most servers ask for nothing of the kind."""
+    """Tell cheaply whether topology() may be other than None; most servers request no topology."""
     return any(key.startswith(_KEYS) for key in (*(flavor.get('extra_specs') or ()), *(properties or ())))
 
 
 def _cpu_policy(requested: Requested, flavor: Mapping[str, Any]) -> str:
-    """``resources:PCPU`` of the flavor is another way to ask for the policy dedicated."""
+    """Return the CPU policy; ``resources:PCPU`` in the flavor also requests the policy dedicated."""
     policy = requested.agreed('cpu_policy', CPU_POLICIES)
     dedicated = _text((flavor.get('extra_specs') or {}).get(DEDICATED))
     if dedicated is None:
@@ -126,7 +125,7 @@ def _cpu_policy(requested: Requested, flavor: Mapping[str, Any]) -> str:
 
 
 def _page_size(requested: Requested) -> int | str | None:
-    """'small', 'large', 'any', KiB or None. An image may choose only where the flavor leaves it: large or any."""
+    """Return 'small', 'large', 'any', KiB or None. An image may choose only if the flavor says large or any."""
     found = []
     for value in (requested.flavor('mem_page_size'), requested.image('mem_page_size')):
         try:
@@ -141,13 +140,15 @@ def _page_size(requested: Requested) -> int | str | None:
 
 
 def pci_policy(flavor: Mapping[str, Any], properties: Mapping[str, Any] | None) -> str | None:
-    """How near to the guest's memory all its PCI devices must be (one of PCI_POLICIES); None: as each alias says."""
+    """Return the NUMA affinity policy of all PCI devices (one of PCI_POLICIES), or None for those of the aliases."""
     return Requested(flavor['extra_specs'], properties).agreed('pci_numa_affinity_policy', PCI_POLICIES)
 
 
 def _realtime(requested: Requested, vcpus: int, policy: str, emulator: str | None) -> frozenset[int]:
-    """The vCPUs that are real-time: at least one, and not all unless the emulator's threads have a place
-    (https://docs.openstack.org/nova/latest/admin/real-time.html)."""
+    """Return the real-time vCPUs: at least one, and not all unless the emulator's threads have a place.
+
+    See https://docs.openstack.org/nova/latest/admin/real-time.html.
+    """
     if (requested.flavor('cpu_realtime') or '').lower() not in TRUE:
         return frozenset()
     if policy == 'shared':
@@ -170,7 +171,7 @@ def _realtime(requested: Requested, vcpus: int, policy: str, emulator: str | Non
 
 
 def _pinned(requested: Requested, vcpus: int, policy: str, realtime: frozenset[int]) -> frozenset[int]:
-    """The vCPUs that are pinned; the mask of mixed ones is the flavor's alone."""
+    """Return the pinned vCPUs; only the flavor may set the mask of mixed ones."""
     mask = requested.flavor('cpu_dedicated_mask')
     if policy != 'mixed':
         if mask:
@@ -199,7 +200,7 @@ def _masked(name: str, text: str, vcpus: int) -> frozenset[int]:
 
 
 def _cells(requested: Requested, vcpus: int, memory_mb: int, needed: bool) -> list[tuple[frozenset[int], int]] | None:
-    """[(vCPUs, MiB)], one a node; None when none is requested or needed."""
+    """Return [(vCPUs, MiB)] of the nodes, or None if none is requested or needed."""
     text = requested.flavor_first('numa_nodes')
     keys = requested.node_keys()
     if text is None:

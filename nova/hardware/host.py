@@ -1,4 +1,4 @@
-"""What of a host's cells is for guests: the options that keep CPUs and pages for a purpose."""
+"""Guest resources of a host's cells: options that reserve CPUs and pages."""
 import dataclasses
 import re
 from collections.abc import Collection
@@ -16,10 +16,9 @@ _RESERVED = re.compile(r'node:([0-9]{1,4}),\s*size:([^,]+),\s*count:([0-9]{1,12}
 
 
 def reserved_pages(values: Iterable[str]) -> dict[int, dict[int, int]]:
-    """{cell id: {KiB: pages}} of ``reserved_huge_pages``: each ``node:0,size:2048,count:64``, the size in KiB or with
-    a unit.
+    """Return {cell id: {KiB: pages}} of ``reserved_huge_pages``: ``node:0,size:2048,count:64``, in KiB or with unit.
 
-    :raises ValueError: one is not of the form
+    :raises ValueError: a value is malformed
     """
     found: dict[int, dict[int, int]] = {}
     for value in values:
@@ -32,9 +31,9 @@ def reserved_pages(values: Iterable[str]) -> dict[int, dict[int, int]]:
 
 
 def configured(host: numa.HostTopology | None, conf: cfg.ConfigOpts) -> numa.HostTopology | None:
-    """The HostTopology as the options leave it to guests; None without one.
+    """Return the HostTopology restricted by the options, or None.
 
-    :raises InvalidOption: an option is none, or they contradict each other
+    :raises InvalidOption: an option is malformed, or options contradict each other
     """
     if host is None:
         return None
@@ -48,17 +47,17 @@ def configured(host: numa.HostTopology | None, conf: cfg.ConfigOpts) -> numa.Hos
 
 
 def shared_count(host: numa.HostTopology) -> int:
-    """Processors that vCPUs share."""
+    """Return the number of shared CPUs."""
     return sum(len(cell.cpuset) for cell in host.cells)
 
 
 def of_small_pages(host: numa.HostTopology) -> numa.HostTopology:
-    """The HostTopology without its large pages."""
+    """Return the HostTopology without large pages."""
     return with_pages(host, frozenset())
 
 
 def with_pages(host: numa.HostTopology, usable: Collection[int]) -> numa.HostTopology:
-    """The HostTopology with the smallest pages, and of the large ones those of usable sizes.
+    """Return the HostTopology with the smallest pages and large pages of usable sizes.
 
     :param usable: sizes in KiB
     """
@@ -69,9 +68,9 @@ def with_pages(host: numa.HostTopology, usable: Collection[int]) -> numa.HostTop
 
 
 def mounted_pages(mounts: str, meminfo: str) -> frozenset[int]:
-    """The sizes in KiB of large pages that a hypervisor can use: those of mounted file systems of type hugetlbfs.
+    """Return the sizes in KiB of large pages that a hypervisor can use: those of mounted hugetlbfs file systems.
 
-    :param mounts, meminfo: texts of /proc/mounts and /proc/meminfo; the latter has the size of a mount that names none
+    :param mounts, meminfo: texts of /proc/mounts and /proc/meminfo; the latter has the default size
     """
     default = re.search(r'^Hugepagesize:\s+([0-9]+) kB$', meminfo, re.MULTILINE)
     found = set()
@@ -85,16 +84,17 @@ def mounted_pages(mounts: str, meminfo: str) -> frozenset[int]:
 
 
 def unused(host: numa.HostTopology) -> numa.HostTopology:
-    """The HostTopology without guests."""
+    """Return the HostTopology without guests."""
     return dataclasses.replace(host, cells=tuple(dataclasses.replace(
         cell, cpu_usage=0, memory_usage=0, pinned_cpus=frozenset(),
         mempages=tuple(dataclasses.replace(pages, used=0) for pages in cell.mempages)) for cell in host.cells))
 
 
 def of_cells(texts: Iterable[str]) -> numa.HostTopology:
-    """The HostTopology of cells written as ``CPUs:MiB`` or ``CPUs:MiB:pages of 2 MiB``, CPUs counted through.
+    """Return the HostTopology of cells written as ``CPUs:MiB`` or ``CPUs:MiB:pages of 2 MiB``, CPUs numbered
+    consecutively.
 
-    :raises InvalidOption: one is not of the form
+    :raises InvalidOption: a text is malformed
     """
     cells, first = [], 0
     for number, text in enumerate(texts):
@@ -112,10 +112,11 @@ def of_cells(texts: Iterable[str]) -> numa.HostTopology:
 
 def partition(host: numa.HostTopology, shared: frozenset[int] | None = None, dedicated: frozenset[int] | None = None,
               reserved: dict[int, dict[int, int]] | None = None) -> numa.HostTopology:
-    """The HostTopology with CPUs and pages parted. Cells that have no CPU for guests are left out.
+    """Return the HostTopology with partitioned CPUs and pages, without cells that have no guest CPUs.
 
-    :param shared: CPUs for guests that share (``cpu_shared_set``), dedicated: for pinning (``cpu_dedicated_set``);
-                   None: not given. With neither, all CPUs are for both; with one of them, for its purpose alone.
+    :param shared: CPUs for guests without pinning (``cpu_shared_set``), or None
+    :param dedicated: CPUs for pinning (``cpu_dedicated_set``), or None. Without both, all CPUs serve both purposes;
+        with one of them, only its purpose.
     :param reserved: see reserved_pages()
     :raises ValueError: the sets have a CPU in common
     """

@@ -1,4 +1,4 @@
-"""PCI devices of a host: what is available, whether it does for a guest, which it gets, and what it gives back."""
+"""Availability, choice, claim and release of a host's PCI devices."""
 import collections
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
@@ -9,11 +9,11 @@ from nova.objects import pci
 
 Kind = tuple[str, str, int | None, tuple[tuple[str, Any], ...]]       # vendor, product, node, tags
 
-MAX_TRIES = 10000                  # choices that are looked at; the right one is nearly always among the first
+MAX_TRIES = 10000                  # limit of the search; the first choices nearly always succeed
 
 
 def pools(devices: Sequence[pci.Device]) -> list[pci.Pool]:
-    """[Pool] of the available devices, in an order that depends on them alone."""
+    """Return [Pool] of the available devices in a deterministic order."""
     counts = collections.Counter(_kind(device) for device in devices if device.status == pci.AVAILABLE)
     return [pci.Pool(vendor_id=vendor, product_id=product, numa_node=node, count=count, tags=dict(tags))
             for (vendor, product, node, tags), count in sorted(counts.items(), key=lambda item: _sortable(item[0]))]
@@ -21,17 +21,18 @@ def pools(devices: Sequence[pci.Device]) -> list[pci.Pool]:
 
 def supports(available: Sequence[pci.Pool], requests: Sequence[pci.Request], host: numa.HostTopology | None = None,
              cells: Collection[int] | None = None) -> bool:
-    """Whether the pools have all that is requested: necessary for choose(), and all that a scheduler can know.
+    """Tell whether the pools satisfy the requests: necessary for choose(), and all that a scheduler can know.
 
     :param available: [Pool]
-    :param host: HostTopology, and cells: the ids of its cells that the guest is on; None: it has no topology
+    :param host: HostTopology, or None for a guest without topology
+    :param cells: ids of the guest's cells of the host
     """
     return _assign(available, requests, host, cells) is not None
 
 
 def taken(available: Sequence[pci.Pool], requests: Sequence[pci.Request], host: numa.HostTopology | None = None,
           cells: Collection[int] | None = None) -> list[pci.Pool] | None:
-    """The pools when a guest has got what is requested, see supports(); None when they do not have it."""
+    """Return the pools after a guest has got the requested devices (see supports()), or None."""
     numbers = _assign(available, requests, host, cells)
     return None if numbers is None else [dataclasses.replace(pool, count=pool.count - numbers[position])
                                          for position, pool in enumerate(available)]
@@ -39,7 +40,7 @@ def taken(available: Sequence[pci.Pool], requests: Sequence[pci.Request], host: 
 
 def _assign(available: Sequence[pci.Pool], requests: Sequence[pci.Request], host: numa.HostTopology | None,
             cells: Collection[int] | None) -> dict[int, int] | None:
-    """{position of a pool: how many are taken of it}, None when they do not have all that is requested."""
+    """Return {position of a pool: number of taken devices}, or None."""
     units = [request for request in requests for _ in range(request.count)]
     allowed = [[position for position, pool in enumerate(available)
                 if _matches(pool, request) and _near(pool.numa_node, request.numa_policy, host, cells)]
@@ -68,13 +69,13 @@ def _assign(available: Sequence[pci.Pool], requests: Sequence[pci.Request], host
 
 def choose(devices: Sequence[pci.Device], requests: Sequence[pci.Request], host: numa.HostTopology | None = None,
            cells: Collection[int] | None = None) -> dict[str, int] | None:
-    """The devices that a guest gets: {address: index of the request}, or None when there are not enough.
+    """Return the devices for a guest, {address: index of the request}, or None.
 
-    Near ones first, then virtual functions of devices that are in use already, then by address.
+    The order of preference is: near devices, virtual functions of devices in use, address.
     """
     if not supports(pools(devices), requests, host, cells):
         return None
-    # the choosiest first, so that others do not take what it needs
+    # requests with the fewest candidates first
     units = sorted((index for index, request in enumerate(requests) for _ in range(request.count)),
                    key=lambda index: sum(_admits(device, requests[index], host, cells) for device in devices))
     used = {device.parent_addr for device in devices if device.status == pci.CLAIMED}
@@ -94,7 +95,7 @@ def choose(devices: Sequence[pci.Device], requests: Sequence[pci.Request], host:
         for device in candidates(requests[units[position]]):
             same = (_kind(device)[:3], _kind(device)[3], device.parent_addr)
             if device.dev_type != pci.PHYSICAL and same in seen:
-                continue                     # one as good has been tried
+                continue                     # an equal device was tried
             seen.add(same)
             tries += 1
             if tries > MAX_TRIES:
@@ -111,10 +112,10 @@ def choose(devices: Sequence[pci.Device], requests: Sequence[pci.Request], host:
 
 def claim(devices: Sequence[pci.Device], requests: Sequence[pci.Request], chosen: Mapping[str, int], instance_uuid: str,
           held: bool = False) -> list[pci.Device]:
-    """The devices when the guest has got ``chosen`` (see choose()).
+    """Return the devices after a guest has got ``chosen`` (see choose()).
 
     :param held: for a move of the guest
-    :raises ValueError: one of them is not available
+    :raises ValueError: a device is not available
     """
     changed = []
     for device in devices:
@@ -133,9 +134,9 @@ def claim(devices: Sequence[pci.Device], requests: Sequence[pci.Request], chosen
 
 def release(devices: Sequence[pci.Device], instance_uuid: str, request_id: str | None = None,
             held: bool | None = None) -> list[pci.Device]:
-    """The devices when the guest has gone, or has given back those of one port, or what a move of it holds or not.
+    """Return the devices after a guest has released all, those of one port, or those of a move or not.
 
-    One that its host does not have any more is not among them.
+    Devices that the host no longer has are dropped.
     """
     found = []
     for device in devices:
@@ -149,7 +150,7 @@ def release(devices: Sequence[pci.Device], instance_uuid: str, request_id: str |
 
 
 def settled(devices: Sequence[pci.Device]) -> list[pci.Device]:
-    """The devices with ``unavailable`` where it belongs: a function shares its fate with its parent or children."""
+    """Return the devices with status ``unavailable`` set: claims exclude parents and children."""
     claimed = {device.address for device in devices if device.status in pci.HELD}
     parents = {device.parent_addr for device in devices if device.status in pci.HELD and device.parent_addr}
     found = []
@@ -184,7 +185,7 @@ def _matches(pool: pci.Pool, request: pci.Request) -> bool:
 
 
 def _agrees(facts: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
-    # remote-managed functions are for ports that say so alone
+    # remote-managed functions are only for ports that request them
     if facts.get('remote_managed') == 'true' and spec.get('remote_managed') != 'true':
         return False
     for name, value in spec.items():
@@ -197,7 +198,7 @@ def _agrees(facts: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
 
 
 def _near(node: int | None, policy: str | None, host: numa.HostTopology | None, cells: Collection[int] | None) -> bool:
-    """Whether a device at this node will do for a guest on these cells."""
+    """Tell whether a device at this node suits a guest on these cells."""
     if cells is None or policy == 'preferred':
         return True
     if policy == 'legacy':
@@ -206,7 +207,7 @@ def _near(node: int | None, policy: str | None, host: numa.HostTopology | None, 
         return node in cells
     if host is None:
         return False
-    # a cell of the guest may be none for guests any more, see hardware.host.partition
+    # a guest's cell may no longer be available for guests, see hardware.host.partition
     sockets = {place.socket for place in map(host.cell, cells) if place is not None} - {None}
     place = host.cell(node)
     return place is not None and place.socket in sockets
@@ -222,6 +223,6 @@ def _admits(device: pci.Device, request: pci.Request, host: numa.HostTopology | 
 
 
 def _compatible(device: pci.Device, chosen: Mapping[str, tuple[pci.Device, int]]) -> bool:
-    """Neither chosen already, nor parent or child of one that is."""
+    """Tell whether a device is neither chosen nor parent or child of a chosen one."""
     return device.address not in chosen and device.parent_addr not in chosen and all(
         other.parent_addr != device.address for other, _ in chosen.values())

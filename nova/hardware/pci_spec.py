@@ -1,8 +1,8 @@
-"""Which PCI devices of a host are for guests, and what the names that flavors ask for mean.
+"""PCI devices of a host for guests, and aliases in flavors.
 
-The options ``[pci] device_spec`` (before: passthrough_whitelist) and ``[pci] alias``, JSON values of which
-https://docs.openstack.org/nova/latest/configuration/config.html and admin/pci-passthrough.html describe the form.
-What is wrong in a configuration is a ValueError; what is wrong in a flavor a BadRequest.
+The options ``[pci] device_spec`` (formerly passthrough_whitelist) and ``[pci] alias`` contain JSON in the form of
+https://docs.openstack.org/nova/latest/configuration/config.html and admin/pci-passthrough.html. Errors in the
+configuration raise ValueError, errors in a flavor BadRequest.
 """
 import dataclasses
 import json
@@ -16,7 +16,7 @@ from nova.objects import pci
 
 Made = typing.TypeVar('Made')
 
-PARTS = {'domain': 0xFFFF, 'bus': 0xFF, 'slot': 0x1F, 'function': 0x7}         # and the highest number of each
+PARTS = {'domain': 0xFFFF, 'bus': 0xFF, 'slot': 0x1F, 'function': 0x7}         # with the highest number of each
 _ADDRESS = re.compile(r'([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])\Z')
 _PATTERN = re.compile(r'(?:(?P<domain>[^:.]*):)?(?P<bus>[^:.]*):(?P<slot>[^:.]*)(?:\.(?P<function>[^:.]*))?\Z')
 _ID = re.compile(r'(?:0x)?([0-9a-fA-F]{4})\Z')
@@ -24,14 +24,14 @@ _SPEC_KEYS = {'vendor_id', 'product_id', 'address', 'devname', 'physical_network
               'managed', 'live_migratable', 'resource_class', 'traits'}
 _ALIAS_KEYS = {'name', 'vendor_id', 'product_id', 'device_type', 'numa_policy', 'capability_type', 'resource_class',
                'traits', 'live_migratable', 'mdev_type'}
-VGPU = 'VGPU'                # virtual graphics devices, as flavors ask for them by their resource class
+VGPU = 'VGPU'                # virtual GPUs by their resource class in flavors
 _SWITCHES = ('trusted', 'remote_managed', 'managed', 'live_migratable')
 
 @dataclasses.dataclass(frozen=True)
 class DeviceSpec:
-    """Devices that are for guests: those that agree with everything that is not None.
+    """Selects guest devices: those that match everything that is not None.
 
-    address   {part: compiled pattern}; a virtual function agrees also by the address, or name, of its physical one
+    address   {part: compiled pattern}; a virtual function also matches by the address or name of its physical one
     """
 
     vendor_id: str | None = None
@@ -48,7 +48,7 @@ class DeviceSpec:
 
 
 class Alias(typing.NamedTuple):
-    """A name that flavors may ask for: alternatives that are as good."""
+    """A name for flavors, with equivalent alternatives."""
 
     name: str
     spec: tuple[dict[str, str], ...]
@@ -56,17 +56,17 @@ class Alias(typing.NamedTuple):
 
 
 def device_specs(values: Iterable[str]) -> list[DeviceSpec]:
-    """[DeviceSpec] of the option's values: each a JSON object, or a list of such.
+    """Return [DeviceSpec] of the option's values: each a JSON object or a list of objects.
 
-    :raises ValueError: one is not of the form
+    :raises ValueError: a value is malformed
     """
     return [_device_spec(item) for value in values for item in _items(value, 'device_spec')]
 
 
 def configured(read: Callable[[Iterable[str]], Made], values: Iterable[str]) -> Made:
-    """What ``read`` (device_specs or aliases) makes of an option's values.
+    """Return the result of ``read`` (device_specs or aliases) for an option's values.
 
-    :raises InvalidInput: they are not of the form
+    :raises InvalidInput: the values are malformed
     """
     try:
         return read(values)
@@ -75,10 +75,10 @@ def configured(read: Callable[[Iterable[str]], Made], values: Iterable[str]) -> 
 
 
 def admitted(specs: Sequence[DeviceSpec], devices: Iterable[pci.Device]) -> list[pci.Device]:
-    """The devices that are for guests, each with the tags of the first spec that admits it.
+    """Return the guest devices, each with the tags of the first matching spec.
 
-    Mediated ones are for guests, or their host would not name them. Domains beyond ffff, which some storage
-    controllers make, are no addresses that a guest could be given.
+    Mediated devices are always included, because their host reports only those for guests. Domains beyond ffff, used by
+    some storage controllers, cannot be assigned to guests.
     """
     found = []
     for device in devices:
@@ -94,9 +94,9 @@ def admitted(specs: Sequence[DeviceSpec], devices: Iterable[pci.Device]) -> list
 
 
 def aliases(values: Iterable[str]) -> dict[str, Alias]:
-    """{name: Alias} of the option's values, JSON objects; those of one name are alternatives.
+    """Return {name: Alias} of the option's values, JSON objects; those with equal names are alternatives.
 
-    :raises ValueError: one is not of the form, or alternatives differ in device_type or numa_policy
+    :raises ValueError: a value is malformed, or alternatives differ in device_type or numa_policy
     """
     found: dict[str, Alias] = {}
     for item in (item for value in values for item in _items(value, 'alias')):
@@ -110,10 +110,10 @@ def aliases(values: Iterable[str]) -> dict[str, Alias]:
 
 def requests(known: Mapping[str, Alias], flavor: Mapping[str, typing.Any],
              properties: Mapping[str, typing.Any] | None) -> list[pci.Request]:
-    """[Request] of a flavor's ``pci_passthrough:alias`` (``name:count`` with commas) and ``resources:VGPU``.
+    """Return [Request] of a flavor's ``pci_passthrough:alias`` (comma-separated ``name:count``) and ``resources:VGPU``.
 
     :param known: {name: Alias}
-    :raises InvalidInput: it is not of the form, or names an alias that is not defined
+    :raises InvalidInput: it is malformed, or names an undefined alias
     """
     specs = flavor['extra_specs'] or {}
     text, policy = specs.get('pci_passthrough:alias'), guest_request.pci_policy(flavor, properties)
@@ -131,7 +131,7 @@ def requests(known: Mapping[str, Alias], flavor: Mapping[str, typing.Any],
 
 
 def _graphics(specs: Mapping[str, typing.Any]) -> int:
-    """How many virtual graphics devices a flavor asks for."""
+    """Return the number of virtual GPUs that a flavor requests."""
     text = str(specs.get(f'resources:{VGPU}', 0)).strip()
     if not re.fullmatch('[0-9]{1,3}', text):
         raise exception.InvalidInput(reason=f'resources:{VGPU} is {text[:40]!r}; it is a number up to 999.')
@@ -187,7 +187,7 @@ def _known_keys(option: str, item: dict[str, typing.Any], known: set[str]) -> No
 
 
 def _tags(option: str, item: dict[str, typing.Any], names: Iterable[str]) -> dict[str, str]:
-    """{name: text} of those that are given; switches as 'true' or 'false'."""
+    """Return {name: text} of the given tags; switches are 'true' or 'false'."""
     found = {}
     for name in names:
         value = item.get(name)
@@ -202,7 +202,7 @@ def _tags(option: str, item: dict[str, typing.Any], names: Iterable[str]) -> dic
 
 
 def _identifier(item: dict[str, typing.Any], key: str) -> str | None:
-    """Four hexadecimal digits; None for any."""
+    """Return four hexadecimal digits, or None for any."""
     value = item.get(key, '*')
     match = _ID.match(value) if isinstance(value, str) else None
     if value == '*':
@@ -213,13 +213,13 @@ def _identifier(item: dict[str, typing.Any], key: str) -> str | None:
 
 
 def _patterns(address: typing.Any) -> dict[str, re.Pattern[str]]:
-    """{part: pattern} of an address with wildcards (text), or with a regular expression for each part (object)."""
+    """Return {part: pattern} of an address with wildcards (text) or a regular expression for each part (object)."""
     if isinstance(address, dict):
         _known_keys('address', address, set(PARTS))
         try:
             return {part: re.compile(address.get(part, '.*'), re.IGNORECASE) for part in PARTS}
         except (re.error, TypeError, OverflowError, RecursionError):
-            raise ValueError(f'address: {address!r} has an expression that is none.') from None
+            raise ValueError(f'address: {address!r} has an invalid regular expression.') from None
     match = _PATTERN.match(address) if isinstance(address, str) else None
     if not match:
         raise ValueError(f'address is {address!r}; its form is domain:bus:slot.function.')

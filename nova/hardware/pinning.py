@@ -1,4 +1,4 @@
-"""Which CPUs of a host cell the pinned vCPUs of a guest cell get."""
+"""Assignment of host CPUs to the pinned vCPUs of a guest cell."""
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
@@ -8,10 +8,11 @@ from nova.objects import numa
 
 @dataclasses.dataclass(frozen=True)
 class Pinned:
-    """
+    """An assignment.
+
     cpus      {vCPU: CPU of the host}
     reserved  CPUs for the emulator's threads
-    threads   vCPUs, in order, that share a core, as many in each
+    threads   number of consecutive vCPUs on each core
     """
 
     cpus: dict[int, int]
@@ -20,17 +21,14 @@ class Pinned:
 
 
 def pin(cell: numa.HostCell, vcpus: Iterable[int], policy: str | None, reserve: int = 0) -> Pinned | None:
-    """A Pinned, or None when there is no room.
+    """Return a deterministic Pinned, or None if there are not enough CPUs.
 
-    prefer   whole cores as far as they go, so that as few as possible are broken
-    require  only cores with several threads; the last of an odd number of vCPUs may have a thread by itself
-    isolate  one vCPU a core, whose other threads stay idle
-
-    The choice depends on nothing but the arguments.
-
+    prefer   whole cores if possible, so that few are split
+    require  only cores with several threads; the last of an odd number of vCPUs may have a single thread
+    isolate  one vCPU for each core, with idle sibling threads
     :param cell: HostCell
     :param policy: as in GuestTopology.cpu_thread_policy
-    :param reserve: how many CPUs the emulator's threads get
+    :param reserve: number of CPUs for the emulator's threads
     """
     vcpus = sorted(vcpus)
     free = cell.pinnable - cell.pinned_cpus
@@ -52,23 +50,23 @@ def pin(cell: numa.HostCell, vcpus: Iterable[int], policy: str | None, reserve: 
 
 
 def blocked(cell: numa.HostCell, cpus: Iterable[int], policy: str | None) -> frozenset[int]:
-    """What pinning to these CPUs takes from others: with ``isolate`` the other threads of their cores as well."""
+    """Return the CPUs that pinning to these CPUs blocks: with ``isolate`` also their siblings."""
     if policy != 'isolate':
         return frozenset(cpus)
     return frozenset(cpus).union(*(group for group in cell.siblings if not group.isdisjoint(cpus)))
 
 
 def _cores(cell: numa.HostCell) -> list[tuple[int, ...]]:
-    """[the CPUs of one core, in order]; a core none of whose CPUs is for pinning is left out."""
+    """Return [CPUs of one core, in order] of the cores with CPUs for pinning."""
     grouped = frozenset().union(*cell.siblings)
     groups = [*cell.siblings, *({cpu} for cpu in cell.pinnable - grouped)]
     return sorted(tuple(sorted(group)) for group in groups if not cell.pinnable.isdisjoint(group))
 
 
 def _pack(cores: Iterable[tuple[int, ...]], need: int, whole: bool = False) -> list[tuple[int, ...]] | None:
-    """Parts of cores that add up to ``need`` CPUs, breaking few; None when there are too few.
+    """Return parts of cores with ``need`` CPUs in total that split few cores, or None.
 
-    :param whole: no part is a single CPU, but for the last of an odd number
+    :param whole: no part is a single CPU, except the last of an odd number
     """
     taken, cores = [], list(cores)
     while need:

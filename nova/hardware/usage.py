@@ -1,4 +1,4 @@
-"""What pinned guests take of a host's cells: taken, given back, counted again."""
+"""Usage of a host's cells by guests: claim, release and recount."""
 import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,30 +10,30 @@ from nova.objects import numa
 
 
 class Overcommitted(ValueError):
-    """A guest would take what is not there, or give back what it has not."""
+    """A guest would take unavailable resources, or release resources that it does not have."""
 
 
 def claim(host: numa.HostTopology, guest: numa.GuestTopology, limits: fit.Overcommit = fit.Overcommit()
           ) -> numa.HostTopology:
-    """The HostTopology when the pinned guest has come.
+    """Return the HostTopology with the pinned guest.
 
-    :raises Overcommitted: it does not fit where it was pinned; nothing but another guest in between explains it
+    :raises Overcommitted: the guest no longer fits, because another guest came first
     """
     return _changed(host, guest, 1, limits)
 
 
 def free(host: numa.HostTopology, guest: numa.GuestTopology) -> numa.HostTopology:
-    """The HostTopology when the guest, which claimed its place, has gone.
+    """Return the HostTopology without the guest.
 
-    :raises Overcommitted: it has not what it would give back
+    :raises Overcommitted: the guest does not have these resources
     """
     return _changed(host, guest, -1, None)
 
 
 def recount(host: numa.HostTopology, guests: Iterable[numa.GuestTopology]) -> numa.HostTopology:
-    """The HostTopology as these pinned guests add up, whatever it says now (an audit).
+    """Return the HostTopology with exactly these pinned guests (an audit).
 
-    What they have is counted even where it is more than there is: they run. Cells that are gone are left out.
+    Their resources count even beyond the capacity, because the guests run. Missing cells are ignored.
     """
     empty = hosts.unused(host)
     known = {cell.id for cell in host.cells}
@@ -46,13 +46,12 @@ def recount(host: numa.HostTopology, guests: Iterable[numa.GuestTopology]) -> nu
 def floating_cell(host: numa.HostTopology, vcpus: int, memory_mb: int,
                   floating: Mapping[int, tuple[int, int]] | None = None,
                   limits: fit.Overcommit = fit.Overcommit()) -> numa.HostCell | None:
-    """The cell whose CPUs a guest without topology may run on; None when it fits in none: all that are shared.
+    """Return the cell for a guest without topology, or None to run on all shared CPUs.
 
-    Such a guest is kept within one cell but takes nothing of it in the stored topology. It goes where least is used
-    of the CPUs, then to the smallest: large cells are kept for guests that ask for them.
-
-    :param floating: {cell id: (vCPUs, MiB)} of the guests that are kept in each already
-    :param limits: of memory alone; CPUs are only compared
+    Such a guest is kept within one cell without a claim in the stored topology. The cell with the lowest CPU usage is
+    chosen, then the smallest, to keep large cells for guests that request them.
+    :param floating: {cell id: (vCPUs, MiB)} of the guests in each cell
+    :param limits: only for memory; CPUs are only compared
     """
     taken = {cell.id: (floating or {}).get(cell.id, (0, 0)) for cell in host.cells}
     room = {cell.id: min(cell.memory, fit.free_memory(cell, limits) - taken[cell.id][1]) for cell in host.cells}
@@ -65,7 +64,7 @@ def floating_cell(host: numa.HostTopology, vcpus: int, memory_mb: int,
 
 
 def shared_cpus(cell: numa.HostCell) -> frozenset[int]:
-    """The CPUs that guests share which come now: none that one is pinned to."""
+    """Return the shared CPUs for new guests, without pinned ones."""
     return cell.cpuset - cell.pinned_cpus
 
 
@@ -99,7 +98,7 @@ def _check(cell: numa.HostCell, part: numa.GuestCell, guest: numa.GuestTopology,
 
 
 def _taken(cell: numa.HostCell, part: numa.GuestCell, guest: numa.GuestTopology) -> frozenset[int]:
-    """The CPUs that no other guest may be pinned to."""
+    """Return the CPUs that no other guest may be pinned to."""
     return pinning.blocked(cell, {*(part.cpu_pinning or {}).values(), *part.reserved_cpus}, guest.cpu_thread_policy)
 
 

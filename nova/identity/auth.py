@@ -1,16 +1,18 @@
-"""Who asks: WSGI middlewares that put a RequestContext into ``environ['nova.context']``.
+"""Authentication middleware: stores the caller's RequestContext in ``environ['nova.context']``.
 
-``EmbeddedAuth`` asks the embedded identity service; ``KeystoneContext`` stands behind keystonemiddleware's
-auth_token and takes what it found. Which of them a deployment uses is said in api-paste.ini:
+``EmbeddedAuth`` uses the embedded identity service. ``KeystoneContext`` follows keystonemiddleware's auth_token and
+uses its results. api-paste.ini selects one:
 
     [filter:embedded_auth]
     paste.filter_factory = nova.identity.auth:embedded_factory
 
     [filter:strip_identity]
     paste.filter_factory = nova.identity.auth:strip_factory
+
     [filter:authtoken]
     paste.filter_factory = nova.identity.auth:authtoken_factory
     delay_auth_decision = true
+
     [filter:keystone_context]
     paste.filter_factory = nova.identity.auth:keystone_factory
 """
@@ -27,50 +29,50 @@ from oslo_utils import timeutils
 from nova import context
 from nova import exception
 from nova import utils
-from nova.identity import kept_tokens
+from nova.identity import token_cache
 from nova.identity import tokens
 from nova.runtime.http import priorities
-from nova.web import paste
+from nova.web import paste_registry
 from nova.web import pipeline
 
 Environ = dict[str, Any]
-App = Callable[[Environ, Callable[..., Any]], Any]              # of WSGI
+App = Callable[[Environ, Callable[..., Any]], Any]              # WSGI application
 Factory = Callable[[App], App]
 
 
 class Validator(Protocol):
-    """What is used of the embedded identity service."""
+    """The used part of the embedded identity service."""
 
     def validate(self, token: str, allow_expired: bool = False, trusted: bool = True) -> tokens.TokenData: ...
 
 
-# Headers with which a proxy or auth_token identifies the caller to an application. Those of a client are removed.
+# Headers in which a proxy or auth_token identifies the caller. Those sent by clients are removed.
 IDENTITY_PREFIXES = ('HTTP_X_USER', 'HTTP_X_PROJECT', 'HTTP_X_TENANT', 'HTTP_X_ROLE', 'HTTP_X_DOMAIN',
                      'HTTP_X_IDENTITY', 'HTTP_X_IS_ADMIN', 'HTTP_X_SERVICE_', 'HTTP_X_SYSTEM',
                      'HTTP_X_KEYSTONE', 'HTTP_X_TOKEN_INFO',
                      'HTTP_X_ACCESS_RULES', 'HTTP_OPENSTACK_SYSTEM_SCOPE')
 KEEP = 'HTTP_X_SERVICE_TOKEN'
-AGAIN = 'nova.caller_again'            # in the environ: () -> the caller as he is known now, see _Middleware.known_now
-TOKEN_AGAIN = 'nova.token_again'       # in that of auth_token: () -> the roles of the token now
-ENDS = 'nova.token_expires_at'         # in the environ of a token that is known: naive UTC
-KEYSTONE_S = 30          # without an answer, unless http_connect_timeout of [keystone_authtoken] says otherwise
+AGAIN = 'nova.caller_again'            # key in the environ: () -> caller with current rights, see _Middleware.known_now
+TOKEN_AGAIN = 'nova.token_again'       # key in the environ behind auth_token: () -> current roles of the token
+ENDS = 'nova.token_expires_at'         # key in the environ of a cached token: expiry, naive UTC
+KEYSTONE_S = 30          # timeout, unless http_connect_timeout of [keystone_authtoken] is set
 
 _REQUEST_ID = re.compile(r'req-[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}')
 
 
 def strip_identity(environ: dict[str, Any], start_response: Any = None) -> None:
-    """Remove the identity headers that came in with a request; a step of web.pipeline."""
+    """Remove identity headers of a request; a filter of web.pipeline."""
     for key in [key for key in environ if key.startswith(IDENTITY_PREFIXES) and key != KEEP]:
         del environ[key]
 
 
 def compute_fault(code: int, message: str) -> dict[str, Any]:
-    """An error in the form of the compute API."""
+    """Build an error in the format of the compute API."""
     return {'unauthorized': {'code': code, 'message': message}}
 
 
 def identity_fault(code: int, message: str) -> dict[str, Any]:
-    """An error in the form of the identity API."""
+    """Build an error in the format of the identity API."""
     return {'error': {'code': code, 'message': message, 'title': 'Unauthorized'}}
 
 
@@ -79,19 +81,19 @@ def nothing_public(environ: dict[str, Any]) -> bool:
 
 
 def _inbound_request_id(environ: dict[str, Any]) -> str | None:
-    """The id that a calling service gave to the whole chain of requests, if it is one."""
+    """Return the global request ID of a calling service, if it is well-formed."""
     given = environ.get('HTTP_X_OPENSTACK_REQUEST_ID')
     return given if given and _REQUEST_ID.fullmatch(given) else None
 
 
 class _Middleware:
-    """Who has no valid token gets 401, unless the request is for what is public.
+    """Base of the middlewares: requests without a valid token get 401, unless they are public.
 
-    :param app: what stands behind
-    :param public: callable(environ) -> True for what needs no token, as version documents
-    :param fault: callable(code, message) -> the body of a 401
-    :param auth_uri: where to get a token, for the WWW-Authenticate header; None: /identity at the server's address
-    :param is_admin: callable(context) -> whether the caller is an administrator, as Policy.is_admin; None: no caller is
+    :param app: next application
+    :param public: callable(environ) -> True for public requests such as version documents
+    :param fault: callable(code, message) -> body of a 401
+    :param auth_uri: identity URL in the WWW-Authenticate header; None: /identity at the server's address
+    :param is_admin: callable(context) -> bool, as Policy.is_admin; None: nobody is an administrator
     """
 
     def __init__(self, app: App, *, public: Callable[[Environ], bool] = nothing_public,
@@ -106,7 +108,7 @@ class _Middleware:
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
         try:
             caller = self.context_of(environ)
-            if 'service' not in caller.roles:                # it speaks for all projects
+            if 'service' not in caller.roles:                # services act for all projects
                 priorities.join(environ, caller.project_id or caller.user_id)
         except exception.Unauthorized as error:
             caller = None
@@ -116,14 +118,14 @@ class _Middleware:
             return _unavailable(error, environ, start_response)
         if caller is None:
             environ.pop('nova.context', None)
-            # No caller, yet the thread must not log this request with the context of the one before.
+            # replace the logging context of the previous request in this thread
             context.RequestContext(**_request_of(environ))
             if self._public(environ):
                 return self._app(environ, start_response)
             return self._refuse(refusal, environ, start_response)
         caller.is_admin = self._is_admin(caller)
         environ['nova.context'] = caller
-        environ[AGAIN] = functools.partial(self._again, dict(environ))         # a copy: no cycle
+        environ[AGAIN] = functools.partial(self._again, dict(environ))         # a copy avoids a reference cycle
         return self._app(environ, start_response)
 
     def _again(self, environ: Environ) -> context.RequestContext:
@@ -132,16 +134,17 @@ class _Middleware:
         return caller
 
     def known_now(self, environ: Environ) -> context.RequestContext:
-        """The caller of a request that goes on, as the identity service knows him now; nothing of before is trusted.
+        """Authenticate the caller of a long-running request again, without caches.
 
         :param environ: of the request
-        :raises Unauthorized: the token is not valid any more
+        :raises Unauthorized: the token is no longer valid
         :raises Unavailable: the token cannot be checked
         """
         raise NotImplementedError
 
     def context_of(self, environ: dict[str, Any]) -> context.RequestContext:
-        """
+        """Authenticate the caller.
+
         :raises Unauthorized: no valid token
         :raises Unavailable: the token cannot be checked
         """
@@ -155,13 +158,13 @@ class _Middleware:
         return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
 
     def _challenge(self, environ: dict[str, Any]) -> list[tuple[str, str]]:
-        """The headers of a 401 that say where to get a token."""
+        """Return the headers of a 401 that name the identity URL."""
         return [('WWW-Authenticate', challenge(environ, self._auth_uri))]
 
 
 def _unavailable(error: exception.NovaException, environ: dict[str, Any],
                  start_response: Callable[..., Any]) -> list[bytes]:
-    """The response when the token cannot be checked."""
+    """Build the response if the token cannot be checked."""
     body = orjson.dumps({'serviceUnavailable': {'code': error.code, 'message': error.message}})
     start_response('503 Service Unavailable', [
         ('Content-Type', 'application/json'), ('Content-Length', str(len(body))), ('Retry-After', '5')])
@@ -169,30 +172,30 @@ def _unavailable(error: exception.NovaException, environ: dict[str, Any],
 
 
 def challenge(environ: dict[str, Any], uri: str | None = None) -> str:
-    """The value of WWW-Authenticate. A client follows it with a password, so the Host of the request has no say.
+    """Return the value of WWW-Authenticate. Clients send passwords to this URL, so the Host header is not used.
 
-    :param uri: where to get a token, as configured; None: /identity at the address that received the request
+    :param uri: configured identity URL; None: /identity at the address that received the request
     """
     uri = uri or f'{environ["wsgi.url_scheme"]}://{environ["SERVER_NAME"]}:{environ["SERVER_PORT"]}/identity'
     return f'Keystone uri="{uri}"'
 
 
 def identity_uri(conf: cfg.ConfigOpts) -> str | None:
-    """Where to get a token from the embedded identity service, as configured; None: it is not."""
+    """Return the configured URL of the embedded identity service, or None."""
     return conf.http.public_url and conf.http.public_url.rstrip('/') + '/identity'
 
 
 def _request_of(environ: dict[str, Any]) -> dict[str, Any]:
-    """What a context says of the request itself."""
+    """Return the arguments of a context that describe the request."""
     return {'request_id': environ.get('openstack.request_id'),
             'global_request_id': _inbound_request_id(environ),
             'remote_address': environ.get('REMOTE_ADDR'), 'overwrite': True}
 
 
 class EmbeddedAuth(_Middleware):
-    """Tokens of the embedded identity service.
+    """Authentication with tokens of the embedded identity service.
 
-    :param identity_service: IdentityService; its ``validate`` is all that is used
+    :param identity_service: IdentityService; only ``validate`` is used
     """
 
     def __init__(self, app: App, identity_service: Validator, **kwargs: Any) -> None:
@@ -212,7 +215,7 @@ class EmbeddedAuth(_Middleware):
             raise exception.Unauthorized()
         service_token = environ.get(KEEP)
         service = validate(service_token) if service_token else None
-        # A service vouches for a request that began in time, so that a long operation can end.
+        # A service may use an expired token of a user, so that a long operation can finish.
         data = validate(token, allow_expired=service is not None and 'service' in service.roles)
         caller = context.RequestContext(
             is_admin=None, auth_token=token, user_id=data.user_id, user_name=data.user_name,
@@ -230,7 +233,7 @@ class EmbeddedAuth(_Middleware):
 
 
 class KeystoneContext(_Middleware):
-    """What keystonemiddleware's auth_token found; it must stand in front, with delay_auth_decision set."""
+    """Caller according to keystonemiddleware's auth_token, which must precede it with delay_auth_decision set."""
 
     def context_of(self, environ: dict[str, Any]) -> context.RequestContext:
         if environ.get('HTTP_X_IDENTITY_STATUS') != 'Confirmed':
@@ -257,36 +260,36 @@ class KeystoneContext(_Middleware):
         return caller
 
     def _challenge(self, environ: dict[str, Any]) -> list[tuple[str, str]]:
-        """None: auth_token adds www_authenticate_uri to a 401 that comes out behind it."""
+        """empty, because auth_token adds www_authenticate_uri to a 401"""
         return []
 
 
 def _named(path: str) -> Any:
-    """The object behind ``package.module:name``."""
+    """Return the object named ``package.module:name``."""
     module, _, name = path.partition(':')
     return getattr(importlib.import_module(module), name)
 
 
 def _settings(global_conf: dict[str, Any], local: dict[str, str]) -> dict[str, Any]:
-    """Keywords of a middleware from the strings of a paste file: public and fault are ``module:name``."""
+    """Convert the strings of a paste file to arguments of a middleware; public and fault are ``module:name``."""
     settings: dict[str, Any] = {name: _named(local[name]) for name in ('public', 'fault') if name in local}
-    settings['is_admin'] = paste.offered(global_conf['policy']).is_admin
+    settings['is_admin'] = paste_registry.lookup(global_conf['policy']).is_admin
     if 'auth_uri' in local:
         settings['auth_uri'] = local['auth_uri']
     return settings
 
 
 def embedded_factory(global_conf: dict[str, Any], **local: str) -> Factory:
-    """Paste's filter factory; the service must be offered before the pipeline is loaded."""
-    service = paste.offered(global_conf['identity_service'])
+    """Filter factory for Paste; the service must be registered before the pipeline is loaded."""
+    service = paste_registry.lookup(global_conf['identity_service'])
     settings = _settings(global_conf, local)
     if 'auth_uri' not in settings:
-        settings['auth_uri'] = identity_uri(paste.offered(global_conf['conf']))
+        settings['auth_uri'] = identity_uri(paste_registry.lookup(global_conf['conf']))
     return lambda app: EmbeddedAuth(app, service, **settings)
 
 
 def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
-    """keystonemiddleware's auth_token with the configuration of this process, whichever files that came from."""
+    """Build keystonemiddleware's auth_token with the configuration of this process."""
     from keystoneauth1 import exceptions as keystone_exc
     from keystonemiddleware import auth_token
     from keystonemiddleware import opts
@@ -295,27 +298,27 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
     from nova.runtime.hooks import keystonemiddleware as hooks
 
     class AuthToken(auth_token.AuthProtocol):
-        """Keeps what Keystone said of a token, and answers 503 while it does not answer, where auth_token answers 401.
+        """Caches validations, and returns 503 instead of 401 while Keystone is unavailable.
 
-        What auth_token makes of such an answer is kept with it, where it is the same for each request: of tokens
-        without access rules and without a bind, that come without a service's token. The end of a token is checked
-        with each request, kept or not.
+        The headers that auth_token derives from a validation are cached with it if they are the same for each request:
+        for tokens without access rules and bind, in requests without a service token. The expiry is checked in each
+        request.
         """
 
         def __init__(self, app: App, settings: dict[str, Any]) -> None:
             self._behind, app = app, self._note
-            super().__init__(app, dict(settings))        # it takes out what it has read
+            super().__init__(app, dict(settings))        # the constructor removes entries
             shared = bool(hooks.option(self, 'memcached_servers'))
-            seconds = kept_tokens.seconds_for(int(hooks.option(self, 'token_cache_time')), shared)
-            self._kept = kept_tokens.KeptTokens(seconds) if seconds > 0 else None
-            if self._kept and not shared:
-                # its own memory keeps each as long once more, without a bound, and walks through all with each request
+            seconds = token_cache.seconds_for(int(hooks.option(self, 'token_cache_time')), shared)
+            self._cache = token_cache.TokenCache(seconds) if seconds > 0 else None
+            if self._cache and not shared:
+                # its own memory cache doubles the lifetime, is unbounded, and is scanned in each request
                 super().__init__(app, {**settings, 'token_cache_time': '-1'})
 
         def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Any:
             environ[TOKEN_AGAIN] = functools.partial(self._roles_now, environ.get('HTTP_X_AUTH_TOKEN', '').strip())
             known = self._known(environ)
-            if known is None:                    # what auth_token logs is about this request
+            if known is None:                    # the logging context for auth_token
                 context.RequestContext(**_request_of(environ))
                 return super().__call__(environ, start_response)
             for key in caller_keys:
@@ -329,34 +332,34 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
             return self._behind(environ, start)
 
         def _known(self, environ: Environ) -> dict[str, Any] | None:
-            """What the environment of a request with this token has, None where auth_token has to say."""
+            """Return the cached headers of a token, or None if auth_token must validate it."""
             token = environ.get('HTTP_X_AUTH_TOKEN')
-            if not token or self._kept is None or KEEP in environ:
+            if not token or self._cache is None or KEEP in environ:
                 return None
-            known: dict[str, Any] | None = self._kept.derived(token.strip())
+            known: dict[str, Any] | None = self._cache.derived(token.strip())
             return known if known is not None and known[ENDS] >= utils.utcnow() else None
 
         def _note(self, environ: Environ, start_response: Callable[..., Any]) -> Any:
-            """Stands behind auth_token."""
+            """Application behind auth_token: caches the headers."""
             token, data = environ.get('HTTP_X_AUTH_TOKEN'), environ.get('keystone.token_info')
-            if (self._kept is not None and token and KEEP not in environ and data is not None and 'token' in data
+            if (self._cache is not None and token and KEEP not in environ and data is not None and 'token' in data
                     and environ.get('HTTP_X_IDENTITY_STATUS') == 'Confirmed' and not data['token'].get('bind')
                     and (data['token'].get('application_credential') or {}).get('access_rules') is None):
                 found = {key: environ[key] for key in caller_keys if key in environ}
                 found[ENDS] = timeutils.normalize_time(environ['keystone.token_auth'].user.expires)
-                self._kept.derive(token.strip(), data, found)
+                self._cache.derive(token.strip(), data, found)
             return self._behind(environ, start_response)
 
         def fetch_token(self, token: str, **more: Any) -> Any:
-            if self._kept is None:
+            if self._cache is None:
                 return self._ask(token, **more)
-            return self._kept.get(token, lambda: self._ask(token, **more))
+            return self._cache.get(token, lambda: self._ask(token, **more))
 
         def _roles_now(self, token: str) -> list[str]:
-            """The roles that Keystone knows a token to stand for, without what is kept of it here.
+            """Return the current roles of a token, bypassing caches.
 
-            :raises Unauthorized: it is not valid any more
-            :raises Unavailable: Keystone does not answer
+            :raises Unauthorized: it is no longer valid
+            :raises Unavailable: Keystone does not respond
             """
             try:
                 data = hooks.verify(self, token)
@@ -369,7 +372,7 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
         def _ask(self, token: str, **more: Any) -> Any:
             try:
                 return super().fetch_token(token, **more)
-            except keystone_exc.ConnectTimeout:          # which auth_token does not know
+            except keystone_exc.ConnectTimeout:          # not handled by auth_token
                 pass
             except auth_token.InvalidToken as error:
                 if not isinstance(error.__context__, (keystone_exc.ConnectFailure, keystone_exc.DiscoveryFailure,
@@ -377,28 +380,28 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
                     raise
             raise exc.HTTPServiceUnavailable(
                 body=orjson.dumps({'serviceUnavailable': {
-                    'code': 503, 'message': 'The Identity service does not answer.'}}),
+                    'code': 503, 'message': 'The Identity service does not respond.'}}),
                 content_type='application/json', headers={'Retry-After': '5'})
 
     caller_keys = hooks.keys_of_caller()
-    conf = paste.offered(global_conf['conf'])
+    conf = paste_registry.lookup(global_conf['conf'])
     for section, options in opts.list_auth_token_opts():
         conf.register_opts(options, section)
-    # auth_token's own default is none: a Keystone that says nothing would hold all threads of the API for ever
+    # auth_token has no default timeout: an unresponsive Keystone would block all threads of the API
     conf.set_default('http_connect_timeout', KEYSTONE_S, 'keystone_authtoken')
-    # The catalog of a token is of no use here: neither Keystone nor a header of each request need have it.
+    # The catalog of a token is not used, so it is not requested.
     settings = {'oslo_config_config': conf, 'include_service_catalog': 'false', **local}
     return lambda app: AuthToken(app, settings)
 
 
 def keystone_factory(global_conf: dict[str, Any], **local: str) -> Factory:
     settings = _settings(global_conf, local)
-    conf = paste.offered(global_conf['conf'])
+    conf = paste_registry.lookup(global_conf['conf'])
     if 'keystone_authtoken' in conf:                # authtoken was loaded before it
         settings.setdefault('auth_uri', conf.keystone_authtoken.www_authenticate_uri)
     return lambda app: KeystoneContext(app, **settings)
 
 
 def strip_factory(global_conf: dict[str, Any], **local: str) -> Factory:
-    """Paste's filter factory: remove identity headers in front of an authentication that does not do it itself."""
-    return lambda app: pipeline.before(strip_identity, app)
+    """Filter factory for Paste: remove identity headers before an authentication filter that keeps them."""
+    return lambda app: pipeline.prepend(strip_identity, app)

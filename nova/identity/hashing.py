@@ -1,8 +1,7 @@
-"""Compute slow hashes in a few threads of their own, so that a flood of logins leaves processors and threads to other
-requests.
+"""Pool of threads for slow hashes, so that a flood of logins leaves CPU time and HTTP threads for other requests.
 
-Callers wait in one queue per address, and the queues are served in turn. When all places are taken, the longest queue
-gives one up to an address that has fewer: its caller gets ServiceBusy and retries.
+Callers wait in one queue for each address, and the queues are served round-robin. If the pool is full, an address with
+a shorter queue displaces a caller in the longest one, which gets ServiceBusy and must retry.
 """
 import collections
 import contextlib
@@ -17,44 +16,45 @@ from nova.runtime import concurrency
 
 Job = tuple[futures.Future[Any], Callable[[], Any]]
 
-IDLE_S = 5                   # a thread that has nothing to do for so long ends
-RETRY_S = 2                  # when there may be a place again
-NICENESS = 5                 # threads of the operating system that hash come after those that answer
+IDLE_S = 5                   # idle time after which a thread ends
+RETRY_S = 2                  # Retry-After
+NICENESS = 5                 # niceness of the operating system's threads
 
 
 def workers() -> int:
-    """How many hashes are made at once: half of the processors, so that the other faces keep theirs."""
+    """Return the number of threads: half of the processors."""
     return max(1, len(os.sched_getaffinity(0)) // 2)
 
 
 class HashPool:
-    """
-    :param size: hashes at once
-    :param places: callers that wait or are served at once
+    """Hash pool with fair queues.
+
+    :param size: concurrent hashes
+    :param places: callers that wait or are served
     """
 
     def __init__(self, size: int, places: int) -> None:
         self._size, self._places = size, max(places, size)
         self._changed = threading.Condition()
-        # address: deque of (future, function), the next one first
+        # address: deque of (future, function) in their order
         self._queues: collections.OrderedDict[str, collections.deque[Job]] = collections.OrderedDict()
-        self._held = self._waiting = 0                   # places that are taken; those of them that are not served yet
+        self._held = self._waiting = 0                   # callers in the pool, and those of them that wait
         self._threads = self._idle = 0
 
     def check(self, address: str) -> None:
-        """Check that ``run`` would have a place, before there is any work with a request.
+        """Check that ``run`` would accept a caller, before any work on the request.
 
-        :raises ServiceBusy: there is none
+        :raises ServiceBusy: the pool is full
         """
         with self._changed:
             if self._held >= self._places and self._longest_queue(address) is None:
                 raise exception.ServiceBusy(retry_after=RETRY_S)
 
     def run(self, address: str, function: Callable[..., Any], *args: Any) -> Any:
-        """The result of ``function(*args)``, called by one of the threads.
+        """Return ``function(*args)``, called by a thread of the pool.
 
-        :param address: the caller's; addresses are served in turn
-        :raises ServiceBusy: there is no place, or it was given to another address
+        :param address: of the client; queues of addresses are served round-robin
+        :raises ServiceBusy: the pool is full, or another address displaced this caller
         """
         job: futures.Future[Any] = futures.Future()
         with self._changed:
@@ -73,21 +73,21 @@ class HashPool:
         return job.result()
 
     def _longest_queue(self, address: str) -> str | None:
-        """The address with the longest queue, if it has at least two more than this one."""
+        """Return the address with the longest queue, if it has at least two more callers than this one."""
         if not self._queues:
             return None
         longest = max(self._queues, key=lambda name: len(self._queues[name]))
         return longest if len(self._queues[longest]) > len(self._queues.get(address, ())) + 1 else None
 
     def _take_from(self, address: str) -> None:
-        """Remove the newest job of an address; others of it stay, so its queue does not end."""
+        """Displace the newest job of an address; its queue does not become empty."""
         job, _function = self._queues[address].pop()
         self._held -= 1
         self._waiting -= 1
         job.set_exception(exception.ServiceBusy(retry_after=RETRY_S))
 
     def _next(self) -> Job | None:
-        """The next job in turn, or None when there is none for a while."""
+        """Return the next job, or None after a timeout."""
         if not self._queues:
             self._idle += 1
             self._changed.wait(IDLE_S)
@@ -98,12 +98,12 @@ class HashPool:
         found = jobs.popleft()
         self._waiting -= 1
         if jobs:
-            self._queues[address] = jobs                     # behind the others
+            self._queues[address] = jobs                     # move to the end
         return found
 
     def _work(self) -> None:
         if concurrency.model() == 'native':
-            with contextlib.suppress(OSError):           # where it is forbidden it goes without
+            with contextlib.suppress(OSError):           # optional: may be forbidden
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
         while True:
             with self._changed:

@@ -1,4 +1,4 @@
-"""Whether there is a project of an id that an administrator names: a limit of one that is not there is a mistake."""
+"""Existence check of projects in requests of administrators, because limits for an unknown project are mistakes."""
 from __future__ import annotations
 
 import logging
@@ -15,25 +15,26 @@ from nova.db.identity import directory
 
 LOG = logging.getLogger(__name__)
 
-TIMEOUT_S = 5                # for Keystone to answer; a request of an administrator waits for it
-_ID = re.compile(r'[0-9A-Za-z_.-]{1,64}')         # of Keystone's column, as clients write it into paths
+TIMEOUT_S = 5                # timeout of Keystone in seconds; the administrator's request waits for it
+_ID = re.compile(r'[0-9A-Za-z_.-]{1,64}')         # format of IDs in Keystone that is safe in a path
 
 
 class Projects(typing.Protocol):
     def exists(self, ctx: nova_context.RequestContext, project_id: str) -> bool | None:
-        """Whether there is a project of this id; None: the identity service does not say."""
+        """Return True if a project exists; None if unknown."""
 
 
 class Unknown:
-    """There is no identity service to ask."""
+    """No identity service is available."""
 
     def exists(self, ctx: nova_context.RequestContext, project_id: str) -> bool | None:
         return None
 
 
 class Embedded:
-    """
-    :param api_db: has the tables of the embedded identity service
+    """Lookup in the embedded identity service.
+
+    :param api_db: has the identity tables
     """
 
     def __init__(self, api_db: engine.Database) -> None:
@@ -47,9 +48,9 @@ class Embedded:
 
 
 class Keystone:
-    """Asks as the caller: who may not look at projects there gets no answer here either.
+    """Lookup with the caller's token; None for callers who may not read projects.
 
-    :param conf: [keystone_authtoken], which keystonemiddleware registers, is read at each question
+    :param conf: [keystone_authtoken], registered by keystonemiddleware, is read in each call
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -68,6 +69,6 @@ class Keystone:
                 timeout=TIMEOUT_S, allow_redirects=False,
                 verify=False if options.insecure else options.cafile or True).status_code
         except (requests.RequestException, OSError) as error:
-            LOG.warning('Keystone does not say whether there is a project %s: %s', project_id, type(error).__name__)
+            LOG.warning('Cannot check in Keystone whether project %s exists: %s', project_id, type(error).__name__)
             return None
         return {200: True, 404: False}.get(code)

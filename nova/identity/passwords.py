@@ -1,4 +1,4 @@
-"""Passwords and secrets at rest: bcrypt over SHA-256, so that the whole of a long password counts."""
+"""Password hashing: bcrypt over SHA-256, so that all characters of a long password count."""
 import base64
 import hashlib
 import secrets
@@ -9,12 +9,12 @@ from nova.runtime import concurrency
 
 
 def _digest(password: str) -> bytes:
-    # bcrypt reads 72 bytes and stops at NUL; 44 characters of base64 have neither problem.
+    # bcrypt reads 72 bytes and stops at NUL; 44 characters of base64 avoid both limits.
     return base64.b64encode(hashlib.sha256(password.encode()).digest())
 
 
 def hashed(password: str, rounds: int) -> str:
-    """The hash to store.
+    """Hash a password.
 
     :param rounds: bcrypt's cost, a power of two
     """
@@ -22,16 +22,16 @@ def hashed(password: str, rounds: int) -> str:
 
 
 def matches(password: str, stored: str | None, rounds: int) -> bool:
-    """Whether the password is the one that was hashed; takes as long when there is none to compare with.
+    """Verify a password in constant time, also for an unknown user.
 
-    :param stored: what ``hashed`` returned, or None for an unknown user
-    :param rounds: the cost at which to pretend for an unknown user
+    :param stored: result of ``hashed``, or None for an unknown user
+    :param rounds: cost for an unknown user
     """
-    against = stored or bcrypt.gensalt(rounds).decode() + 31 * '.'       # well-formed, of no password
+    against = stored or bcrypt.gensalt(rounds).decode() + 31 * '.'       # well-formed, but matches no password
     found = concurrency.blocking(bcrypt.checkpw, _digest(password), against.encode())
     return found and stored is not None
 
 
 def generate() -> str:
-    """A random password."""
+    """Generate a random password."""
     return secrets.token_urlsafe(24)

@@ -1,7 +1,7 @@
-"""Signatures of EC2 requests, versions 2 and 4: whether one is right, and whether it is recent.
+"""Verification of EC2 signatures, versions 2 and 4, and of their age.
 
-A signed request is a mapping as ``POST /v3/ec2tokens`` takes it: access, signature, host, verb, path, params, headers,
-body_hash. The strings to sign are those of AWS Signature Version 2 and 4; keystoneclient's Ec2Signer makes them.
+A signed request is a mapping in the format of ``POST /v3/ec2tokens``: access, signature, host, verb, path, params,
+headers, body_hash. keystoneclient's Ec2Signer builds the strings to sign of AWS Signature Version 2 and 4.
 """
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from typing import Any
 
 from keystoneclient.contrib.ec2 import utils as ec2_utils
 
-VALID = datetime.timedelta(minutes=15)        # before and after the time that a request names
+VALID = datetime.timedelta(minutes=15)        # maximum difference from the time in a request
 ALGORITHM = 'AWS4-HMAC-SHA256'
 _BASIC = re.compile(r'\d{8}T\d{6}Z')
 _EXTENDED = re.compile(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z?')
 
 
 def matches(secret: str, signed: dict[str, Any]) -> bool:
-    """Whether a request was signed with this secret. Versions 0 and 1 leave parts of it unsigned and never match."""
+    """Verify the signature of a request. Versions 0 and 1 leave parts unsigned and never match."""
     params, headers = dict(signed['params']), _headers(signed)
     version_4 = _is_v4(params, headers)
     if version_4 and params.get('SignatureVersion') in ('0', '1', '2'):
-        return False                           # the library takes that version, which has no signed time of version 4
+        return False                           # the library would check that version, without the time of version 4
     if not version_4 and (params.get('SignatureVersion'), params.get('SignatureMethod')) != ('2', 'HmacSHA256'):
-        return False                           # the library uses its own name of the method, not the one that was sent
+        return False                           # the library ignores the method in the request
     for name in ('Signature', 'X-Amz-Signature'):
         params.pop(name, None)
     if version_4 and (params.get('SignatureMethod') == 'HmacSHA1' or 'host' not in _signed_headers(params, headers)):
         return False
     try:
         wanted = ec2_utils.Ec2Signer(secret).generate({**signed, 'params': params, 'headers': headers})
-    except Exception:                          # of a scope, a date or a name that cannot be cut into its parts
+    except Exception:                          # malformed scope, date or name
         return False
     return hmac.compare_digest(wanted.encode(), str(signed['signature']).encode())
 
 
 def matches_text(secret: str, text: str, signature: str) -> bool:
-    """Whether a string to sign of S3 was signed with this secret.
+    """Verify the signature of a string to sign of S3.
 
-    :param text: of version 4, whose third line is the scope; any other is one of version 2, HMAC-SHA1
+    :param text: version 4 if it names the algorithm, with the scope in line 3; otherwise version 2, HMAC-SHA1
     """
     if text.startswith(ALGORITHM):
         key = key_of_scope(secret, ''.join(text.split('\n')[2:3]))
@@ -54,7 +54,7 @@ def matches_text(secret: str, text: str, signature: str) -> bool:
 
 
 def key_of_scope(secret: str, scope: str) -> bytes | None:
-    """The key of version 4 for one day, region and S3, which the secret does not follow from; None: another scope."""
+    """Derive the version 4 key for a day, region and S3; it does not reveal the secret. None: another scope."""
     parts = scope.split('/')
     if len(parts) != 4 or parts[2:] != ['s3', 'aws4_request']:
         return None
@@ -65,16 +65,16 @@ def key_of_scope(secret: str, scope: str) -> bytes | None:
 
 
 def is_recent(signed: dict[str, Any], now: datetime.datetime) -> bool:
-    """Whether the signed time of a request is near, or its signed end is yet to come.
+    """Return True if the signed time of a request is recent, or its expiry is in the future.
 
     :param now: UTC, naive
     """
     params, headers = signed['params'], _headers(signed)
     lasts = ''
-    if _is_v4(params, headers):                # its string to sign has this date, and no other
+    if _is_v4(params, headers):                # only this date is part of its string to sign
         made = _time(headers.get('X-Amz-Date', params.get('X-Amz-Date')))
         lasts = params.get('X-Amz-Expires', '')
-    else:                                      # version 2 signs the parameters alone
+    else:                                      # version 2 signs only the parameters
         end = _time(params.get('Expires'))
         if end is not None:
             return now < end
@@ -82,7 +82,7 @@ def is_recent(signed: dict[str, Any], now: datetime.datetime) -> bool:
     if made is None:
         return False
     valid = min(VALID, datetime.timedelta(seconds=int(lasts))) if re.fullmatch('[0-9]{1,7}', lasts) else VALID
-    return -VALID <= now - made <= valid       # the difference of two moments is in range, whatever their years are
+    return -VALID <= now - made <= valid       # differences of datetimes cannot overflow
 
 
 def _is_v4(params: dict[str, str], headers: dict[str, str]) -> bool:
@@ -96,13 +96,13 @@ def _signed_headers(params: dict[str, str], headers: dict[str, str]) -> list[str
 
 
 def _headers(signed: dict[str, Any]) -> dict[str, str]:
-    """The headers, named as Ec2Signer looks for them."""
+    """Return the headers with capitalized names for Ec2Signer."""
     return {'-'.join(part.capitalize() for part in name.split('-')): value
             for name, value in (signed.get('headers') or {}).items()}
 
 
 def _time(text: str | None) -> datetime.datetime | None:
-    """A time of a request: UTC, naive; None where it is none."""
+    """Parse a time of a request into naive UTC; None if it is malformed."""
     text = text or ''
     try:
         if _BASIC.fullmatch(text):

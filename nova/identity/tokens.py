@@ -1,7 +1,7 @@
-"""Tokens: what one says, how it is sealed, and the keys that seal it.
+"""Tokens: claims, encryption, and the key ring.
 
-A token is a Fernet message (AES-CBC and HMAC-SHA256) around a short JSON list: it carries who and for what,
-never roles or a catalog, so that what a user may do is always read from the database.
+A token is a Fernet message (AES-CBC and HMAC-SHA256) with a short JSON list. It contains the user and scope, but no
+roles and no catalog; permissions are always read from the database.
 """
 import base64
 import contextlib
@@ -20,27 +20,28 @@ import orjson
 from cryptography import fernet
 
 from nova import exception
+from nova.runtime import durable_files
 
 Renewed = Callable[[str], str | None]
 
 LOG = logging.getLogger(__name__)
 
-# What a sealed text is: the first field in it. None is taken for another.
+# Kinds of sealed text: the first field. Texts of one kind are invalid as another.
 FORMAT, RECEIPT, SECRET = 1, 2, 3
-MAX_LENGTH = 1024           # of a token that is worth looking at
+MAX_LENGTH = 1024           # longer tokens are not examined
 KEY_FILE = 'token.keys'
-STAGED = '.staged'         # behind that name: a key that opens tokens and seals none yet
+STAGED = '.staged'         # suffix of the file with a key that decrypts tokens but does not encrypt new ones yet
 EPOCH = datetime.datetime(1970, 1, 1)
 MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Claims:
-    """What the token itself says.
+    """Content of a token.
 
-    methods     how the user proved who he is: password, totp, token, application_credential
+    methods     how the user authenticated: password, totp, token, application_credential
     scope       'project', 'domain', 'system' or None
-    audit_ids   its own id and, for one got for another token, that one's
+    audit_ids   own ID and, for a token issued for another token, that of the other
     """
 
     user_id: str
@@ -54,12 +55,12 @@ class Claims:
 
 
 def text_of(claims: Claims, roles: Iterable[str]) -> str:
-    """What a token said, and the roles that it stood for, without the token: enough to see later whether that holds."""
+    """Serialize claims and roles of a token, so that its validity can be checked later without the token."""
     return orjson.dumps({'claims': claims, 'roles': sorted(roles)}).decode()
 
 
 def of_text(text: str) -> tuple[Claims, frozenset[str]]:
-    """(claims, roles) of a text of ``text_of``."""
+    """Parse the result of ``text_of`` into (claims, roles)."""
     document = orjson.loads(text)
     given = document['claims']
     times = {name: datetime.datetime.fromisoformat(given[name]) for name in ('issued_at', 'expires_at')}
@@ -69,7 +70,7 @@ def of_text(text: str) -> tuple[Claims, frozenset[str]]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Receipt:
-    """What is given for a login that needs more methods: who has done which of them, and until when they count."""
+    """State of a login that needs more methods: user, completed methods, and expiry."""
 
     user_id: str
     methods: tuple[str, ...]
@@ -79,12 +80,12 @@ class Receipt:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TokenData:
-    """A valid token and what it stands for at the moment.
+    """A valid token and its current rights.
 
-    system_scope   'all' for a token of the system, else None
-    roles       names of the effective roles, implied ones included
+    system_scope   'all' for a system-scoped token, else None
+    roles       names of the effective roles, including implied ones
     role_rows   the same as ({'id', 'name'}, …)
-    credential  {'id', 'name', 'restricted'} of the application credential that it was got with, or None
+    credential  {'id', 'name', 'restricted'} of the application credential used for the login, or None
     """
 
     claims: Claims
@@ -110,8 +111,7 @@ def new_audit_id() -> str:
 
 
 def _is_canonical(text: str) -> bool:
-    """Whether a text is the one form of what it stands for: Python's base64 passes over what does not belong there,
-    and stops at the padding."""
+    """Return True for canonical base64. Python's decoder skips invalid characters and stops at the padding."""
     try:
         return base64.urlsafe_b64encode(base64.urlsafe_b64decode(text)).decode() == text
     except ValueError:
@@ -119,14 +119,16 @@ def _is_canonical(text: str) -> bool:
 
 
 class KeyRing:
-    """The keys in a file of one key a line, newest first; made when missing, read again when it changes.
+    """Fernet keys in a file with one key on each line, newest first. It is created if missing, and reloaded after a
+    change.
 
-    A new key comes in steps where several hosts have copies of the file: staged, when it opens tokens everywhere and
-    seals none; promoted, when it seals; and the ones before it are retired when what they sealed has expired. No valid
-    token is refused by anybody in between.
+    Key rotation on hosts with copies of the file has three steps. A new key is staged: it decrypts tokens on all hosts.
+    Then it is promoted: it encrypts new tokens. Old keys are retired after their tokens have expired. All valid tokens
+    are
+    accepted during the rotation.
 
-    :param directory: where the file lies; made with mode 0700. Hosts that share tokens share the file.
-    :raises NovaException: others than the owner may read the file
+    :param directory: directory of the file, created with mode 0700. Hosts that share tokens share the file.
+    :raises NovaException: the file is readable by others
     """
 
     def __init__(self, directory: str) -> None:
@@ -139,17 +141,17 @@ class KeyRing:
 
     def _load(self) -> None:
         stamp = self._now()
-        staged = self._keys_in(self.path + STAGED)       # first: it goes when it has come into the other one
+        staged = self._keys_in(self.path + STAGED)       # first, because promotion moves keys to the other file
         self._cipher = fernet.MultiFernet([fernet.Fernet(key) for key in (*self._keys_in(self.path), *staged)])
         self._stamp = stamp
 
     @staticmethod
     def _keys_in(path: str) -> Sequence[bytes]:
-        """The keys of a file; () of the staged one where there is none."""
+        """Read the keys of a file; () if there is no staged key."""
         try:
             with open(path, 'rb') as file:
                 if os.fstat(file.fileno()).st_mode & 0o077:
-                    raise exception.NovaException(f'Others may read the token keys: chmod 600 {path}')
+                    raise exception.NovaException(f'The token keys are readable by other users. Run: chmod 600 {path}')
                 return file.read().split()
         except FileNotFoundError:
             if path.endswith(STAGED):
@@ -157,7 +159,7 @@ class KeyRing:
             raise
 
     def _now(self) -> list[tuple[str, int, int]]:
-        """A value that changes when the files change."""
+        """Return a value that changes when the files change."""
         found = []
         for path in (self.path, self.path + STAGED):
             with contextlib.suppress(FileNotFoundError):
@@ -172,33 +174,21 @@ class KeyRing:
 
     def _write(self, keys: Sequence[bytes], replace: bool, path: str | None = None) -> None:
         """Write the file in one step; without ``replace`` the first of several processes wins."""
-        path = path or self.path
-        part = f'{path}.{secrets.token_hex(4)}'
-        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, 'wb') as file:
-            if os.path.exists(self.path):                # root may do it for the user of the service
-                owner = os.stat(self.path)
-                os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
-            file.write(b'\n'.join(keys) + b'\n')
-            file.flush()
-            os.fsync(file.fileno())
+        path, content = path or self.path, b'\n'.join(keys) + b'\n'
+        # root may do it for the user of the service
+        owner = durable_files.owner_of(self.path) if os.path.exists(self.path) else None
         if replace:
-            os.replace(part, path)
-            return
-        try:
-            os.link(part, self.path)
-        except FileExistsError:
+            durable_files.replace(path, content, owner=owner)
+        elif not durable_files.create(path, content, owner=owner):
             LOG.debug('Another process made the token keys first.')
-        finally:
-            os.unlink(part)
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """A block that no other command is in."""
+        """Context manager: exclusive lock against other commands."""
         handle = os.open(os.path.dirname(self.path), os.O_RDONLY)
         try:
             while True:
-                try:                                     # blocking in C would stop the green thread that has the lock
+                try:                                     # a blocking call would stop the green thread with the lock
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 except BlockingIOError:
@@ -208,22 +198,22 @@ class KeyRing:
             os.close(handle)
 
     def stage(self) -> str:
-        """Make the next key: it opens tokens, and seals none before it is promoted.
+        """Create the next key; it decrypts tokens, and encrypts none before its promotion.
 
         :returns: the path of its file
-        :raises Conflict: one is staged already
+        :raises Conflict: a key is already staged
         """
         with self._alone():
             if self._keys_in(self.path + STAGED):
-                raise exception.Conflict('A key is staged already: promote it.')
+                raise exception.Conflict('A key is already staged: promote it first.')
             self._write([fernet.Fernet.generate_key()], replace=True, path=self.path + STAGED)
         self._load()
         return self.path + STAGED
 
     def promote(self) -> None:
-        """Seal with the staged key from now on; all others go on opening.
+        """Encrypt with the staged key from now on; all other keys still decrypt.
 
-        :raises Conflict: none is staged
+        :raises Conflict: no key is staged
         """
         with self._alone():
             staged = self._keys_in(self.path + STAGED)
@@ -235,32 +225,33 @@ class KeyRing:
         self._load()
 
     def retire(self, older_than_s: int = 0, reseal: Callable[[Renewed], None] | None = None) -> int:
-        """Keep the key alone that seals: what the others sealed is void.
+        """Delete all keys except the encrypting one; texts sealed by the others become invalid.
 
-        :param older_than_s: seconds for which it must have been the one that seals
-        :param reseal: ``reseal(renewed)`` keeps the secrets that are stored: each is to be replaced by what
-            ``renewed(sealed)`` gives, None for one that the key which stays has sealed, or that no key opens
-        :returns: how many keys are gone
-        :raises Conflict: it has not been for so long
+        :param older_than_s: minimum age of the encrypting key in seconds
+        :param reseal: ``reseal(renewed)`` re-encrypts stored secrets: ``renewed(sealed)`` returns the replacement, or
+         None if
+         the secret has the current key or no known key
+        :returns: number of deleted keys
+        :raises Conflict: the encrypting key is too young
         """
         with self._alone():
             keys = self._keys_in(self.path)
             left = older_than_s - (time.time() - os.stat(self.path).st_mtime)
             if len(keys) > 1 and left > 0:
-                raise exception.Conflict(f'Tokens that older keys have sealed are valid for up to {math.ceil(left)} s '
+                raise exception.Conflict(f'Cannot retire keys: older tokens are valid for up to {math.ceil(left)} s '
                                          'more.')
             if len(keys) > 1:
                 renewed = _renewer(keys)
                 if reseal is not None:
-                    reseal(renewed)                      # first: who is stopped here has lost nothing
+                    reseal(renewed)                      # first, so that an interruption loses no data
                 self._write(keys[:1], replace=True)
                 if reseal is not None:
-                    reseal(renewed)                      # what a process sealed meanwhile that knew the old keys alone
+                    reseal(renewed)                      # also what processes with the old keys have sealed since
         self._load()
         return len(keys) - 1
 
     def _opened(self, text: str, kind: int) -> list[Any] | None:
-        """The fields behind the first one of what ``_sealed`` made of this kind; None for anything else."""
+        """Return the fields of a sealed text of this kind, without the first one; None if it is invalid."""
         if len(text) > MAX_LENGTH or not _is_canonical(text):
             return None
         try:
@@ -270,7 +261,7 @@ class KeyRing:
         return fields if found == kind else None
 
     def _sealed(self, *fields: Any) -> str:
-        # Fernet's own base64 padding is kept: '=' is safe in a header.
+        # Fernet's base64 padding is kept: '=' is allowed in a header.
         return self._current().encrypt(orjson.dumps(fields)).decode()
 
     def seal_receipt(self, receipt: Receipt) -> str:
@@ -278,7 +269,7 @@ class KeyRing:
                             _ticks(receipt.expires_at))
 
     def open_receipt(self, text: str) -> Receipt | None:
-        """The receipt that one of the keys sealed, expired or not; None for anything else."""
+        """Return the receipt of a sealed text, expired or not; None if it is invalid."""
         fields = self._opened(text, RECEIPT)
         if fields is None:
             return None
@@ -286,25 +277,25 @@ class KeyRing:
         return Receipt(user_id, tuple(methods), EPOCH + issued * MICROSECOND, EPOCH + expires * MICROSECOND)
 
     def seal_secret(self, owner: str, secret: str) -> str:
-        """A secret as it is stored.
+        """Encrypt a secret for storage.
 
-        :param owner: the id of the row that has it: in another row it opens to nothing
+        :param owner: ID of its row; the result is invalid in other rows
         """
         return self._sealed(SECRET, owner, secret)
 
     def open_secret(self, owner: str, sealed: str) -> str | None:
-        """The secret; None where no key opens it, or where it is another row's."""
+        """Decrypt a stored secret; None if no key matches, or it belongs to another row."""
         fields = self._opened(sealed, SECRET)
         return fields[1] if fields is not None and fields[0] == owner else None
 
     def seal(self, claims: Claims) -> str:
-        """The token of these claims."""
+        """Create the token of these claims."""
         return self._sealed(FORMAT, claims.user_id, claims.scope, claims.scope_id, claims.methods,
                             _ticks(claims.issued_at), _ticks(claims.expires_at), claims.audit_ids,
                             claims.credential_id)
 
     def open(self, token: str) -> Claims | None:
-        """The claims of a token that one of the keys sealed, expired or not; None for anything else."""
+        """Return the claims of a token, expired or not; None if it is invalid."""
         fields = self._opened(token, FORMAT)
         if fields is None:
             return None
@@ -318,7 +309,7 @@ def _ticks(moment: datetime.datetime) -> int:
 
 
 def _renewer(keys: Sequence[bytes]) -> Renewed:
-    """A function that gives what a sealed text is to be replaced by: the same, sealed with the first of the keys."""
+    """Return a function that re-encrypts a sealed text with the first of the keys."""
     newest, cipher = fernet.Fernet(keys[0]), fernet.MultiFernet([fernet.Fernet(key) for key in keys])
 
     def renewed(sealed: str) -> str | None:

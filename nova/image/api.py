@@ -1,4 +1,4 @@
-"""What the rest of the system needs of images: one interface, the embedded store or Glance behind it.
+"""Interface to images; the backends are the embedded store and Glance.
 
 An image is a dict: 'id', 'name', 'status', 'visibility', 'owner', 'protected', 'size', 'virtual_size', 'min_ram',
 'min_disk', 'disk_format', 'container_format', 'checksum', 'os_hash_algo', 'os_hash_value', 'os_hidden', 'created_at'
@@ -30,57 +30,57 @@ GIB = 2 ** 30
 
 
 class Images:
-    """The interface. ``ctx`` is who asks: what it may not see raises ImageNotFound.
+    """Interface of a backend. Images that the caller (``ctx``) may not see raise ImageNotFound.
 
-    :ivar in_place: whether ``readable`` gives a file where it lies, without a copy
+    :ivar in_place: whether ``readable`` returns a file of the store without a copy
     """
 
     in_place = False
 
     def show(self, ctx: RequestContext, image_id: str) -> Any:
-        """One image; raises ImageNotFound."""
+        """Return one image; raises ImageNotFound."""
         raise NotImplementedError
 
     def list(self, ctx: RequestContext, filters: dict[str, Any] | None = None, limit: int | None = None,
              marker: str | None = None, sort: str | None = None) -> Any:
-        """Images, newest first.
+        """List images, newest first.
 
-        :param filters: {name: value} in the words of the Image API; a list of values repeats the name
-        :param limit: at most so many; None is the Image API's page
-        :param marker: id of the last image of the page before
+        :param filters: {name: value} as in the Image API; a list of values repeats the name
+        :param limit: maximum number; None: the Image API's page size
+        :param marker: id of the previous page's last image
         :param sort: 'name:asc,created_at:desc'
         :raises InvalidMarker, BadRequest:
         """
         raise NotImplementedError
 
     def create(self, ctx: RequestContext, values: Any) -> Any:
-        """Add an image without data (status queued) and return it; 'properties' and 'tags' as in an image."""
+        """Create an image without data (status queued) and return it; 'properties' and 'tags' as in an image."""
         raise NotImplementedError
 
     def update(self, ctx: RequestContext, image_id: str, values: Any, purge_props: bool = False) -> Any:
-        """Change an image and return it; properties are added to the present ones, or replace them all."""
+        """Update an image and return it; properties are merged with the present ones, or replace them."""
         raise NotImplementedError
 
     def delete(self, ctx: RequestContext, image_id: str) -> Any:
-        """Remove the image; raises ImageNotFound, Forbidden (protected, or not the caller's)."""
+        """Delete an image; raises ImageNotFound, Forbidden (protected, or not the caller's)."""
         raise NotImplementedError
 
     def download(self, ctx: RequestContext, image_id: str, path: Any, moved: progress.Moved = progress.ignore) -> Any:
-        """Write the data to ``path`` (mode 0600), all of it or none; checksum and headers are verified.
+        """Write the data atomically to ``path`` (mode 0600); checksum and headers are verified.
 
-        :param moved: called now and then with the bytes that have come
+        :param moved: progress callback with the number of received bytes
         :raises ImageNotFound, ImageInactive, ImageUnacceptable, Forbidden:
         """
         raise NotImplementedError
 
     @contextlib.contextmanager
     def readable(self, ctx: RequestContext, image_id: str, path: str, group: int | None = None) -> Iterator[str]:
-        """The path of a file with the data, for the time of the block; nothing writes to it.
+        """Context manager: path of a file with the data, which is not written to.
 
-        Nothing that was made of it may be used before the block has ended without an error: its checksum may be
-        compared meanwhile.
-        :param path: where it is put, unless it can be read where it lies
-        :param group: number of a group that may read it, too
+        Results may be used only after the block has ended without an error: the checksum may be verified concurrently.
+
+        :param path: path for a copy, if the data cannot be read in place
+        :param group: id of a group with read access
         :raises ImageNotFound, ImageInactive, ImageUnacceptable, Forbidden:
         """
         self.download(ctx, image_id, path)
@@ -94,31 +94,31 @@ class Images:
 
     def upload(self, ctx: RequestContext, image_id: str, path: Any, disk_format: str,
                container_format: Any = None, moved: progress.Moved = progress.ignore, give: bool = False) -> Any:
-        """Make a file the data of a queued image.
+        """Upload a file as the data of a queued image.
 
-        :param container_format: None is bare, or the disk format for aki, ari and ami
-        :param moved: called now and then with the bytes that have gone
-        :param give: the caller does not use the file any more: the store may keep the file itself
-        :raises ImageUnacceptable: the file is not what ``disk_format`` says, or refers to other files
-        :raises QuotaExceeded: the image's project may not have so many bytes
-        :raises InsufficientStorage: the store has no room for it
+        :param container_format: None: bare, or the disk format for aki, ari and ami
+        :param moved: progress callback with the number of sent bytes
+        :param give: the caller no longer uses the file, so the store may take it over
+        :raises ImageUnacceptable: the file is not in ``disk_format``, or refers to other files
+        :raises QuotaExceeded: the image's project has not enough quota
+        :raises InsufficientStorage: the store has not enough space
         """
         raise NotImplementedError
 
     def check_header(self, path: str, disk_format: str) -> None:
-        """Before a tool opens a file that a guest's QEMU wrote, and that is no image.
+        """Check a file written by a guest's QEMU before a tool opens it.
 
-        :raises ImageUnacceptable: it is of another format, or refers to other files
+        :raises ImageUnacceptable: it has another format, or refers to other files
         """
         verify_file(path, disk_format, 'of a guest', 0)
 
     def grant(self, grant: grants.Grant) -> str:
-        """A grants.Grant as text, for a task of a compute."""
+        """Encode a grants.Grant for a task of a compute host."""
         return grants.dump(grant)
 
 
 class EmbeddedImages(Images):
-    """Images of this deployment's own store (nova.image.embedded.service.Store)."""
+    """Images in the embedded store (nova.image.embedded.service.Store)."""
 
     in_place = True
 
@@ -170,8 +170,8 @@ class EmbeddedImages(Images):
             try:
                 verify_file(place, image['disk_format'], image['id'], self.store.max_virtual_size)
                 if group is not None:
-                    self.store.files.lend(image['data_id'], group)
-            except FileNotFoundError:                # deleted since it was opened
+                    self.store.files.grant_read(image['data_id'], group)
+            except FileNotFoundError:                # deleted after it was opened
                 raise exception.ImageNotFound(image_id=image_id) from None
             with self.store.digests.checked(image, source):
                 yield place
@@ -190,7 +190,7 @@ class EmbeddedImages(Images):
 
 
 class BoundImages:
-    """Requests for images with one context.
+    """Requests for images with a fixed context.
 
     :param images: an Images, or a grants.GrantedImages
     """
@@ -214,11 +214,11 @@ class BoundImages:
         self._images.delete(self._ctx, image_id)
 
 
-# ---- shared by both homes ----------------------------------------------------
+# ---- shared by both backends -------------------------------------------------
 
 def query_pairs(filters: dict[str, Any] | None, limit: int | None, marker: str | None,
                 sort: str | None) -> list[tuple[str, str]]:
-    """[(name, text)] for the words of the Image API."""
+    """Return [(name, text)] of query parameters of the Image API."""
     wanted = {**(filters or {}), 'limit': limit, 'marker': marker, 'sort': sort}
     return [(name, str(value)) for name, values in wanted.items()
             for value in (values if isinstance(values, (list, tuple)) else [values]) if value is not None]
@@ -226,7 +226,7 @@ def query_pairs(filters: dict[str, Any] | None, limit: int | None, marker: str |
 
 def set_formats(images: Images, ctx: RequestContext, image_id: str, disk_format: str,
                 container_format: Any) -> None:
-    """Give a queued image the formats of the data that is about to come."""
+    """Set the formats of a queued image before an upload."""
     container_format = container_format or (disk_format if disk_format in AMAZON else 'bare')
     wanted = {'disk_format': disk_format, 'container_format': container_format}
     image = images.show(ctx, image_id)
@@ -241,7 +241,7 @@ def verify_file(path: str, disk_format: str, image_id: str, max_virtual_size: in
 
 @contextlib.contextmanager
 def complete_file(path: str) -> Iterator[tuple[str, Any]]:
-    """(temporary path, file open for writing) that becomes ``path`` when the block ends without an error."""
+    """Context manager: (temporary path, open file) that atomically becomes ``path``."""
     temporary = f'{path}.{uuid.uuid4().hex}.part'
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:

@@ -1,4 +1,4 @@
-"""Facts about a bootable disk image, read from its raw bytes without any tool: partition table, firmware, agent."""
+"""Read facts about a bootable disk image from its raw bytes: partition table, firmware, guest agent."""
 from __future__ import annotations
 
 import dataclasses
@@ -8,27 +8,27 @@ from typing import BinaryIO
 import uuid
 
 SECTOR = 512
-ENTRIES = 128                            # of a GPT that are read
-ENTRY_BYTES = (128, 4096)                # size of one, at least and at most
+ENTRIES = 128                            # partition entries of a GPT to read
+ENTRY_BYTES = (128, 4096)                # minimum and maximum size of an entry
 EFI_SYSTEM = uuid.UUID('c12a7328-f81f-11d2-ba4b-00a0c93ec93b')
 BIOS_BOOT = uuid.UUID('21686148-6449-6e6f-744e-656564454649')
-# Types of root partitions of the Discoverable Partitions Specification: the architecture as image properties name it.
+# Root partition types of the Discoverable Partitions Specification: architecture as in image properties.
 ROOTS = {uuid.UUID('4f68bce3-e8cd-4db1-96e7-fbcaf984b709'): 'x86_64',
          uuid.UUID('b921b045-1df0-41c3-af44-4c6f280d3fae'): 'aarch64'}
 MBR_EFI_SYSTEM, MBR_GPT, MBR_EMPTY = 0xEF, 0xEE, 0x00
-# QEMU's guest agent has the name of its channel in its program, which no other program of a distribution has.
+# QEMU's guest agent contains the name of its channel; no other program of a distribution does.
 AGENT = b'/dev/virtio-ports/org.qemu.guest_agent.0'
 CHUNK = 4 << 20
 
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """What a disk needs.
+    """Boot requirements of a disk.
 
     partitioned     it has a partition table
     bios, uefi      firmware that can boot it
-    architecture    None: its partition table does not say
-    agent           it has QEMU's guest agent; False also where a compressed file system hides it
+    architecture    None: unknown from the partition table
+    agent           it contains QEMU's guest agent; False if a compressed file system hides it
     """
 
     partitioned: bool
@@ -39,7 +39,7 @@ class Facts:
 
 
 def read(file: BinaryIO) -> Facts:
-    """The Facts of a raw disk, an open file."""
+    """Return the Facts of a raw disk, an open file."""
     first = _at(file, 0, SECTOR)
     if first[510:] != b'\x55\xaa':
         return Facts(False, False, False, None, False)
@@ -55,7 +55,7 @@ def read(file: BinaryIO) -> Facts:
 
 
 def _gpt(file: BinaryIO) -> set[uuid.UUID]:
-    """The types of the partitions of a GPT; empty where it has no usable header."""
+    """Return the partition types of a GPT, or an empty set if its header is invalid."""
     header = _at(file, SECTOR, SECTOR)
     if header[:8] != b'EFI PART':
         return set()
@@ -68,14 +68,14 @@ def _gpt(file: BinaryIO) -> set[uuid.UUID]:
 
 
 def _at(file: BinaryIO, offset: int, size: int) -> bytes:
-    """Bytes at an offset; fewer at the end of the file."""
+    """Return bytes at an offset, fewer at the end of the file."""
     if offset >= os.fstat(file.fileno()).st_size:
         return b''
     return os.pread(file.fileno(), size, offset)
 
 
 def _contains(file: BinaryIO, text: bytes) -> bool:
-    """Whether bytes are somewhere in a file; holes are skipped."""
+    """Return whether a file contains bytes; holes are skipped."""
     descriptor, end = file.fileno(), os.fstat(file.fileno()).st_size
     offset = 0
     while offset < end:

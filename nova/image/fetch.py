@@ -1,7 +1,7 @@
-"""Fetch a file over https from an address that somebody names, with bounds: size, redirects, time and addresses.
+"""Download a file over https with limits on size, redirects, time and addresses.
 
-A host name is resolved once, every address that it has is checked, and the connection goes to a checked address: a name
-that is resolved anew in between leads nowhere else. Proxies of the environment are not used.
+A host name is resolved once and all its addresses are checked. The connection uses a checked address, so that a second
+resolution cannot redirect it (DNS rebinding). Proxies of the environment are not used.
 """
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 REDIRECTS = 5
 URL_MOST = 4096                          # characters
-WAIT_S = 30                              # for a connection, and for the next bytes
-TIME_S = 4 * 3600                        # for all of it
+WAIT_S = 30                              # timeout of the connection and of each read
+TIME_S = 4 * 3600                        # timeout of the whole download
 CHUNK = 1 << 20
 OK, MOVED = 200, (301, 302, 303, 307, 308)
 DIGESTS = {'sha256': 64, 'sha512': 128}  # algorithm: hexadecimal digits
@@ -32,14 +32,14 @@ DIGESTS = {'sha256': 64, 'sha512': 128}  # algorithm: hexadecimal digits
 
 @dataclasses.dataclass(frozen=True)
 class Checksum:
-    """What a file has to have."""
+    """Expected checksum of a file."""
 
     algorithm: str
     value: str
 
 
 def checksum(text: str) -> Checksum:
-    """The Checksum of ``sha256:HEX`` or ``sha512:HEX``.
+    """Parse ``sha256:HEX`` or ``sha512:HEX``.
 
     :raises InvalidInput:
     """
@@ -51,10 +51,11 @@ def checksum(text: str) -> Checksum:
 
 
 class Fetcher:
-    """
-    :param max_size: bytes of a file
+    """Downloads files.
+
+    :param max_size: maximum size of a file in bytes
     :param allowed: networks that may be reached although they are not public
-    :param ca_file: certificates to trust, PEM; None: those of the system
+    :param ca_file: CA certificates, PEM; None: those of the system
     """
 
     def __init__(self, max_size: int, allowed: Sequence[Network] = (), ca_file: str | None = None) -> None:
@@ -62,14 +63,14 @@ class Fetcher:
         try:
             self._tls = ssl.create_default_context(cafile=ca_file)
         except (OSError, ssl.SSLError) as error:
-            raise exception.InvalidInput(f'{ca_file} has no certificates to trust: {error}') from None
+            raise exception.InvalidInput(f'{ca_file} has no CA certificates: {error}') from None
         self._tls.minimum_version = ssl.TLSVersion.TLSv1_2
 
     def fetch(self, url: str, target: BinaryIO, wanted: Checksum) -> int:
-        """Write the file to ``target``; return its bytes.
+        """Write the file to ``target``; return its size.
 
-        :raises InvalidInput: the URL, an address or a redirect is refused, the server does not answer with the file, or
-            it is too large, cut off, or has another checksum
+        :raises InvalidInput: the URL, an address or a redirect is refused, the server does not return the file, or it
+            is too large, truncated, or has another checksum
         """
         deadline = time.monotonic() + TIME_S
         for _redirect in range(REDIRECTS + 1):
@@ -81,13 +82,13 @@ class Fetcher:
                     url = urllib.parse.urljoin(url, location)
                     continue
                 if answer.status != OK:
-                    raise exception.InvalidInput(f'{url} is answered with {answer.status} {answer.reason[:80]}.')
+                    raise exception.InvalidInput(f'{url} returned {answer.status} {answer.reason[:80]}.')
                 return self._copy(answer, url, target, wanted, deadline)
             except (OSError, http.client.HTTPException) as error:
-                raise exception.InvalidInput(f'{url} cannot be fetched: {error or type(error).__name__}.') from None
+                raise exception.InvalidInput(f'Cannot download {url}: {error or type(error).__name__}.') from None
             finally:
                 connection.close()
-        raise exception.InvalidInput(f'{url} is behind more than {REDIRECTS} redirects.')
+        raise exception.InvalidInput(f'{url} has more than {REDIRECTS} redirects.')
 
     def _connected(self, url: str) -> http.client.HTTPSConnection:
         host, port = _parsed(url)
@@ -95,9 +96,9 @@ class Fetcher:
         return _Pinned(host, port, str(address), self._tls)
 
     def choose(self, host: str, port: int) -> Address:
-        """An address of a host, all of whose addresses may be reached.
+        """Return an address of a host after checking all its addresses.
 
-        :raises InvalidInput: it has none, or one that may not
+        :raises InvalidInput: it has none, or one that must not be reached
         """
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
@@ -106,8 +107,8 @@ class Fetcher:
         addresses = [ipaddress.ip_address(str(entry[4][0]).partition('%')[0]) for entry in found]
         for address in addresses:
             if not self._may_reach(address):
-                raise exception.InvalidInput(f'{host} is {address}, which is no public address. Allow its network with '
-                                             '--allow-network if it is to be reached.')
+                raise exception.InvalidInput(f'{host} has address {address}, which is not public. Allow its network '
+                                             'with --allow-network to reach it.')
         if not addresses:
             raise exception.InvalidInput(f'{host} has no address.')
         return addresses[0]
@@ -128,12 +129,12 @@ class Fetcher:
     def _copy(self, answer: http.client.HTTPResponse, url: str, target: BinaryIO, wanted: Checksum,
               deadline: float) -> int:
         if answer.length is not None and answer.length > self._max_size:
-            raise exception.InvalidInput(f'{url} has {answer.length} bytes; {self._max_size} are allowed.')
+            raise exception.InvalidInput(f'{url} has {answer.length} bytes, more than the limit of {self._max_size}.')
         expected, digest, size = answer.length, hashlib.new(wanted.algorithm), 0
         while chunk := answer.read1(CHUNK):
             size += len(chunk)
             if size > self._max_size:
-                raise exception.InvalidInput(f'{url} has more than the {self._max_size} bytes that are allowed.')
+                raise exception.InvalidInput(f'{url} has more bytes than the limit of {self._max_size}.')
             if time.monotonic() > deadline:
                 raise exception.InvalidInput(f'{url} takes longer than {TIME_S} s.')
             digest.update(chunk)
@@ -145,18 +146,15 @@ class Fetcher:
 
 
 def check(name: str, found: str, wanted: Checksum) -> None:
-    """
-    :raises InvalidInput: the digest is another one
-    """
+    """Compare a checksum; raises InvalidInput (it differs)."""
     if found != wanted.value:
-        raise exception.InvalidInput(f'{name} has the {wanted.algorithm} checksum {found}, and {wanted.value} was '
-                                     'expected.')
+        raise exception.InvalidInput(f'{name} has the {wanted.algorithm} checksum {found}, expected {wanted.value}.')
 
 
 def _parsed(url: str) -> tuple[str, int]:
-    """(host, port) of a URL.
+    """Return (host, port) of a URL.
 
-    :raises InvalidInput: it is none that may be fetched
+    :raises InvalidInput: not an allowed URL
     """
     try:
         parts = urllib.parse.urlsplit(url)
@@ -165,12 +163,12 @@ def _parsed(url: str) -> tuple[str, int]:
         parts, host, port = None, None, 443
     printable = len(url) <= URL_MOST and url.isascii() and url.isprintable() and ' ' not in url
     if parts is None or parts.scheme != 'https' or not host or not printable or '@' in parts.netloc:
-        raise exception.InvalidInput(f'{url[:200]!r} is no https URL without a user name.')
+        raise exception.InvalidInput(f'{url[:200]!r} is not an https URL without user name.')
     return host, port
 
 
 class _Pinned(http.client.HTTPSConnection):
-    """Connects to one address, and checks the certificate for the host."""
+    """A connection to a fixed address that checks the certificate of the host name."""
 
     def __init__(self, host: str, port: int, address: str, tls: ssl.SSLContext) -> None:
         super().__init__(host, port, timeout=WAIT_S, context=tls)

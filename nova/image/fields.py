@@ -1,4 +1,4 @@
-"""The fields of an image, one row each: what they hold, who may set them and what the schema says."""
+"""Fields of an image: schema, description, and whether users may set them."""
 from __future__ import annotations
 
 import dataclasses
@@ -32,7 +32,7 @@ IMAGE_REFERENCE = {'type': ['null', 'string'], 'maxLength': 36,
 
 @dataclasses.dataclass(frozen=True)
 class Field:
-    """schema: JSON schema of its value; set_by: 'create', 'all' (create and update) or None (read-only)."""
+    """schema: JSON schema of the value; set_by: 'create', 'all' (create and update) or None (read-only)."""
 
     name: str
     schema: dict[str, Any]
@@ -68,16 +68,16 @@ FIELDS = {field.name: field for field in (
     Field('locations', {'type': 'array'}, None, 'A set of URLs to access the image file'),
 )}
 LINKS = frozenset({'self', 'file', 'schema', 'direct_url', 'locations'})
-# Properties that other images are named by.
+# properties that refer to other images
 REFERENCES = ('kernel_id', 'ramdisk_id')
-# Names that a property must not have, because the store uses them.
+# names that properties must not have
 RESERVED = frozenset({'data_id', 'deleted', 'deleted_at', 'location', 'properties'})
 NEW = {'name': None, 'visibility': 'shared', 'protected': False, 'os_hidden': False, 'disk_format': None,
        'container_format': None, 'min_disk': 0, 'min_ram': 0}
 
 
 def is_text(value: str, longest: int) -> bool:
-    """A string that every database can hold."""
+    """Return whether a string can be stored in every database."""
     return isinstance(value, str) and len(value) <= longest and '\0' not in value and not _surrogate(value)
 
 
@@ -86,7 +86,7 @@ def _surrogate(value: str) -> bool:
 
 
 def is_uuid(value: str) -> bool:
-    """Whether a string is a UUID in its canonical form."""
+    """Return whether a string is a UUID in canonical form."""
     try:
         return str(uuid.UUID(value)) == value.lower()
     except (ValueError, AttributeError, TypeError):
@@ -95,13 +95,13 @@ def is_uuid(value: str) -> bool:
 
 @functools.cache
 def _validator(name: str) -> Any:
-    from nova.web import json_schema             # a compute host never checks a field
+    from nova.web import json_schema             # compute hosts do not need it
     schema = FIELDS[name].schema if name in FIELDS else IMAGE_REFERENCE if name in REFERENCES else PROPERTY
     return json_schema.Validator(schema)
 
 
 def check(name: str, value: Any) -> None:
-    """Raise BadRequest unless the value fits the field or property."""
+    """Raise BadRequest unless the value is valid for the field or property."""
     if name not in FIELDS and (not name or not is_text(name, 255)):
         raise exception.BadRequest('A property name must have 1 to 255 characters.')
     texts = value if isinstance(value, list) else [value]
@@ -112,7 +112,7 @@ def check(name: str, value: Any) -> None:
 
 
 def check_settable(name: str, when: str) -> None:
-    """Raise Forbidden when a user may not set the field ``when`` ('create' or 'update')."""
+    """Raise Forbidden if a user may not set the field ``when`` ('create' or 'update')."""
     field = FIELDS.get(name)
     if name in RESERVED:
         raise exception.Forbidden(f"Attribute '{name}' is reserved.")
@@ -121,6 +121,6 @@ def check_settable(name: str, when: str) -> None:
 
 
 def split(flat: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """({column: value}, {property: value}) of an image's flat form."""
+    """Split an image's flat form into ({column: value}, {property: value})."""
     columns = {name: value for name, value in flat.items() if name in FIELDS}
     return columns, {name: value for name, value in flat.items() if name not in FIELDS}

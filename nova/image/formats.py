@@ -1,7 +1,7 @@
-"""The header of each disk format, read for its virtual size and for whatever refers outside the file.
+"""Parsers of disk format headers: virtual size, and references to other files.
 
-A parser is a generator: it yields (offset, length) and is sent those bytes, in ascending order of offsets beyond the
-first 64 KiB. It fills the report. The layouts are those of the published format descriptions.
+A parser is a generator: it yields (offset, length) and is sent those bytes. Offsets beyond the first 64 KiB must
+ascend. It fills the report. Layouts follow the published format descriptions.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECTOR = 512
 
 
 class Malformed(Exception):
-    """The header contradicts itself or the format's description."""
+    """The header is inconsistent or violates the format's description."""
 
 
 def _read(offset: int, length: int) -> Any:
@@ -32,7 +32,7 @@ def _read(offset: int, length: int) -> Any:
 
 QCOW2_FEATURES = 0b11111         # dirty, corrupt, external data file, compression type, extended L2
 QCOW2_EXTENSIONS_MAX = 48
-QCOW2_HEADER_MAX = 64 * 1024        # bytes of the first cluster that extensions may fill
+QCOW2_HEADER_MAX = 64 * 1024        # bytes of the first cluster for extensions
 QCOW2_DATA_FILE = 0x44415441
 QCOW2_ENCRYPTION = 0x0537be77
 
@@ -106,7 +106,7 @@ def vmdk(report: Report) -> Generator[tuple[int, int], bytes, None]:
     if not place or not length:
         raise Malformed('its VMDK header has no descriptor')
     report.virtual_size = capacity * SECTOR
-    # Tools read 20 sectors, whatever the header says.
+    # tools read 20 sectors regardless of the header
     descriptor = yield place * SECTOR, max(length, 20) * SECTOR
     if len(descriptor) < length * SECTOR:
         raise Malformed('its header is cut off')
@@ -141,7 +141,7 @@ def _vmdk_descriptor(report: Report, text: bytes) -> None:
 
 
 def vmdk_tail(report: Report, head: bytes, tail: bytes) -> None:
-    """A stream-optimized file whose header points to its end has a second header there, which counts."""
+    """Check the second header at the end of a stream-optimized file, which takes precedence."""
     if len(head) < SECTOR or struct.unpack_from('<Q', head, 56)[0] != VMDK_GD_AT_END:
         return
     footer = tail[-2 * SECTOR:-SECTOR] if len(tail) >= 2 * SECTOR else b''

@@ -1,4 +1,4 @@
-"""Images of an Image service (Glance v2) over HTTP."""
+"""HTTP client of an Image service (Glance v2)."""
 from __future__ import annotations
 
 import datetime
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from nova.context import RequestContext
 
 PATCH_TYPE = 'application/openstack-images-v2.1-json-patch'
-SERVICE_TYPE = 'image'            # in the catalog, unless [glance] names another
+SERVICE_TYPE = 'image'            # in the catalog, unless set in [glance]
 ERRORS = {400: exception.BadRequest, 409: exception.Conflict, 410: exception.Gone, 413: exception.TooLarge,
           415: exception.UnsupportedMediaType}
 TIMES = ('created_at', 'updated_at')
 
 
 class GlanceImages(api.Images):
-    """One client for all threads.
+    """Thread-safe client.
 
     :param conf: uses [glance] (see nova.runtime.rest_client) and [image]/max_virtual_size
     """
@@ -75,7 +75,7 @@ class GlanceImages(api.Images):
                 target.write(chunk)
                 moved(received)
             if image['size'] is not None and received != image['size']:
-                raise exception.ImageUnacceptable(image_id=image_id, reason='its size is not that of its data')
+                raise exception.ImageUnacceptable(image_id=image_id, reason='its size differs from its data')
             target.flush()
             files.verify_download(temporary, image, self.max_virtual_size)
 
@@ -100,14 +100,14 @@ class GlanceImages(api.Images):
         raise self._service.refusal(ctx, response.status_code)
 
     def _root(self) -> str:
-        """The service's address may or may not name the version already."""
+        """Return the path prefix: the endpoint may already contain the version."""
         if self._prefix is None:
             self._prefix = '' if self._service.endpoint().endswith('/v2') else '/v2'
         return self._prefix
 
 
 def _id(image_id: str | None) -> str:
-    """Only ids may become part of an address."""
+    """Check an id before it becomes part of a URL."""
     if image_id is None or not fields.is_uuid(image_id):
         raise exception.ImageNotFound(image_id=str(image_id)[:64])
     return image_id

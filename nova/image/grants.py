@@ -1,12 +1,12 @@
-"""Grants: what the work on one server may do with images, in the place of the rights of who does the work.
+"""Image grants: permissions of one task on images, in place of the permissions of the host that executes it.
 
-Who accepts a request looks up every image that it names as the user who asks. A conductor knows from the rows what was
-found, and gives the compute host, with each task, a grant for exactly that: some images to read, some to write (the
-copy that the task makes), until the task would be given up. A compute asks for images with the grant of the task alone:
-what it does not name does not exist, for any user.
+The API looks up each image in a request as the requesting user. A conductor reads the result from the rows. With each
+task it gives the compute host a grant for exactly these images: some to read, some to write (the snapshot that the task
+creates), until the task's time limit. A compute host requests images only with the grant of its task; images outside it
+do not exist for the task.
 
-The embedded store issues signed grants and checks their signatures. Another image service does not check them; there
-the client below enforces the grant, see doc/source/adr/0012-image-grants.rst.
+The embedded store signs grants and verifies signatures. Another image service does not; there the client below enforces
+the grant, see doc/source/adr/0012-image-grants.rst.
 """
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ from nova.runtime import progress
 
 
 KEY_BYTES = 32
-BACKUP = 'backup'                       # image_type of the images that a rotation removes
+BACKUP = 'backup'                       # image_type of images that a rotation deletes
 
 
 @dataclasses.dataclass(frozen=True)
 class Grant:
-    """
-    server    uuid of the server that is worked on; None: images that a host fetches before any server needs them
-    host      that works on it
+    """Permissions of a task.
+
+    server    uuid of the task's server; None: prefetch of images by a host
+    host      host of the task
     read      ids of images
-    write     ids of images that the work fills, describes and removes; they may be read, too
-    rotate    also: list the backups of the server that have the owner of those in ``write``, and remove them
+    write     ids of images that the task uploads, updates and deletes; they may be read, too
+    rotate    also list and delete backups of the server with the same owner as the images in ``write``
     expires   seconds since the epoch
     """
 
@@ -48,12 +49,12 @@ class Grant:
     expires: float = 0
 
     def may(self, image_id: str, write: bool = False) -> bool:
-        """Whether it names the image."""
+        """Return whether the grant covers an image."""
         ident = str(image_id).lower()
         return ident in self.write or not write and ident in self.read
 
     def has_backup(self, image: dict[str, Any]) -> bool:
-        """Whether a rotation may remove this image, if it belongs to whom the new one belongs to."""
+        """Return whether a rotation may delete this image, if it has the new image's owner."""
         properties = image['properties']
         return (self.rotate and properties.get('image_type') == BACKUP
                 and properties.get('instance_uuid') == self.server)
@@ -61,7 +62,7 @@ class Grant:
 
 def make(server: str | None, host: str | None, lifetime_s: float, read: Iterable[str | None] = (),
          write: Iterable[str | None] = (), rotate: bool = False) -> Grant:
-    """A Grant that ends in so many seconds; ids that are None or empty are left out."""
+    """Create a Grant with a lifetime; empty ids are omitted."""
     return Grant(server, host, _ids(read), _ids(write), rotate, time.time() + lifetime_s)
 
 
@@ -70,16 +71,16 @@ def _ids(given: Iterable[str | None]) -> tuple[str, ...]:
 
 
 def dump(grant: Grant, key: bytes | None = None) -> str:
-    """The grant as text, with a signature where there is a key."""
+    """Encode a grant as text, signed if there is a key."""
     body = base64.urlsafe_b64encode(json.dumps(dataclasses.asdict(grant), separators=(',', ':')).encode())
     return f'{body.decode()}.{_signature(body, key)}'
 
 
 def load(text: str, key: bytes | None = None) -> Grant:
-    """The Grant of a text.
+    """Decode and check a grant.
 
-    :param key: that it must be signed with; None: who has sent it is trusted
-    :raises Forbidden: it is none, it was not signed with the key, or it has expired
+    :param key: required signing key; None: the sender is trusted
+    :raises Forbidden: invalid, not signed with the key, or expired
     """
     body, _dot, signature = text.partition('.')
     if key is not None and not hmac.compare_digest(_signature(body.encode(), key).encode(), signature.encode()):
@@ -99,15 +100,15 @@ def _signature(body: bytes, key: bytes | None) -> str:
 
 
 def new_key() -> bytes:
-    """A key for ``dump`` and ``load``."""
+    """Return a key for ``dump`` and ``load``."""
     return os.urandom(KEY_BYTES)
 
 
 def holder(ctx: context.RequestContext, text: str | None, token: bool = True) -> context.RequestContext:
-    """The context of who has a grant and nothing else: no project, no role, no administrator.
+    """Return a context that has only a grant: no project, role or administrator permission.
 
-    :param ctx: of the request that is worked on
-    :param token: the user's token goes with it, for an image service that checks it
+    :param ctx: context of the request
+    :param token: include the user's token, for an image service that checks it
     """
     made = context.RequestContext(
         auth_token=ctx.auth_token if token else None, token_expires_at=ctx.token_expires_at if token else None,
@@ -116,13 +117,13 @@ def holder(ctx: context.RequestContext, text: str | None, token: bool = True) ->
 
 
 class GrantedImages:
-    """Images for those who work on servers: a virt.driver.ImageSource, and what a copy of a server needs besides.
+    """Images for tasks: a virt.driver.ImageSource, and operations for snapshots of servers.
 
-    ``ctx`` carries the grant of the task (context.RequestContext.granted). An image that it does not name raises
-    ImageNotFound; once it has expired all raise Forbidden.
+    ``ctx`` has the grant of the task (context.RequestContext.granted). An image outside the grant raises ImageNotFound;
+    an expired grant raises Forbidden.
 
-    Requests are sent with the user's token until it expires: the image service checks it as well. After that they are
-    sent with the token of the service, so the grant is also checked here.
+    Requests carry the user's token until it expires, so that the image service checks it as well. Later ones carry the
+    service token; therefore the grant is also checked here.
 
     :param images: nova.image.api.Images
     """
@@ -150,9 +151,9 @@ class GrantedImages:
 
     def backups(self, ctx: context.RequestContext, filters: dict[str, str],
                 marker: str | None = None) -> list[dict[str, str]]:
-        """A page of the backups of the server, the newest first.
+        """Return a page of the server's backups, newest first.
 
-        :param filters: as Images.list takes them
+        :param filters: as for Images.list
         """
         grant = _grant_of(ctx)
         if grant is not None and not grant.rotate:
@@ -166,7 +167,7 @@ class GrantedImages:
              function: Callable[..., Any]) -> Any:
         grant = _grant_of(ctx)
         if grant is None:
-            if not ctx.auth_token:               # a conductor of an older release, and no token
+            if not ctx.auth_token:               # from a conductor of an older release, without token
                 raise exception.ImageNotFound(image_id=str(image_id)[:64])
         elif not grant.may(image_id, write) and not (grant.rotate and grant.has_backup(
                 _with_token(ctx, lambda who: self._images.show(who, image_id)))):
@@ -175,15 +176,15 @@ class GrantedImages:
 
 
 def _grant_of(ctx: context.RequestContext) -> Grant | None:
-    """The Grant of a context; None: it has none, because who has sent the task gives none yet."""
+    """Return the Grant of a context; None: the sender of the task does not support grants."""
     return None if ctx.image_grant is None else load(ctx.image_grant)
 
 
 def _with_token(ctx: context.RequestContext, function: Callable[..., Any], copy: bool = False) -> Any:
-    """Ask with the user's token; with the service's own when that has ended.
+    """Call with the user's token, and with the service token after it has expired.
 
-    :param copy: the image is a copy of the server: it belongs to the user who requested it, maybe an administrator, and
-        not to every user who may unshelve the server
+    :param copy: the image is a snapshot of the server. It belongs to the requesting user, who may be an administrator,
+        and not to each user who may unshelve the server
     """
     if ctx.auth_token:
         try:

@@ -1,9 +1,8 @@
-"""Looks into the headers of a disk image without any tool, while its bytes arrive.
+"""Inspect the headers of a disk image during its transfer, without external tools.
 
-An image comes from a stranger. Formats that may name other files (backing files, external data files, extents,
-parents) make a tool that opens them read those files of the host, so no tool touches an image before ``verify``
-has passed. The inspector keeps 64 KiB of the start, the last 1.5 KiB and one window of at most 1 MiB, whatever the
-input says.
+Images are untrusted. Formats that may refer to other files (backing files, external data files, extents, parents) make
+tools read these files on the host. So no tool opens an image before ``verify`` has passed. The inspector keeps the
+first 64 KiB, the last 1.5 KiB and one window of at most 1 MiB, regardless of the input.
 
     inspector = Inspector()
     for chunk in chunks:
@@ -24,27 +23,26 @@ from nova.image import formats
 
 HEAD = 64 * 1024                 # ISO 9660 volume descriptors begin at 32 KiB
 TAIL = 1536                      # VHD footer, VMDK footer and its end marker
-WINDOW = 1024 * 1024             # no header structure that we follow is larger
-STEPS = 64                       # windows that one parser may ask for
+WINDOW = 1024 * 1024             # no supported header structure is larger
+STEPS = 64                       # windows for one parser
 
-# no guest boots a compressed file, but a kernel or a ramdisk may be one
+# guests do not boot compressed files, but a kernel or ramdisk may be compressed
 COMPRESSED = frozenset({'gzip', 'xz', 'zstd', 'bzip2', 'lz4'})
 BOOT_PARTS = frozenset({'raw', 'gpt', 'mbr', 'kernel', 'ramdisk'})
-CONTENTS = BOOT_PARTS | COMPRESSED       # plain bytes: nothing in them refers to a file
+CONTENTS = BOOT_PARTS | COMPRESSED       # plain bytes without references to files
 PLAIN = BOOT_PARTS | {'luks'}
 
-# In the place of raw: the system of a container, which may be compressed; an image that is made of volumes, which may
-# have no data of its own.
+# Instead of raw: a container's file system, which may be compressed; an image of volumes, which may have no data.
 ARCHIVE, MAPPED = 'archive', 'mapped'
 
-# Formats that the data of an image may have, by its disk_format.
+# disk_format -> formats of the data
 ACCEPTS = {
     'raw': PLAIN, MAPPED: PLAIN, ARCHIVE: PLAIN | COMPRESSED,
     'ami': PLAIN, 'aki': PLAIN | COMPRESSED, 'ari': PLAIN | COMPRESSED,
     'qcow2': {'qcow2'}, 'vmdk': {'vmdk'}, 'vhd': {'vhd'}, 'vhdx': {'vhdx'}, 'vdi': {'vdi'}, 'iso': {'iso'},
 }
 
-HYPERVISOR = ('hypervisor_type', 'img_hv_type')      # properties that say for which one an image is
+HYPERVISOR = ('hypervisor_type', 'img_hv_type')      # properties with the image's hypervisor
 
 # (format, offset, bytes)
 SIGNATURES = (
@@ -83,13 +81,13 @@ TRAILERS = (('vhd', 512, b'conectix'), ('vhd', 511, b'conectix'), ('dmg', 512, b
 
 @dataclasses.dataclass
 class Report:
-    """What an image is.
+    """Result of an inspection.
 
-    format        the format found; 'raw' when nothing was recognised
-    matches       every format whose signature was found
+    format        the detected format; 'raw' if none was detected
+    matches       formats with a detected signature
     size          bytes of the file
-    virtual_size  bytes of the disk that a guest would see; None when the header does not say
-    findings      sentences: why no tool may open it
+    virtual_size  bytes of the guest's disk; None: not in the header
+    findings      reasons why no tool may open it
     """
 
     format: str = 'raw'
@@ -100,18 +98,18 @@ class Report:
 
 
 class Inspector:
-    """Fed with the bytes in order; ``report`` has what is known so far."""
+    """Gets the bytes in order; ``report`` has the results so far."""
 
     def __init__(self) -> None:
         self.report = Report()
         self._head, self._tail = bytearray(), b''
         self._parser: Any = None
         self._started = False
-        self._window: tuple[int, int, bytearray] | None = None           # (offset, length, bytes so far)
+        self._window: tuple[int, int, bytearray] | None = None           # (offset, length, received bytes)
         self._steps = 0
 
     def feed(self, chunk: bytes) -> None:
-        """Take the next bytes; ``report.findings`` grows as soon as something is known to be wrong."""
+        """Take the next bytes; problems are added to ``report.findings`` immediately."""
         position = self.report.size
         self.report.size += len(chunk)
         if len(self._head) < HEAD:
@@ -122,7 +120,7 @@ class Inspector:
         self._fill(position, chunk)
 
     def finish(self) -> Report:
-        """No more bytes come: the full Report."""
+        """Return the complete Report after the last bytes."""
         if not self._started:
             self._start()
         while self._window:
@@ -164,7 +162,7 @@ class Inspector:
             self._answer(bytes(data))
 
     def _answer(self, data: bytes | None) -> None:
-        """Give the parser the bytes that it requests, until it requests some that have not come yet."""
+        """Send requested bytes to the parser until it requests bytes that have not arrived."""
         self._window = None
         try:
             while True:
@@ -201,7 +199,7 @@ class Inspector:
 
 
 def _matches(head: bytes) -> list[str]:
-    """The formats whose signature is in the first 64 KiB, containers first."""
+    """Return the formats with a signature in the first 64 KiB, containers first."""
     found = [name for name, offset, magic in SIGNATURES if head.startswith(magic, offset)]
     if head.startswith(b'QFI\xfb'):
         found.append('qcow' if head[4:8] == b'\0\0\0\x01' else 'qcow2')
@@ -213,7 +211,7 @@ def _matches(head: bytes) -> list[str]:
 
 
 def _is_descriptor(head: bytes) -> bool:
-    """A VMDK descriptor is a text: comments and blank lines, then its version."""
+    """Return whether the data is a VMDK descriptor: comments and blank lines, then the version."""
     for line in head.split(b'\n'):
         line = line.strip()
         if line and not line.startswith(b'#'):
@@ -227,9 +225,9 @@ def _partitioned(table: bytes) -> bool:
 
 
 def inspect_file(path: Path | str) -> Report:
-    """The Report of a file, reading only its headers.
+    """Return the Report of a file; reads only its headers.
 
-    :raises OSError: the file cannot be read
+    :raises OSError: the file is not readable
     """
     inspector = Inspector()
     with open(path, 'rb') as file:
@@ -246,7 +244,7 @@ def inspect_file(path: Path | str) -> Report:
 
 
 def expected(image: Mapping[str, Any]) -> str:
-    """What the data of an image must be: a key of ACCEPTS, which is its disk_format but of some raw ones."""
+    """Return the expected format: a key of ACCEPTS, equal to disk_format except for some raw images."""
     properties = image.get('properties') or {}
     if image['disk_format'] != 'raw':
         return str(image['disk_format'])
@@ -256,9 +254,9 @@ def expected(image: Mapping[str, Any]) -> str:
 
 
 def refusal(report: Report, disk_format: str, max_virtual_size: int | None = None) -> str | None:
-    """Return why an image of ``disk_format`` must not be used: a sentence, or None when it may.
+    """Return why an image of ``disk_format`` must not be used, or None.
 
-    Early in an upload the report may still be incomplete; what it finds wrong then stays wrong.
+    During an upload the report may be incomplete; problems found remain valid.
     """
     accepted = ACCEPTS.get(disk_format)
     if accepted is None:
@@ -275,10 +273,10 @@ def refusal(report: Report, disk_format: str, max_virtual_size: int | None = Non
 
 
 def verify(report: Report, disk_format: str, max_virtual_size: int | None = None, image_id: str = '') -> None:
-    """Raise ImageUnacceptable unless the data has the disk format of the image and refers to no other file.
+    """Raise ImageUnacceptable unless the data has the image's disk format and refers to no other file.
 
     :param report: a complete Report
-    :param max_virtual_size: bytes; None sets no bound
+    :param max_virtual_size: bytes; None: no limit
     """
     reason = refusal(report, disk_format, max_virtual_size)
     if reason is None and not report.size and disk_format != MAPPED:

@@ -1,7 +1,7 @@
-"""Ports of servers that begin and end: many of one project in one transaction.
+"""Allocate and release ports of servers: many servers of one project in one transaction.
 
-The subnets are locked until it ends: addresses are chosen without collisions, and of two messages about one server the
-second sees the port that the first has made, also when another service reads it.
+The subnets are locked until the transaction ends, so addresses do not collide. If two messages concern one server, the
+second sees the port created by the first, also when another service reads it.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nova.network import ipam
 from nova.network import security
 from nova.network import selection
 from nova.network.host.network import dns_name
-from nova.network.host.network import extras
+from nova.network.host.network import overlay_addresses
 from nova.network.host.network import vif
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ Networks = dict[str, tuple[Any, list[Any]]]          # {network id: (network, [s
 
 
 @dataclasses.dataclass(frozen=True)
-class Order:
-    """What a server that begins gets. ``requests`` is None for the default network."""
+class AllocationRequest:
+    """Request to allocate ports for a new server. ``requests`` is None for the default network."""
 
     instance: Instance
     requests: list[selection.Request] | None
@@ -42,16 +42,16 @@ class Order:
 
     @property
     def ports(self) -> list[str]:
-        """Ids of the ports that it names."""
+        """Ids of existing ports in the request."""
         return [request['port_id'] for request in self.requests or () if request['port_id']]
 
 
 @dataclasses.dataclass(frozen=True)
-class Return:
-    """What a server that ends gives back.
+class ReleaseRequest:
+    """Request to release the ports of a server.
 
-    :ivar host: None: all of its ports; else those that no other host has got meanwhile
-    :ivar may: function(rows with 'id' and 'host') -> those of them that the caller may give back; None: all
+    :ivar host: only ports that no other host has taken over; None: all ports
+    :ivar may: function(rows with 'id' and 'host') -> those that the caller may release; None: all
     """
 
     instance_uuid: str
@@ -59,8 +59,8 @@ class Return:
     may: Callable[[list[Any]], list[Any]] | None
 
 
-def give_back(conn: Connection, orders: list[Return]) -> list[int]:
-    """How many ports each of these servers has given back."""
+def release(conn: Connection, orders: list[ReleaseRequest]) -> list[int]:
+    """Release ports and return the number of released ports for each request."""
     rows = ports.to_give_back(conn, [order.instance_uuid for order in orders])
     given: list[Any] = []
     counts = []
@@ -76,44 +76,44 @@ def give_back(conn: Connection, orders: list[Return]) -> list[int]:
 
 
 class Allocation:
-    """One run of allocations.
+    """One transaction of allocations.
 
-    :param orders: of one project, each of another server
+    :param orders: requests of one project, each for a different server
     """
 
-    def __init__(self, conn: Connection, network: HostNetwork, orders: list[Order]) -> None:
+    def __init__(self, conn: Connection, network: HostNetwork, orders: list[AllocationRequest]) -> None:
         self._conn, self._network, self._conf, self._orders = conn, network, network.conf, orders
         self._project = str(orders[0].instance.project_id)
-        self._stock = ipam.Stock(conn, ipam.quarantine(self._conf.network.dhcp_lease_time), len(orders))
+        self._allocator = ipam.AddressAllocator(conn, ipam.quarantine(self._conf.network.dhcp_lease_time), len(orders))
         self._made: list[dict[str, Any]] = []
         self._bound: list[tuple[str, str]] = []                    # (port, group)
         self._fixed: dict[str, list[dict[str, str]]] = {}
 
     def run(self) -> list[list[dict[str, Any]]]:
-        """The VIFs of each order. See interface.py for what is raised."""
+        """Return the VIFs of each request. Raises the errors of interface.py."""
         conn = self._conn
         existing = ports.lock_many(conn, [ident for order in self._orders for ident in order.ports])
         any_network, known = self._usable(existing)
         rows, default_group = ports.of_devices_and_default_group(
             conn, [order.instance.uuid for order in self._orders], self._project)
-        found: list[list[dict[str, Any]] | None] = []              # VIFs, or None where ports are given
+        found: list[list[dict[str, Any]] | None] = []              # VIFs, or None if ports are allocated below
         given: list[list[dict[str, Any]]] = []
         for order in self._orders:
             own = [row for row in rows if row['device_id'] == order.instance.uuid]
-            found.append(self._repeated(order, own) if own else None)
-            given.append([] if own else self._give(order, existing, any_network, known, default_group))
-        self._stock.store()
+            found.append(self._existing_vifs(order, own) if own else None)
+            given.append([] if own else self._allocate(order, existing, any_network, known, default_group))
+        self._allocator.store()
         networks.insert(conn, t.ports, self._made)
         security_groups.bind(conn, self._bound)
         every = [port for of_order in given for port in of_order]
         self._fixed.update(networks.addresses_of(conn, [port['id'] for port in every if port['id'] not in self._fixed]))
-        more = extras(conn, every, {port['network_id']: known[port['network_id']][0] for port in every})
+        more = overlay_addresses(conn, every, {port['network_id']: known[port['network_id']][0] for port in every})
         return [there if there is not None else [
             vif(self._conf, port, *known[port['network_id']], self._fixed.get(port['id'], []), more)
             for port in of_order] for there, of_order in zip(found, given)]
 
     def _usable(self, existing: dict[str, Any]) -> tuple[Networks, Networks]:
-        """(networks that a server that names none may mean, these and all that are named), their subnets locked."""
+        """Lock subnets and return (candidates for servers without a network, candidates and requested networks)."""
         named = {*(request['network_id'] for order in self._orders for request in order.requests or ()
                    if request['network_id']), *(port['network_id'] for port in existing.values())}
         any_network: Networks = {}
@@ -123,14 +123,14 @@ class Allocation:
         return any_network, {**any_network, **(
             networks.usable(self._conn, self._project, rest, lock=True) if rest else {})}
 
-    def _repeated(self, order: Order, rows: list[Any]) -> list[dict[str, Any]]:
-        """The VIFs of a server that has its ports."""
+    def _existing_vifs(self, order: AllocationRequest, rows: list[Any]) -> list[dict[str, Any]]:
+        """Return the VIFs of a server that already has ports."""
         if any(row['host'] != order.host for row in rows):
-            _refuse_left(self._conn, order.instance.uuid, order.host)
+            _refuse_former_host(self._conn, order.instance.uuid, order.host)
             ports.move(self._conn, order.instance.uuid, order.host)
         return self._network.vifs(self._conn, rows)
 
-    def _give(self, order: Order, existing: dict[str, Any], any_network: Networks, known: Networks,
+    def _allocate(self, order: AllocationRequest, existing: dict[str, Any], any_network: Networks, known: Networks,
               default_group: str | None) -> list[dict[str, Any]]:
         requests = selection.choose(any_network) if order.requests is None else order.requests
         groups = security.resolve(self._conn, self._project, order.group_names, default_group) if any(
@@ -145,7 +145,7 @@ class Allocation:
                 continue
             network, subnets = selection.usable_network(known, request['network_id'], self._project, granted)
             port = attach.new_port(self._project, network, {**columns, 'dns_name': dns_name(order.instance)})
-            self._fixed[port['id']] = attach.claim(self._stock, network, subnets, port, request.get('fixed_ip'))
+            self._fixed[port['id']] = attach.claim(self._allocator, network, subnets, port, request.get('fixed_ip'))
             self._made.append(port)
             if port['port_security_enabled']:
                 self._bound += [(port['id'], group) for group in groups]
@@ -154,10 +154,10 @@ class Allocation:
             given.append(port)
         return given
 
-    def _granted(self, order: Order, known: Networks) -> set[str]:
-        """Ids of other projects' networks that an administrator has named for the server.
+    def _granted(self, order: AllocationRequest, known: Networks) -> set[str]:
+        """Return the ids of other projects' networks that an administrator requested for the server.
 
-        The API has stored it with the request: what a host says of it counts for nothing.
+        They are read from the stored request: the host's message is not trusted.
         """
         named = [request['network_id'] for request in order.requests or () if request['network_id'] in known]
         if all(selection.is_of_project(known[ident][0], self._project) for ident in named):
@@ -167,8 +167,8 @@ class Allocation:
         return {request['network_id'] for request in stored or () if request.get(selection.GRANTED)}
 
 
-def _refuse_left(conn: Connection, instance_uuid: str, host: str) -> None:
-    """A host that a build was taken from asks late: the ports stay with the one that builds now."""
+def _refuse_former_host(conn: Connection, instance_uuid: str, host: str) -> None:
+    """Refuse a late request of a host that the build was moved away from."""
     spec = request_specs.get_many(conn, [instance_uuid]).get(instance_uuid)
     if spec is not None and any(left == host for left, _node in spec.retry_hosts or ()):
         raise exception.InstanceChanged(instance_id=instance_uuid)

@@ -1,6 +1,6 @@
-"""What the compute API needs of the network service: checks before a server is made, and what servers show.
+"""Network operations for the compute API: checks before a server is created, and data that servers show.
 
-It reads the embedded network service's rows. Errors are those of a request for a server.
+It reads the rows of the embedded network service. Errors are those of a server request.
 """
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class API:
-    """The facade over the embedded network service.
+    """The facade of the embedded network service.
 
     :param api_db: the API database
     :param conf: the configuration
@@ -44,29 +44,29 @@ class API:
         self.groups = groups.Groups(conf, api_db)
 
     def groups_of(self, context: RequestContext) -> groups.Groups:
-        """Operations on security groups in the name of the caller."""
+        """Return the operations on security groups for the caller."""
         return self.groups
 
     def floating_ips_of(self, context: RequestContext) -> floating.FloatingIps:
-        """Operations on floating addresses in the name of the caller."""
+        """Return the operations on floating addresses for the caller."""
         return floating.FloatingIps(self.api_db, self.conf, context)
 
     def validate_networks(self, context: RequestContext, requested: list[selection.Request] | str | None,
-                          count: int = 1, guarantees: bool = True, groups: Collection[str] = ()) -> selection.Checked:
+                          count: int = 1, guarantees: bool = True,
+                          groups: Collection[str] = ()) -> selection.CheckedNetworks:
         """Check the networks of a request for ``count`` servers of the caller's project.
 
-        What is true now may change until the servers are built, which checks again.
+        The build checks again, because the state may have changed by then.
 
-        :param requested: as RequestSpec has it: None, 'auto', 'none', or [{'network_id', 'port_id',
-                'fixed_ip', 'tag'}]
-        :param guarantees: whether ports may request bandwidth of a host; those of the embedded service never do
-        :param groups: names of security groups, for ports that are made
-        :raises NetworkRequestInvalid: a network, port or address that the project cannot have, or groups other than
-                the default one in a network without port security
+        :param requested: as in RequestSpec: None, 'auto', 'none', or [{'network_id', 'port_id', 'fixed_ip', 'tag'}]
+        :param guarantees: whether ports may request guaranteed bandwidth; ports of the embedded service never do
+        :param groups: names of security groups, for new ports
+        :raises NetworkRequestInvalid: a network, port or address that the project cannot use, or groups other than the
+            default one in a network without port security
         :raises PortInUse, NetworkAmbiguous:
         """
         if requested == 'none' or requested == []:
-            return selection.Checked(requested, False)
+            return selection.CheckedNetworks(requested, False)
         project_id = nova_context.the_project(context.project_id)
         with self.api_db.reader() as conn:
             if not (requested is None or isinstance(requested, str)):
@@ -76,21 +76,21 @@ class API:
             secured = [_are_used(usable[str(request['network_id'])][0], groups) for request in chosen]
         if not chosen and requested == 'auto':
             self._make_topology(project_id)
-        return selection.Checked(requested, any(secured) or not secured)
+        return selection.CheckedNetworks(requested, any(secured) or not secured)
 
     def _make_topology(self, project_id: str) -> None:
-        """A network for a project that has none, as its servers are to have one.
+        """Create a network for a project without one.
 
-        :raises NetworkRequestInvalid: an administrator has prepared nothing for it
+        :raises NetworkRequestInvalid: the administrator has not prepared automatic allocation
         """
         try:
-            self.api_db.run(ipam.arbitrated(topology.make), app.Face(self.conf, self.api_db), project_id)
+            self.api_db.run(ipam.retry_on_duplicate(topology.make), app.Face(self.conf, self.api_db), project_id)
         except (faults.AutoAllocationFailure, faults.OverQuota) as error:
             raise exception.NetworkRequestInvalid(
-                reason=f'no network is available to the project. None is made for it: {error.message}') from None
+                reason=f'no network is available to the project, and none can be created: {error.message}') from None
 
     def _check_all(self, conn: Connection, context: RequestContext, requested: list[selection.Request], count: int,
-                   groups: Collection[str]) -> selection.Checked:
+                   groups: Collection[str]) -> selection.CheckedNetworks:
         project_id = nova_context.the_project(context.project_id)
         given = ports.seen(conn, context, _named(requested, 'port_id'))
         named = _named(requested, 'network_id')
@@ -106,7 +106,7 @@ class API:
         secured = [_are_used(usable[str(request['network_id'])][0], groups) for request in requested
                    if not request.get('port_id')]
         own = {ident for ident, (network, _subnets) in usable.items() if selection.is_of_project(network, project_id)}
-        return selection.Checked([
+        return selection.CheckedNetworks([
             request if request.get('port_id') or request['network_id'] in own else {**request, selection.GRANTED: True}
             for request in requested], any(secured), groups=tuple(security_groups.names_of_ports(conn, list(given))))
 
@@ -115,7 +115,7 @@ class API:
                granted: Collection[str] = ()) -> None:
         port_id, fixed_ip = request.get('port_id'), request.get('fixed_ip')
         if count > 1 and (port_id or fixed_ip):
-            raise exception.InvalidInput(reason='a port or a fixed IP serves one server only.')
+            raise exception.InvalidInput(reason='a port or a fixed IP can be used by one server only.')
         if port_id:
             port = given.get(port_id)
             if port is None or port['project_id'] != project_id:
@@ -128,16 +128,16 @@ class API:
             ipam.check_free(conn, subnets, fixed_ip, anywhere=network['project_id'] == project_id)
 
     def check_attach(self, context: RequestContext, project_id: str, server_networks: set[str],
-                     request: selection.Request) -> selection.Checked:
-        """Complete and check a request for one more port of a server of a project.
+                     request: selection.Request) -> selection.CheckedNetworks:
+        """Complete and check a request to attach a port to a server of a project.
 
-        What is true now may change until the port is attached, which checks again.
+        The attachment checks again, because the state may have changed by then.
 
-        :param server_networks: ids of the networks that the server is in: the first choice when none is named
+        :param server_networks: ids of the server's networks, preferred if the request names no network
         :param request: {'port_id', 'network_id', 'fixed_ip'}
-        :returns: of the request, with a network when it names neither
+        :returns: the request, with a network if it names neither port nor network
         :raises NetworkNotFound, PortNotFound, PortInUse, FixedIpInUse, NetworkAmbiguous, InvalidInput,
-                NetworkRequestInvalid:
+            NetworkRequestInvalid:
         """
         with self.api_db.reader() as conn:
             if not request['port_id'] and not request['network_id']:
@@ -150,10 +150,10 @@ class API:
             given = ports.seen(conn, context, _named([request], 'port_id'))
             usable = networks.usable(conn, project_id, _named([request], 'network_id'))
             self._check(conn, project_id, usable, given, request, 1)
-        return selection.Checked([request])
+        return selection.CheckedNetworks([request])
 
     def check_security_groups(self, context: RequestContext, names: list[str]) -> list[str]:
-        """Names of the groups of the caller's project that names or ids mean, as servers show them.
+        """Return the group names, as servers show them, for names or ids of the caller's groups.
 
         :raises SecurityGroupNotFound, SecurityGroupAmbiguous:
         """
@@ -169,13 +169,12 @@ class API:
 
     def security_groups_for(self, context: RequestContext,
                             instance_uuids: list[str]) -> dict[str, list[SecurityGroupsRow]]:
-        """{instance uuid: [{'id', 'name', 'description', 'project_id', …}]} of servers with ports, by
-        name."""
+        """Return {instance uuid: [{'id', 'name', 'description', 'project_id', …}]} of servers with ports, by name."""
         with self.api_db.reader() as conn:
             return security_groups.of_devices(conn, instance_uuids)
 
     def group_names_of(self, context: RequestContext, instance_uuids: list[str]) -> dict[str, list[str]]:
-        """{instance uuid: names of the groups of its ports} of servers with ports, in one read for all of them.
+        """Return {instance uuid: names of its ports' groups} of servers with ports, in one read.
 
         :raises Unavailable: the network service does not answer
         """
@@ -183,7 +182,7 @@ class API:
             return security_groups.names_of_devices(conn, instance_uuids)
 
     def add_security_group(self, context: RequestContext, project_id: str, instance_uuid: str, name: str) -> list[str]:
-        """Put all ports of a server into a group of the project; hosts whose filters change.
+        """Add all ports of a server to a group. Return the hosts with changed filters.
 
         :param name: name or id of the group
         :raises SecurityGroupNotFound, SecurityGroupAmbiguous:
@@ -193,9 +192,9 @@ class API:
 
     def remove_security_group(self, context: RequestContext, project_id: str, instance_uuid: str,
                               name: str) -> list[str]:
-        """Take all ports of a server out of a group; hosts whose filters change.
+        """Remove all ports of a server from a group. Return the hosts with changed filters.
 
-        :raises SecurityGroupNotFound: there is none, or no port of the server is in it
+        :raises SecurityGroupNotFound: no such group, or no port of the server is in it
         :raises SecurityGroupAmbiguous:
         """
         return self.api_db.run(self._change_groups, project_id, instance_uuid, name, security_groups.leave)
@@ -206,7 +205,7 @@ class API:
         group_id, = security.pick(
             conn, project_id, [name],
             security_groups.ensure_default(conn, project_id) if name == security_groups.DEFAULT else None, lock=True)
-        if networks.lock(conn, t.security_groups, group_id) is None:       # deleted at this moment
+        if networks.lock(conn, t.security_groups, group_id) is None:       # deleted concurrently
             raise exception.SecurityGroupNotFound(security_group_id=name)
         idents = [port['id'] for port in ports.of_device(conn, instance_uuid) if port['port_security_enabled']]
         if not idents and change is security_groups.join:
@@ -217,7 +216,7 @@ class API:
 
     def security_group_rules(self, context: RequestContext,
                              group_ids: list[str]) -> dict[str, list[SecurityGroupRulesRow]]:
-        """{group id: [rule row]}"""
+        """Return {group id: [rule row]}."""
         found: dict[str, list[SecurityGroupRulesRow]] = {ident: [] for ident in group_ids}
         with self.api_db.reader() as conn:
             for rule in networks.many(conn, t.security_group_rules, group_ids, 'security_group_id'):
@@ -225,21 +224,20 @@ class API:
         return found
 
     def security_groups_by_id(self, context: RequestContext, group_ids: set[str]) -> dict[str, SecurityGroupsRow]:
-        """{id: row} of groups, whose they may be."""
+        """Return {id: row} of groups of any project."""
         with self.api_db.reader() as conn:
             return {row['id']: row for row in networks.many(conn, t.security_groups, group_ids)}
 
     def list_networks(self, context: RequestContext) -> list[NetworksRow]:
-        """Rows of the networks that the caller may see, by name."""
+        """Return the rows of the networks visible to the caller, by name."""
         with self.api_db.reader() as conn:
-            return networks.page(
-                conn, t.networks, networks.visible(context), [('name', 'asc'), ('id', 'asc')], None, None
-            )
+            return networks.page(conn, t.networks, networks.visible(context), [('name', 'asc'), ('id', 'asc')], None,
+                                 None)
 
     def show_network(self, context: RequestContext, ident: str) -> NetworksRow:
-        """One row.
+        """Return one row.
 
-        :raises NetworkNotFound: none, or another project's
+        :raises NetworkNotFound: no such network, or not visible
         """
         with self.api_db.reader() as conn:
             rows = networks.page(conn, t.networks, networks.visible(context) & (t.networks.c.id == ident),
@@ -249,7 +247,7 @@ class API:
         return rows[0]
 
     def subnets_of(self, context: RequestContext, network_ids: list[str]) -> dict[str, list[SubnetsRow]]:
-        """{network id: [subnet row]}, the first made first."""
+        """Return {network id: [subnet row]}, oldest first."""
         found: dict[str, list[SubnetsRow]] = {ident: [] for ident in network_ids}
         with self.api_db.reader() as conn:
             for row in networks.many(conn, t.subnets, network_ids, 'network_id'):
@@ -257,7 +255,7 @@ class API:
         return {ident: sorted(rows, key=lambda row: (row['created_at'], row['id'])) for ident, rows in found.items()}
 
     def ports_of(self, context: RequestContext, instance_uuid: str) -> list[dict[str, Any]]:
-        """Rows of a server's ports, in its order, each with 'fixed_ips' [{'subnet_id', 'ip_address'}]."""
+        """Return the rows of a server's ports in order, each with 'fixed_ips' [{'subnet_id', 'ip_address'}]."""
         with self.api_db.reader() as conn:
             rows = ports.of_device(conn, instance_uuid)
             fixed = networks.addresses_of(conn, [row['id'] for row in rows])
@@ -265,13 +263,13 @@ class API:
 
 
 def _named(requests: list[selection.Request], name: str) -> set[str]:
-    """The ids that requests have under a name."""
+    """Return the ids that requests have under a key."""
     return {ident for ident in (request.get(name) for request in requests) if ident}
 
 
 def _are_used(network: NetworksRow, names: Collection[str]) -> bool:
-    """Whether ports that are made in the network are in groups.
+    """Return whether new ports in the network get security groups.
 
-    :raises NetworkRequestInvalid: they are in none, and names say others than the default one
+    :raises NetworkRequestInvalid: they get none, but names has other groups than the default
     """
     return security.check_used(network['id'], attach.is_secured(network), names)

@@ -1,4 +1,4 @@
-"""Ports of servers that are there already: given to one, looked up, taken back, each exactly once."""
+"""Attach, find and detach ports of existing servers, idempotently."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class Attachments:
     """Attach and detach one port of a server, and change its addresses.
 
-    ``attached_by`` is the id of the request that attaches: a retry with the same id does nothing twice, and its work
-    can be undone without touching the work of another request.
+    ``attached_by`` is the id of the attaching request. A retry with the same id has no further effect, and its rollback
+    does not affect other requests.
     """
 
     def __init__(self, network: HostNetwork) -> None:
@@ -38,8 +38,8 @@ class Attachments:
 
     def attach_port(self, context: nova_context.RequestContext, instance: Instance, request: selection.Request,
                     attached_by: str, host: str) -> dict[str, Any]:
-        """See interface.py."""
-        found = self._network.api_db.run(ipam.arbitrated(self._attach), instance, request, attached_by, host)
+        """Attach a port; see interface.py."""
+        found = self._network.api_db.run(ipam.retry_on_duplicate(self._attach), instance, request, attached_by, host)
         if host == self._network.host:
             self._network.refresh()
         return found
@@ -47,7 +47,7 @@ class Attachments:
     def _attach(self, conn: Connection, instance: Instance, request: selection.Request, attached_by: str,
                 host: str) -> dict[str, Any]:
         project_id, port_id = instance.project_id, request['port_id']
-        assert port_id is not None               # of the port, or that which a new one gets
+        assert port_id is not None               # id of the existing or the new port
         port = ports.lock_many(conn, [port_id]).get(port_id)
         if port is not None and port['device_id'] == instance.uuid and port['attached_by'] == attached_by:
             return self._vif_of(conn, port)
@@ -85,11 +85,12 @@ class Attachments:
 
     def add_address(self, context: nova_context.RequestContext, instance_uuid: str, network_id: str, known: list[str],
                     host: str) -> None:
-        """See interface.py.
+        """Add an address; see interface.py.
 
         :param known: the server's addresses before
         """
-        self._network.api_db.run(ipam.arbitrated(self._add_address), instance_uuid, network_id, frozenset(known))
+        self._network.api_db.run(ipam.retry_on_duplicate(self._add_address), instance_uuid, network_id,
+                                 frozenset(known))
         self._network.refresh()
 
     def _add_address(self, conn: Connection, instance_uuid: str, network_id: str, known: frozenset[str]) -> None:
@@ -114,34 +115,35 @@ class Attachments:
 
 
 def new_port(project_id: str, network: Mapping[str, Any], binding: dict[str, Any]) -> dict[str, Any]:
-    """The row of a port made for a server; with port security as its network has it."""
+    """Return the row of a new port of a server; port security as in the network."""
     return {'id': str(uuid.uuid4()), 'project_id': project_id, 'network_id': network['id'], 'name': '',
             'mac_address': ipam.new_mac(), 'admin_state_up': True, 'made_for_server': True, 'description': '',
             'port_security_enabled': is_secured(network), **binding}
 
 
 def is_secured(network: Mapping[str, Any]) -> bool:
-    """Whether ports that are made for servers in a network have port security."""
-    # in the routing table of the hosts, guests of others share it
+    """Return whether new server ports in a network have port security."""
+    # flat networks are shared with other projects
     return bool(network['port_security_enabled'] or network['network_type'] == networks.FLAT)
 
 
 def _of_version_4(found: tuple[NetworksRow, list[SubnetsRow]]) -> tuple[NetworksRow, list[SubnetsRow]]:
-    """The network with the subnets whose addresses a running server can get one more of: it has those of its MAC."""
+    """Return the network with the subnets for one more address: IPv4 if possible. SLAAC addresses already exist."""
     network, subnets = found
     return network, [subnet for subnet in subnets if subnet['ip_version'] == 4] or subnets
 
 
-def claim(stock: ipam.Stock, network: NetworksRow, subnets: list[SubnetsRow], port: Mapping[str, Any],
+def claim(allocator: ipam.AddressAllocator, network: NetworksRow, subnets: list[SubnetsRow], port: Mapping[str, Any],
           address: str | None) -> list[dict[str, str]]:
-    """Addresses for a port (its id, MAC and device_owner): the requested one, or any; [{'subnet_id', 'ip_address'}].
+    """Claim the requested or any address for a port: [{'subnet_id', 'ip_address'}].
 
-    :raises NetworkRequestInvalid: no guest can have the address, or none of another project
+    :param port: its id, MAC, project and device_owner
+    :raises NetworkRequestInvalid: the address is not usable by guests, or not by another project
     :raises FixedIpInUse, NoMoreFixedIps:
     """
     wanted = [{'ip_address': address}] if address else []
     try:
-        return stock.claim(network['id'], subnets, port['id'], wanted, port['mac_address'],
+        return allocator.claim(network['id'], subnets, port['id'], wanted, port['mac_address'],
                            anywhere=port['project_id'] == network['project_id'], owner=port['device_owner'])
     except exception.InvalidInput as error:
         raise exception.NetworkRequestInvalid(reason=error.kwargs['reason'])
@@ -149,14 +151,14 @@ def claim(stock: ipam.Stock, network: NetworksRow, subnets: list[SubnetsRow], po
 
 def _claim_now(conn: Connection, conf: ConfigOpts, network: NetworksRow, subnets: list[SubnetsRow],
                port: Mapping[str, Any], address: str | None) -> None:
-    stock = ipam.Stock(conn, ipam.quarantine(conf.network.dhcp_lease_time))
-    claim(stock, network, subnets, port, address)
-    stock.store()
+    allocator = ipam.AddressAllocator(conn, ipam.quarantine(conf.network.dhcp_lease_time))
+    claim(allocator, network, subnets, port, address)
+    allocator.store()
 
 
 def bind(conn: Connection, port: PortsRow | None, request: selection.Request, project_id: str,
          binding: dict[str, Any]) -> dict[str, Any]:
-    """The port that a user made, given to the server."""
+    """Bind a user's port to the server."""
     if port is None or port['project_id'] != project_id:
         raise exception.PortNotFound(port_id=request['port_id'])
     if port['device_id'] or not ports.bind(conn, port['id'], binding):

@@ -1,7 +1,7 @@
-"""What a compute host may ask of a network service: ports and addresses of its own servers alone.
+"""Authorization of compute hosts at the network service: only ports and addresses of their own servers.
 
-See rpc/admission.py; ``RIGHTS`` has a row for each method of interface.py that hosts call. Where the server is and
-whose it is stand in the cell's database, one SELECT: what the message says of its project counts for nothing.
+See rpc/admission.py; ``RIGHTS`` has a row for each method of interface.py that hosts call. The server's host and
+project are read from the cell database with one SELECT: the message's project is not trusted.
 """
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ if TYPE_CHECKING:
 
 
 def _own_project(call: admission.Call) -> None:
-    """The networks, groups and ports that may be used are those of the server's own project."""
+    """Replace the message's project by the server's own."""
     here(call)
     call.arguments['instance'].project_id = call.server.project_id
 
 
 def _own_request(call: admission.Call) -> None:
-    """A port is attached in the name of the request that the message serves."""
+    """Require that a port is attached for the request that the message belongs to."""
     if call.arguments.get('attached_by') != call.request_id:
-        call.refuse('it attaches a port in the name of another request')
+        call.refuse('attached_by is not the id of the request')
 
 
 def _plumbs(call: admission.Call) -> None:
-    """Ports come to the caller with the server, or go back to the host that an evacuation has taken it from."""
+    """Require that ports move to the caller with the server, or back to the source host of an evacuation."""
     here(call)
     host = call.arguments.get('host')
     if host != call.host and not any(move['source_compute'] == host and move['dest_compute'] == call.host
                                      for move in call.server.moves):
-        call.refuse(f'it speaks for host {host}')
+        call.refuse(f'it names host {host}')
 
 
 def _is_about_to_come(call: admission.Call) -> None:
-    """The caller is the destination of a move of the server that goes on."""
+    """Require that the caller is the destination of a running migration of the server."""
     if call.server is None or not any(move['dest_compute'] == call.host for move in call.server.moves):
         call.not_here()
 
 
 def _own_ports(call: admission.Call) -> None:
-    """All ports of a server of the caller; of any other those that are on the caller: the statement has its name.
+    """Allow all ports of the caller's servers, and other servers' ports on the caller.
 
-    Most servers' ports are where the server is, so that the statement alone decides: see deallocate_for_instance.
+    In most calls all ports are on the caller, so the server need not be read: see deallocate_for_instance.
     """
     if call.arguments.get('host') not in (None, call.host):
         own_host(call)
@@ -65,18 +65,18 @@ RIGHTS = {
     'prepare_for_instance': (own_host, _is_about_to_come),
     'unprepare_for_instance': (own_host,),       # ports that expect the caller
     'network_info': (here,),
-    'leave_host': (own_host,),                   # ports that are on the caller
+    'leave_host': (own_host,),                   # ports on the caller
     'report_host': (own_host,),
-    'host_state': (own_host,),                   # rows of ports and routers that are on the caller
-    'report_leases': (own_host,),                # of addresses that ports on the caller have
-    'refresh_security': (admission.anything,),   # a look at what the database says
+    'host_state': (own_host,),                   # rows of ports and routers on the caller
+    'report_leases': (own_host,),                # addresses of ports on the caller
+    'refresh_security': (admission.anything,),   # rereads the database
 }
 
 
 def admission_of(cell_db: Database) -> admission.Admission:
-    """The rpc.admission.Admission of a network service.
+    """Return the rpc.admission.Admission of a network service.
 
-    :param cell_db: Database of the cell whose hosts it serves
+    :param cell_db: database of the cell of its hosts
     """
     def read(call: admission.Call, _kind: str) -> ownership.Server | None:
         with cell_db.reader() as conn:

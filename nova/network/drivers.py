@@ -1,4 +1,4 @@
-"""Which driver sets up the host, and what a driver is."""
+"""Network drivers: the interface, optional methods, and loading."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -13,40 +13,40 @@ DRIVERS = 'nova.network.drivers'         # the group of entry points: where othe
 
 
 class NetworkDriver(Protocol):
-    """Made of the configuration alone.
+    """Interface of a network driver; it is constructed from the configuration.
 
-    One that forwards no packets has ``forwards = False``: routers go to other hosts.
+    A driver that forwards no packets has ``forwards = False``: it gets no routers.
     """
 
     def start(self) -> None:
-        """Look at what this host can do; raises NetworkPlumbingError when something needed is missing."""
+        """Check the host; raises NetworkPlumbingError if a prerequisite is missing."""
 
     def refresh(self, load: Callable[[], Any]) -> list[str]:
-        """Make the host's network as ``load()``, a HostState, says -> the kinds of what was mended."""
+        """Apply ``load()``, a HostState, to the host -> kinds of objects that had to be repaired."""
 
     def teardown(self) -> None:
-        """Remove all that was set up."""
+        """Remove all network objects of this cloud."""
 
 
 def forwards(driver: NetworkDriver) -> bool:
-    """Whether routers of this host lead anywhere."""
+    """Return whether the driver forwards packets of routers."""
     return bool(getattr(driver, 'forwards', True))
 
 
 def follow(driver: NetworkDriver, load: Callable[[], Any]) -> list[str]:
-    """``refresh``, without a look at what is to be as it was at the last time.
+    """Call ``refresh`` without a check of unchanged objects.
 
-    A driver may have ``follow(load)``, as ``refresh``. Its caller also calls ``refresh`` from time to time.
+    A driver may implement ``follow(load)``. Its caller also calls ``refresh`` periodically.
     """
     fast = getattr(driver, 'follow', None)
     return list(fast(load)) if fast is not None else driver.refresh(load)
 
 
 def refilter(driver: NetworkDriver, state: Any) -> list[str]:
-    """The same where nothing but rules and members of groups is another one than at the last refresh.
+    """Apply a state in which only rules and members of groups changed.
 
-    Filters have to follow at once, and the rest of the host takes much longer to look at. A driver may have
-    ``refilter(rules, members)``, which returns False when it does not know the rest any more.
+    Filter changes are urgent, and a check of the whole host takes much longer. A driver may implement
+    ``refilter(rules, members)``; it returns False if it has no last state.
     """
     fast = getattr(driver, 'refilter', None)
     if fast is not None and fast(state.rules, state.members):
@@ -55,9 +55,9 @@ def refilter(driver: NetworkDriver, state: Any) -> list[str]:
 
 
 def leases(driver: NetworkDriver, whole: bool) -> list[dict[str, Any]]:
-    """[{'mac', 'address', 'until': Unix time}] of leases that began or ended since the last call.
+    """Return [{'mac', 'address', 'until': Unix time}] of leases that began or ended since the last call.
 
-    A driver may have ``leases(whole)``: one that serves DHCP by itself.
+    A driver that serves DHCP may implement ``leases(whole)``.
 
     :param whole: all leases, which may have been renewed
     """
@@ -66,10 +66,10 @@ def leases(driver: NetworkDriver, whole: bool) -> list[dict[str, Any]]:
 
 
 def load(conf: ConfigOpts, helper: Any = None) -> NetworkDriver:
-    """The driver that [network] driver names.
+    """Load the driver named in [network] driver.
 
-    :param helper: privileges.Helper that does for the Linux driver what this process may not do
-    :raises InvalidOption: there is none of this name
+    :param helper: privileges.Helper of the Linux driver for an unprivileged process
+    :raises InvalidOption: no such driver
     """
     if helper is not None:
         return remote.RemoteDriver(helper)

@@ -1,4 +1,4 @@
-"""The network driver of a host that is left alone: tests, and users without root."""
+"""Fake network driver that leaves the host unchanged: for tests, and users without root."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from oslo_config.cfg import ConfigOpts
 
 
 class FakeDriver:
-    """A drivers.NetworkDriver: addresses and ports are real rows, and nothing is set up."""
+    """A drivers.NetworkDriver: addresses and ports are real rows, but nothing is set up."""
 
     forwards = False
 
@@ -16,10 +16,10 @@ class FakeDriver:
         self.conf = conf
 
     def start(self) -> None:
-        """Nothing is needed."""
+        """Do nothing: there are no prerequisites."""
 
     def refresh(self, load: Callable[[], Any]) -> list[str]:
         return []
 
     def teardown(self) -> None:
-        """Nothing was set up."""
+        """Do nothing: nothing was set up."""

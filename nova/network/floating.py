@@ -1,4 +1,4 @@
-"""Floating addresses of the embedded network service as the compute API changed them, in the name of one caller."""
+"""Floating addresses of the embedded network service for the deprecated compute API calls."""
 from __future__ import annotations
 
 import dataclasses
@@ -24,46 +24,45 @@ Document = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class _Options:
-    """What the operations of the network API use of their face."""
+    """Stand-in for the network API's Face with the attributes that its operations use."""
 
     conf: ConfigOpts
 
 
 class FloatingIps:
-    """A floating IP is {'id', 'ip', 'pool', 'fixed_ip', 'instance_id'}; all are read in the name of one caller."""
+    """Operations of one caller. A floating IP is {'id', 'ip', 'pool', 'fixed_ip', 'instance_id'}."""
 
     def __init__(self, api_db: Database, conf: ConfigOpts, context: RequestContext) -> None:
         self._api_db, self._face, self._context = api_db, _Options(conf), context
 
     def pools(self) -> list[str]:
-        """Names of the networks that floating IPs are of."""
+        """Return the names of the external networks."""
         with self._api_db.reader() as conn:
             return sorted(self._outside(conn).values())
 
     def all(self) -> list[Document]:
-        """Those of the caller's project."""
+        """Return the floating IPs of the caller's project."""
         with self._api_db.reader() as conn:
             rows = networks.many(conn, t.floating_ips, [self._context.project_id], 'project_id')
             return self._shown(conn, sorted(rows, key=lambda row: (row['floating_ip_address'], row['id'])))
 
     def show(self, ident: str) -> Document:
-        """
-        :raises NotFound: the caller has none of this id
-        """
+        """Return one floating IP; raises NotFound (the caller has none with this id)."""
         with self._api_db.reader() as conn:
             return self._shown(conn, [self._row(conn, ident)])[0]
 
     def create(self, pool: str | None) -> Document:
-        """
-        :param pool: name or id of one; None: the only one
-        :raises NotFound: there is none, or no address is left
+        """Allocate a floating IP.
+
+        :param pool: name or id of a pool; None: the only one
+        :raises NotFound: no such pool, or no free address
         """
         def make(conn: Connection) -> Document:
             outside = self._outside(conn)
             fits = [ident for ident, name in outside.items() if pool in (None, ident, name)]
             if len(fits) != 1:
-                raise exception.NotFound(f'There is no pool of floating IPs {pool[:80]}.' if pool else
-                                         'There is no usual pool of floating IPs.')
+                raise exception.NotFound(f'Floating IP pool {pool[:80]} could not be found.' if pool else
+                                         'There is no default floating IP pool. Name a pool.')
             values = dict.fromkeys(face.FLOATING_IPS.attributes)
             ident = face.create(conn, self._face, self._context, {**values, 'floating_network_id': fits[0]})
             return self._shown(conn, [networks.get(conn, t.floating_ips, ident)])[0]
@@ -76,7 +75,7 @@ class FloatingIps:
         self._run(lambda conn: face.delete(conn, self._face, self._context, self._row(conn, ident)))
 
     def add(self, instance_uuid: str, address: str, fixed: str | None) -> None:
-        """Give a server an address of the caller's; ``fixed`` is the server's address behind it, None: any."""
+        """Associate one of the caller's addresses with a server; ``fixed`` is the server's address, None: any."""
         def change(conn: Connection) -> None:
             row = self._of_address(conn, address)
             held = networks.addresses_of(conn, [port['id'] for port in ports.of_device(conn, instance_uuid)])
@@ -84,7 +83,7 @@ class FloatingIps:
                       if '.' in entry['ip_address'] and fixed in (None, entry['ip_address'])]
             if not places:
                 raise exception.BadRequest(f'The server has no address {fixed}.' if fixed else
-                                           'The server has no IPv4 address that a floating IP could lead to.')
+                                           'The server has no IPv4 address for a floating IP.')
             port, fixed_ip = places[0]
             self._update(conn, row, {'port_id': port, 'fixed_ip_address': fixed_ip})
         self._run(change)
@@ -93,21 +92,21 @@ class FloatingIps:
         def change(conn: Connection) -> None:
             row = self._of_address(conn, address)
             if row['port_id'] not in {port['id'] for port in ports.of_device(conn, instance_uuid)}:
-                raise exception.Conflict(f'Floating IP {address} does not lead to the server.')
+                raise exception.Conflict(f'Floating IP {address} is not associated with the server.')
             self._update(conn, row, {'port_id': None})
         self._run(change)
 
     def _update(self, conn: Connection, row: Document, values: Document) -> None:
         try:
             face.update(conn, self._face, self._context, row, values)
-        except (exception.Conflict, exception.NotFound) as error:         # no router leads there; it has another one
+        except (exception.Conflict, exception.NotFound) as error:  # no router reaches the port, or it has another one
             raise exception.BadRequest(error.message) from None
 
     def _run(self, function: Callable[[Connection], Any]) -> Any:
-        return self._api_db.run(ipam.arbitrated(function))
+        return self._api_db.run(ipam.retry_on_duplicate(function))
 
     def _outside(self, conn: Connection) -> dict[str, str]:
-        """{id: name} of the networks to the outside."""
+        """Return {id: name} of the external networks."""
         rows = networks.page(conn, t.networks, networks.visible(self._context) & t.networks.c.external,
                              [('id', 'asc')], None, None)
         return {row['id']: row['name'] or row['id'] for row in rows}

@@ -1,4 +1,4 @@
-"""Which rules of security groups make sense, and their stored form. No database: agents have none."""
+"""Validate rules of security groups and convert them to the stored form. No database: agents have none."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -8,41 +8,26 @@ from typing import Any
 from nova import exception
 
 PROTOCOLS = {
-    'ah': 51,
-    'dccp': 33,
-    'egp': 8,
-    'esp': 50,
-    'gre': 47,
-    'icmp': 1,
-    'icmpv6': 58,
-    'igmp': 2,
-    'ipip': 4,
-    'ospf': 89,
-    'pgm': 113,
-    'rsvp': 46,
-    'sctp': 132,
-    'tcp': 6,
-    'udp': 17,
-    'udplite': 136,
-    'vrrp': 112,
+    'ah': 51, 'dccp': 33, 'egp': 8, 'esp': 50, 'gre': 47, 'icmp': 1, 'icmpv6': 58, 'igmp': 2, 'ipip': 4, 'ospf': 89,
+    'pgm': 113, 'rsvp': 46, 'sctp': 132, 'tcp': 6, 'udp': 17, 'udplite': 136, 'vrrp': 112,
 }
 WITH_PORTS = ('tcp', 'udp', 'sctp', 'udplite', 'dccp')
 ICMP = ('icmp', 'icmpv6')
-# Other names of protocols. Network services know the names of PROTOCOLS and numbers.
+# Aliases. Network services know the names in PROTOCOLS and numbers.
 ALIASES = {'ipv6-icmp': 'icmpv6', 'ipv6-encap': '41', 'ipv6-route': '43', 'ipv6-frag': '44', 'ipv6-nonxt': '59',
            'ipv6-opts': '60'}
 ANY = ('any', '0')
-NOT_GIVEN = ('', '-1')                  # any protocol for the compute API and EC2
+NOT_GIVEN = ('', '-1')                  # mean any protocol in the compute API and EC2
 _NAMES = {number: name for name, number in PROTOCOLS.items()}
-_OF_IPV6 = ('icmpv6', '41', '43', '44', '59', '60')          # headers that follow an IPv6 header only
+_OF_IPV6 = ('icmpv6', '41', '43', '44', '59', '60')          # only after an IPv6 header
 EVERYWHERE = ('0.0.0.0/0', '::/0')
 ETHERTYPES = {'ipv4': 'IPv4', 'ipv6': 'IPv6'}
 
 
 def canonical_protocol(value: str | None, ethertype: str | None = None) -> str | None:
-    """The one form that equal protocols share: a name of PROTOCOLS, another number as text, or None for any.
+    """Return the canonical form of a protocol: a name of PROTOCOLS, a number as text, or None for any.
 
-    :param ethertype: of the rule: icmp in a rule for IPv6 means icmpv6
+    :param ethertype: ethertype of the rule: icmp in an IPv6 rule means icmpv6
     :raises InvalidInput: neither a known name nor 0 to 255
     """
     given = 'any' if value is None else value.lower()
@@ -59,7 +44,7 @@ def canonical_protocol(value: str | None, ethertype: str | None = None) -> str |
 
 
 def forms(value: str) -> list[str]:
-    """All texts that mean the same protocol as a text; those of any are ANY."""
+    """Return all texts for the same protocol; for any protocol, ANY."""
     try:
         found = canonical_protocol(value)
     except exception.InvalidInput:
@@ -71,7 +56,7 @@ def forms(value: str) -> list[str]:
 
 
 def key(rule: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Equal for two rules of one group that match the same packets, whatever the form of their values."""
+    """Return a key that is equal for rules of one group that match the same packets."""
     prefix = normalized(rule['remote_ip_prefix'])
     return (rule['direction'], rule['ethertype'], canonical_protocol(rule['protocol'], rule['ethertype']),
             rule['port_range_min'], rule['port_range_max'], None if prefix in EVERYWHERE else prefix,
@@ -79,9 +64,9 @@ def key(rule: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def parse_prefix(text: str) -> Any:
-    """An address with its prefix length; a bare address has the longest one.
+    """Parse an address with prefix length; a bare address gets the full length.
 
-    :raises ValueError: it is none
+    :raises ValueError: invalid text
     """
     if '%' in str(text):
         raise ValueError('An address range has no zone.')
@@ -89,16 +74,15 @@ def parse_prefix(text: str) -> Any:
 
 
 def normalized(text: str | None) -> str | None:
-    """The range that a rule's remote_ip_prefix means: 10.2.3.0/24 for 10.2.3.124/24; None for None."""
+    """Return the range of a rule's remote_ip_prefix: 10.2.3.0/24 for 10.2.3.124/24; None for None."""
     return text and str(parse_prefix(text).network)
 
 
 def check_rule(rule: dict[str, Any]) -> dict[str, Any]:
-    """The rule with its fields in stored form; the protocol stays as the caller wrote it, in lower case.
+    """Check a rule and return it in stored form; the protocol only changes to lower case.
 
-    :param rule: dict with direction, ethertype, protocol, port_range_min, port_range_max, remote_ip_prefix
-            and
-                 remote_group_id
+    :param rule: dict with direction, ethertype, protocol, port_range_min, port_range_max, remote_ip_prefix and
+        remote_group_id
     :raises InvalidInput:
     """
     ethertype = ETHERTYPES.get(str(rule['ethertype'] or 'IPv4').lower())
@@ -115,13 +99,11 @@ def check_rule(rule: dict[str, Any]) -> dict[str, Any]:
         try:
             prefix = parse_prefix(rule['remote_ip_prefix'])
         except ValueError:
-            raise exception.InvalidInput(
-                reason=f"'{rule['remote_ip_prefix']}' is not a valid network prefix."
-            )
+            raise exception.InvalidInput(reason=f"'{rule['remote_ip_prefix']}' is not a valid network prefix.")
         if f'IPv{prefix.version}' != ethertype:
             raise exception.InvalidInput(
                 reason=f"Conflicting value ethertype {ethertype} for CIDR {rule['remote_ip_prefix']}")
-        rule['remote_ip_prefix'] = str(prefix)          # as given: 10.2.3.124/24 stays what it is
+        rule['remote_ip_prefix'] = str(prefix)          # not normalized: 10.2.3.124/24 stays unchanged
     _check_ports(rule, protocol)
     return rule
 
@@ -132,13 +114,9 @@ def _check_ports(rule: dict[str, Any], protocol: str | None) -> None:
         return
     if protocol in ICMP:
         if low is None or not 0 <= low <= 255 or not 0 <= (high or 0) <= 255:
-            raise exception.InvalidInput(
-                reason='ICMP type and code must be between 0 and 255, code only with type.'
-            )
+            raise exception.InvalidInput(reason='ICMP type and code must be between 0 and 255, code only with type.')
         return
     if protocol not in WITH_PORTS:
-        raise exception.InvalidInput(
-            reason='Port ranges need a protocol with ports: ' + ', '.join(WITH_PORTS)
-        )
+        raise exception.InvalidInput(reason='Port ranges need a protocol with ports: ' + ', '.join(WITH_PORTS))
     if low is None or high is None or not 1 <= low <= high <= 65535:
         raise exception.InvalidInput(reason='port_range_min must be at most port_range_max, both 1 to 65535.')

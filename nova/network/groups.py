@@ -1,4 +1,4 @@
-"""Security groups as the compute API knew them: with rules for incoming packets alone."""
+"""Security groups in the deprecated compute API: only rules for incoming packets."""
 from __future__ import annotations
 
 import builtins
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Groups:
-    """Operations on the groups of a project; ``project_id`` ALL_PROJECTS: of any project, for administrators.
+    """Operations on the groups of a project, or of any project (ALL_PROJECTS, for administrators).
 
     :param conf: the configuration
     :param api_db: the API database
@@ -33,7 +33,7 @@ class Groups:
         self.conf, self.api_db = conf, api_db
 
     def list(self, project_id: nova_context.Projects | str) -> builtins.list[SecurityGroupsRow]:
-        """Rows by name; a project that looks finds its default group."""
+        """Return rows by name; creates the project's default group if it is missing."""
         condition = t.security_groups.c.id.is_not(None)
         if nova_context.one_project(project_id):
             self.api_db.run(security_groups.ensure_default, nova_context.the_project(project_id))
@@ -46,16 +46,16 @@ class Groups:
             return _get(conn, project_id, ident)
 
     def create(self, project_id: str, name: str, description: str) -> SecurityGroupsRow:
-        """The row.
+        """Create a group and return its row.
 
-        :raises BadRequest: the name is that of the default group
+        :raises BadRequest: the name is reserved for the default group
         :raises QuotaExceeded:
         """
         return self.api_db.run(self._create, project_id, name, description)
 
     def _create(self, conn: Connection, project_id: str, name: str, description: str) -> SecurityGroupsRow:
         if name == security_groups.DEFAULT:
-            raise exception.BadRequest('Every project has its group default already.')
+            raise exception.BadRequest('Security group default already exists in every project.')
         quotas.check(conn, self.conf, 'security_group', project_id)
         ident = str(uuid.uuid4())
         networks.insert(conn, t.security_groups, [
@@ -64,9 +64,9 @@ class Groups:
         return _get(conn, project_id, ident)
 
     def update(self, project_id: nova_context.Projects | str, ident: str, name: str, description: str) -> Any:
-        """The row as it is then.
+        """Update a group and return its row.
 
-        :raises BadRequest: it is the default group and gets another name, or its name
+        :raises BadRequest: the default group cannot be renamed, and its name is reserved
         """
         return self.api_db.run(self._update, project_id, ident, name, description)
 
@@ -75,12 +75,12 @@ class Groups:
                 description: str) -> Any:
         row = _get(conn, project_id, ident)
         if name != row['name'] and security_groups.DEFAULT in (name, row['name']):
-            raise exception.BadRequest('The group default keeps its name, and no other one has it.')
+            raise exception.BadRequest('Security group default cannot be renamed, and its name is reserved.')
         networks.update(conn, t.security_groups, ident, {'name': name, 'description': description})
         return networks.get(conn, t.security_groups, ident)
 
     def delete(self, project_id: nova_context.Projects | str, ident: str) -> None:
-        """:raises BadRequest: a port is in it, or it is the default one"""
+        """Delete a group; raises BadRequest (a port is in it, or it is the default group)."""
         self.api_db.run(self._delete, project_id, ident)
 
     @staticmethod
@@ -90,14 +90,14 @@ class Groups:
         if security_groups.in_use(conn, ident):
             raise exception.BadRequest(exception.SecurityGroupInUse.template % {'security_group_id': ident})
         if security_groups.is_default(conn, ident):
-            raise exception.BadRequest('The group default is not deleted.')
+            raise exception.BadRequest('Security group default cannot be deleted.')
         security_groups.remove(conn, ident)
 
     def add_rule(self, project_id: str, rule: dict[str, Any]) -> tuple[dict[str, Any], builtins.list[str]]:
-        """The row of a rule for incoming packets, and the hosts whose filters follow.
+        """Add a rule for incoming packets. Return its row and the hosts with changed filters.
 
         :param rule: {'security_group_id', 'ethertype', 'protocol', 'port_range_min', 'port_range_max',
-                'remote_ip_prefix', 'remote_group_id'}
+            'remote_ip_prefix', 'remote_group_id'}
         :raises SecurityGroupNotFound, InvalidInput, BadRequest, QuotaExceeded:
         """
         return self.api_db.run(self._add_rule, project_id, {**rule, 'direction': 'ingress'})
@@ -119,7 +119,7 @@ class Groups:
         return row, security_groups.hosts_with(conn, group['id'])
 
     def remove_rule(self, project_id: nova_context.Projects | str, ident: str) -> Any:
-        """The hosts whose filters follow.
+        """Remove a rule and return the hosts with changed filters.
 
         :raises SecurityGroupRuleNotFound:
         """
@@ -136,9 +136,9 @@ class Groups:
 
 
 def _get(conn: Connection, project_id: nova_context.Projects | str, ident: str) -> SecurityGroupsRow:
-    """A group that the project has.
+    """Return a group of the project.
 
-    :raises SecurityGroupNotFound: there is none, or it is another project's
+    :raises SecurityGroupNotFound: no such group in the project
     """
     row = networks.get(conn, t.security_groups, ident)
     if row is None or not nova_context.covers(project_id, row['project_id']):

@@ -1,67 +1,74 @@
-"""RPC methods of the network service, and of its agents on hosts.
+"""RPC methods of the network service and of its host agents.
 
-``host`` in allocate decides which host's service does the plugging, where that host has no agent.
+``host`` in allocate selects the service that does the plugging if the host has no agent.
 """
 from nova.rpc.interface import Interface, Method, Newer
 
 MAX_LEASES = 500
-REPORT_TIMEOUT_S = 3         # the next one comes soon: an answer that is lost with a connection is not waited for
+REPORT_TIMEOUT_S = 3         # the next report follows soon, so a lost answer is not waited for
 
-# for a host: an event of external_instance_event: addresses of the server have changed, its host reads them again
+# external_instance_event for a host: addresses of the server changed, the host reads them again
 NETWORK_CHANGED = {'name': 'network-changed', 'tag': None, 'status': 'completed'}
 
 INTERFACE = Interface(
     'network', '1.4',
-    # addresses, ports and host plumbing for a server about to be built; idempotent per server.
-    # requested_networks as in RequestSpec; security_groups: list of names -> list of VIFs (objects/network_info.py)
-    Method('allocate_for_instance', ('instance', 'requested_networks', 'security_groups', 'host'), call=True),
-    # gives back all of it, with a host what no other host has got meanwhile; does nothing when nothing is there
-    Method('deallocate_for_instance', ('instance_uuid', 'host'), call=True),
-    # one more port of a server that exists; the same one when the same request calls again. request: {'port_id',
-    # 'network_id', 'fixed_ip', 'tag'}; with a network_id the port is made under that port_id -> its VIF
-    Method('attach_port', ('instance', 'request', 'attached_by', 'host'), call=True),
-    # -> the VIF of a server's port, None when it is not (or was not attached by this request, unless that is None)
-    Method('find_port', ('instance_uuid', 'port_id', 'attached_by'), call=True),
-    # gives back one port (of this request, unless None); does nothing when it is not the server's
-    Method('detach_port', ('instance_uuid', 'port_id', 'attached_by', 'host'), call=True),
-    # one more address for the server's first port in a network than those known (nothing when it has another one
-    # already), and one less of any of its ports (nothing when it has it not)
-    Method('add_address', ('instance_uuid', 'network_id', 'known', 'host'), call=True),
-    Method('remove_address', ('instance_uuid', 'address', 'host'), call=True),
-    # plumbing of a server that exists (after a host restart): bridge, dhcp, anti-spoofing -> list of VIFs
-    Method('setup_for_instance', ('instance', 'host'), call=True),
-    # plumbing at ``host`` of a server that runs elsewhere and is about to come; setup_for_instance there makes the
-    # move final -> list of VIFs
-    Method('prepare_for_instance', ('instance', 'host'), call=True),
-    # takes that back; does nothing when there is nothing
-    Method('unprepare_for_instance', ('instance_uuid', 'host'), call=True),
-    # -> list of VIFs as they are now; nothing is set up
-    Method('network_info', ('instance_uuid',), call=True),
-    # the server has left its host and is on none; ports and addresses stay its own
-    Method('leave_host', ('instance_uuid', 'host'), call=True),
-    # ports, security groups or rules changed: each host brings its plumbing in line
-    Method('refresh_security', ('port_ids',), fanout=True),
-    # a host says that its agent is there: address between hosts, whether it may have routers, the agent's release
-    # (runtime/release.py) -> the revision of what hosts are plumbed by, any JSON; when it is another one than before,
-    # host_state may be as well
+    Method('allocate_for_instance', ('instance', 'requested_networks', 'security_groups', 'host'), call=True,
+           doc='Allocate addresses and ports for a server that is about to be built, and plug them on its host; '
+               'idempotent per server. ``requested_networks`` as in RequestSpec, ``security_groups``: names. '
+               'Return the list of VIFs (objects/network_info.py).'),
+    Method('deallocate_for_instance', ('instance_uuid', 'host'), call=True,
+           doc='Release all ports and addresses of a server; with a host, only if no other host has taken it over. '
+               'Idempotent.'),
+    Method('attach_port', ('instance', 'request', 'attached_by', 'host'), call=True,
+           doc="Attach a port to an existing server; idempotent per request. ``request``: {'port_id', "
+               "'network_id', 'fixed_ip', 'tag'}; with a network_id the port is created with that port_id. Return "
+               'its VIF.'),
+    Method('find_port', ('instance_uuid', 'port_id', 'attached_by'), call=True,
+           doc='Return the VIF of a port of a server, or None if the server does not have it or another request '
+               'attached it.'),
+    Method('detach_port', ('instance_uuid', 'port_id', 'attached_by', 'host'), call=True,
+           doc='Detach one port; with ``attached_by``, only a port of that request. Idempotent.'),
+    Method('add_address', ('instance_uuid', 'network_id', 'known', 'host'), call=True,
+           doc="Add an address to the server's first port in a network, unless the port has one that is not in "
+               '``known``. Idempotent.'),
+    Method('remove_address', ('instance_uuid', 'address', 'host'), call=True,
+           doc='Remove an address from the port of a server that has it. Idempotent.'),
+    Method('setup_for_instance', ('instance', 'host'), call=True,
+           doc='Plug the ports of a server on its host (bridge, DHCP, anti-spoofing), for example after a restart. '
+               'Return the list of VIFs.'),
+    Method('prepare_for_instance', ('instance', 'host'), call=True,
+           doc='Plug the ports at ``host`` for a server that still runs elsewhere; setup_for_instance there '
+               'completes the move. Return the list of VIFs.'),
+    Method('unprepare_for_instance', ('instance_uuid', 'host'), call=True,
+           doc='Revert prepare_for_instance. Idempotent.'),
+    Method('network_info', ('instance_uuid',), call=True,
+           doc='Return the current list of VIFs without changing the host.'),
+    Method('leave_host', ('instance_uuid', 'host'), call=True,
+           doc='Unplug a server that has left its host and is on no host; its ports and addresses stay reserved.'),
+    Method('refresh_security', ('port_ids',), fanout=True,
+           doc='Apply changed ports, security groups or rules on each host.'),
     Method('report_host', ('host', 'address', 'routers', 'version'), call=True, since='1.1', timeout=REPORT_TIMEOUT_S,
-           newer=(Newer('version', '1.4', optional=True),)),
-    # -> what the plumbing of a host is made from (host_state.HostState) as JSON has it. physical: {physical network:
-    # bridge of the host}, address: of the host between hosts. known: {'parts', 'names', 'moves', 'domains': whether it
-    # takes parts of routers, names of addresses with marks of packets, guests that move, and domains of networks} and,
-    # where it has something, {'revision': of that, 'members': [ids of the groups whose members it has]} -> what it has
-    # not: {'revision'} alone, with 'rules' and 'members' where only rules of groups are other ones, else with 'state'
-    Method('host_state', ('host', 'physical', 'address', 'known'), call=True, since='1.1',
-           newer=(Newer('known', '1.2', optional=True),)),
-    # leases of DHCP that began, ended or were renewed on a host: [{'mac', 'address', 'until': Unix time}], at most
-    # MAX_LEASES; of what is no address of a port there nothing is kept
-    Method('report_leases', ('host', 'leases'), call=True, since='1.3', optional=True, timeout=REPORT_TIMEOUT_S),
+           newer=(Newer('version', '1.4', optional=True),),
+           doc='Heartbeat of the agent of a host: tunnel address, whether the host may have routers, release of the '
+               'agent (runtime/release.py). Return the revision of the network state (any JSON); a changed revision '
+               'means that host_state may have changed.'),
+    Method('host_state', ('host', 'physical', 'address', 'known'), call=True, since='1.1', newer=(Newer('known', '1.2',
+           optional=True),),
+           doc='Return the network state of a host (host_state.HostState) as JSON. '
+               '``physical``: {physical network: bridge of the host}, ``address``: tunnel address of the host. '
+               "``known``: {'parts', 'names', 'moves', 'domains': whether the agent supports distributed routers, "
+               'DNS names with DSCP marks, migrating guests and domains of networks} and, if it has a '
+               "state, {'revision', 'members': ids of the groups whose members it has}. The response has only what "
+               "is missing: 'revision' alone; with 'rules' and 'members' if only rules of groups have changed; "
+               "otherwise with 'state'."),
+    Method('report_leases', ('host', 'leases'), call=True, since='1.3', optional=True, timeout=REPORT_TIMEOUT_S,
+           doc="Report DHCP leases that began, were renewed or ended on a host: [{'mac', 'address', 'until': Unix "
+               'time}], at most MAX_LEASES. Addresses that belong to no port of the host are ignored.'),
 )
 
 AGENT = Interface(
     'network_agent', '1.0',
-    # the plumbing of the host is as the network service has it now, when this answers
-    Method('plumb', call=True),
-    # something changed somewhere: each host looks
-    Method('changed', fanout=True),
+    Method('plumb', call=True,
+           doc='Apply the current state of the network service on the host; returns when it is applied.'),
+    Method('changed', fanout=True, doc='Tell all hosts that their state may have changed.'),
 )

@@ -1,8 +1,8 @@
-"""Addresses: which one a port gets. The database's key arbitrates; this room only chooses well.
+"""IP address management: choose addresses for ports.
 
-An address that was released rests before another port gets it, so that no guest meets a neighbour's DHCP
-lease
-or ARP entry; when nothing else is left, the one that rested longest is taken.
+Two transactions may choose the same address: the unique key decides, and the loser is retried (see
+``retry_on_duplicate``). A released address stays in quarantine, so that no guest conflicts with a DHCP lease or ARP
+entry of its former owner. If no other address is free, the one with the longest quarantine is used.
 """
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import AddressesRow
     from nova.db.tables.rows import SubnetsRow
 
-WINDOW = 256            # addresses looked at in one statement
+WINDOW = 256            # addresses read in one statement
 
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-SLAAC = ('slaac', 'dhcpv6-stateless')       # modes in which a guest makes its address of its MAC
-_LOW = (1 << 64) - 1                        # the part of an IPv6 address that subnets here leave to hosts
+SLAAC = ('slaac', 'dhcpv6-stateless')       # address modes in which a guest derives its address from its MAC
+_LOW = (1 << 64) - 1                        # host part of an IPv6 address; subnets have at least /64
 _HALF = 1 << 63
 
 
 def number_of(address: Address) -> int:
-    """What the table knows an address by within its subnet: 64 bits with a sign, in the order of the addresses."""
+    """Return the number of an address within its subnet: signed 64 bits, in address order."""
     return int(address) if address.version == 4 else (int(address) & _LOW) - _HALF
 
 
 def address_of(cidr: str, number: int) -> str:
-    """The address of a subnet's range with such a number."""
+    """Return the address with this number in a subnet's range."""
     network = ipaddress.ip_network(cidr)
     if network.version == 4:
         return str(ipaddress.ip_address(number))
@@ -50,18 +50,18 @@ def address_of(cidr: str, number: int) -> str:
 
 
 def parse_cidr(text: str, strict: bool = True, versions: tuple[int, ...] = (4,)) -> Any:
-    """A network, or InvalidInput: no room for a guest, not an address, host bits set while ``strict``.
+    """Parse a range, or raise InvalidInput: invalid, unusable for guests, or host bits set while ``strict``.
 
-    :param versions: of IP that are possible there
+    :param versions: allowed IP versions
     """
     try:
         if '%' in text:
-            raise ValueError('a zone is of one host.')
+            raise ValueError('a zone is not allowed.')
         network = ipaddress.ip_network(text, strict)
     except ValueError as error:
         raise exception.InvalidInput(reason=f"'{text}' is not a valid network: {error}")
     if network.version not in versions:
-        raise exception.InvalidInput(reason='Networks in the routing table of the hosts have IPv4 subnets alone.')
+        raise exception.InvalidInput(reason='Networks of type flat support only IPv4 subnets.')
     low, high = (8, 30) if network.version == 4 else (64, 126)
     if not low <= network.prefixlen <= high:
         raise exception.InvalidInput(reason=f"'{text}': the prefix length must be between {low} and {high}.")
@@ -71,7 +71,7 @@ def parse_cidr(text: str, strict: bool = True, versions: tuple[int, ...] = (4,))
 
 
 def default_pools(network: Any, gateway: Address | None) -> list[dict[str, str]]:
-    """[{'start', 'end'}]: every host address but the gateway's."""
+    """Return [{'start', 'end'}] with all host addresses except the gateway's."""
     first, last = int(network.network_address) + 1, int(network.broadcast_address) - (network.version == 4)
     if gateway is None or not first <= int(gateway) <= last:
         spans = [(first, last)]
@@ -86,28 +86,28 @@ def _address(number: int, network: Network) -> Address:
 
 
 def spans(subnet: SubnetsRow) -> list[tuple[int, int]]:
-    """[(first, last)] of a subnet's pools, as numbers of the table."""
+    """Return [(first, last)] of a subnet's pools as numbers of the table."""
     return [(number_of(ipaddress.ip_address(pool['start'])), number_of(ipaddress.ip_address(pool['end'])))
             for pool in subnet['allocation_pools']]
 
 
-def makes_its_own(subnet: SubnetsRow) -> bool:
-    """Whether guests make their addresses of their MACs there."""
+def uses_slaac(subnet: SubnetsRow) -> bool:
+    """Return whether guests derive their addresses from their MACs (SLAAC)."""
     return subnet['ipv6_address_mode'] in SLAAC
 
 
 def quarantine(lease_time: int) -> datetime.datetime:
-    """The moment before which an address must have been released to be given out again."""
+    """Return the time before which a reusable address must have been released."""
     return utils.utcnow() - datetime.timedelta(seconds=lease_time)
 
 
 def take(conn: Connection, subnet: SubnetsRow, count: int, rested_before: datetime.datetime,
-         besides: Collection[int] = ()) -> list[tuple[int, bool]]:
-    """``count`` free addresses of a subnet: [(number, rests)]; fewer when there are no more.
+         excluded: Collection[int] = ()) -> list[tuple[int, bool]]:
+    """Choose up to ``count`` free addresses of a subnet: [(number, rests)].
 
-    ``rests`` is True when the address has a row already, which must be taken over.
+    ``rests`` is True if the address already has a row (released earlier), which must be replaced.
 
-    :param besides: those that are spoken for: when no other one is free, the one that rested longest is taken
+    :param excluded: reserved numbers; if no other number is free, the one with the longest quarantine is chosen
     """
     pools = spans(subnet)
     if not pools:
@@ -119,8 +119,8 @@ def take(conn: Connection, subnet: SubnetsRow, count: int, rested_before: dateti
         chosen += _free(conn, subnet['id'], low, high, count - len(chosen), rested_before)
         if len(chosen) == count:
             return chosen
-    if all(number in besides for number, _rests in chosen):
-        oldest = networks.oldest_resting(conn, subnet['id'], pools, besides)
+    if all(number in excluded for number, _rests in chosen):
+        oldest = networks.oldest_resting(conn, subnet['id'], pools, excluded)
         chosen = [] if oldest is None else [(oldest, True)]
     return chosen
 
@@ -143,7 +143,7 @@ def _free(conn: Connection, subnet_id: str, low: int, high: int, count: int,
 
 
 def unused(conn: Connection, subnet_id: str, low: int, high: int, most: int) -> list[int]:
-    """The first numbers between two whose addresses no port has; those that rest are among them."""
+    """Return the first numbers between two that no port has, including those in quarantine."""
     found: list[int] = []
     while low <= high and len(found) < most:
         rows = networks.numbers(conn, subnet_id, low, high, WINDOW)
@@ -155,13 +155,12 @@ def unused(conn: Connection, subnet_id: str, low: int, high: int, most: int) -> 
 
 
 def check_fixed(subnets: list[SubnetsRow], address: str, gateways: bool = False, anywhere: bool = True) -> SubnetsRow:
-    """The subnet of a network that a requested address belongs to.
+    """Return the subnet of a requested address.
 
-    :param gateways: True: the gateway's may be requested
-    :param anywhere: False: one of the allocation pools alone. What lies outside of them is for who has the network to
-        give: other machines may have it
-
-    :raises InvalidInput: not an address, or none of a guest there
+    :param gateways: whether the gateway's address may be requested
+    :param anywhere: False: only addresses in allocation pools. Others are reserved for
+        machines of the network's owner
+    :raises InvalidInput: not an address, or not usable by a guest of the network
     """
     try:
         ip = ipaddress.ip_address(address)
@@ -175,17 +174,17 @@ def check_fixed(subnets: list[SubnetsRow], address: str, gateways: bool = False,
             if subnet['gateway_ip'] == str(ip) and not gateways:
                 raise exception.FixedIpInUse(address=address)
             if not anywhere and not any(low <= number_of(ip) <= high for low, high in spans(subnet)):
-                raise exception.InvalidInput(reason=f'IP address {address} is in no allocation pool: it is for who has '
-                                                    'the network to give.')
+                raise exception.InvalidInput(reason=f'IP address {address} is in no allocation pool: only the owner of '
+                                                    'the network can assign it.')
             return subnet
     raise exception.InvalidInput(reason=f'IP address {address} is not in a subnet of the network.')
 
 
 def check_free(conn: Connection, subnets: list[SubnetsRow], address: str, gateways: bool = False,
                anywhere: bool = True) -> tuple[SubnetsRow, None]:
-    """(subnet, row or None) of a requested address; see check_fixed.
+    """Return (subnet, row or None) of a requested address; see check_fixed.
 
-    :raises InvalidInput: it is none of a guest there
+    :raises InvalidInput: not usable by a guest of the network
     :raises FixedIpInUse:
     """
     subnet = check_fixed(subnets, address, gateways, anywhere)
@@ -196,25 +195,25 @@ def check_free(conn: Connection, subnets: list[SubnetsRow], address: str, gatewa
     return subnet, known[0] if known else None
 
 
-class Stock:
-    """Chooses addresses for ports of one transaction, in which their subnets are locked, and stores them at once.
+class AddressAllocator:
+    """Chooses addresses for the ports of one transaction, which locks the subnets, and stores them in bulk.
 
     :param rested_before: see quarantine
-    :param size: how many are expected of a subnet: so many are looked for at once
+    :param size: expected number of addresses for each subnet, read in one statement
     """
 
     def __init__(self, conn: Connection, rested_before: datetime.datetime, size: int = 1) -> None:
         self._conn, self._rested_before, self._size = conn, rested_before, size
         self._chosen: dict[tuple[str, int], AddressesRow] = {}        # (subnet, number) -> the row
-        self._resting: dict[str, list[int]] = {}                      # subnet -> numbers that have rows of before
-        self._free: dict[str, list[tuple[int, bool]]] = {}            # subnet -> what was found, the next one last
+        self._resting: dict[str, list[int]] = {}                      # subnet -> numbers with existing rows
+        self._free: dict[str, list[tuple[int, bool]]] = {}            # subnet -> free numbers, the next one last
 
     def claim(self, network_id: str, subnets: list[SubnetsRow], port_id: str, wanted: list[dict[str, str]],
               mac: str | None = None, gateways: bool = False, anywhere: bool = True,
               owner: str = '') -> list[dict[str, str]]:
-        """The addresses of a port: [{'subnet_id', 'ip_address'}]; see claim below."""
+        """Return the addresses of a port: [{'subnet_id', 'ip_address'}]; see claim below."""
         given: list[dict[str, str]] = []
-        if subnets and not (wanted and anywhere):        # who owns the network may name what is for others
+        if subnets and not (wanted and anywhere):  # the owner of the network may use subnets of other service types
             subnets = for_owner(subnets, owner)
             if not subnets:
                 raise exception.NoMoreFixedIps(network_id=network_id)
@@ -224,7 +223,7 @@ class Stock:
                 candidates = [subnet for subnet in candidates if subnet['id'] == request['subnet_id']]
                 if not candidates:
                     raise exception.SubnetNotFound(subnet_id=request['subnet_id'])
-                if mac and makes_its_own(candidates[0]) and not request.get('ip_address'):
+                if mac and uses_slaac(candidates[0]) and not request.get('ip_address'):
                     request = {**request, 'ip_address': ranges.from_mac(candidates[0]['cidr'], mac)}
             if request.get('ip_address'):
                 subnet, known = check_free(self._conn, candidates, request['ip_address'], gateways,
@@ -258,7 +257,7 @@ class Stock:
         raise exception.NoMoreFixedIps(network_id=network_id)
 
     def store(self) -> None:
-        """Write what was chosen. Where another transaction was faster the key refuses it: see arbitrated."""
+        """Write the chosen addresses. A conflict raises a duplicate key, see retry_on_duplicate."""
         for subnet_id, numbers in self._resting.items():
             networks.forget_rests(self._conn, subnet_id, numbers)
         networks.insert_addresses(self._conn, list(self._chosen.values()))
@@ -270,32 +269,32 @@ def claim(conn: Connection, network_id: str, subnets: list[SubnetsRow], port_id:
           anywhere: bool = True, owner: str = '') -> list[dict[str, str]]:
     """Give a port its addresses; return [{'subnet_id', 'ip_address'}].
 
-    :param wanted: list of {'subnet_id', 'ip_address'} with one or both; empty: one address of each version of IP, of
-                   the first subnet that has one, and those that the guest makes of its MAC
-    :param mac: of the port
-    :param gateways: True: it is a router's, which has the gateway's address
+    :param wanted: [{'subnet_id', 'ip_address'}] with one or both keys; empty: one address for each IP version, from the
+        first subnet with a free one, and all SLAAC addresses
+    :param mac: MAC of the port
+    :param gateways: True: the port of a router, which has the gateway's address
     :param anywhere: see check_fixed
-    :param owner: its device_owner, which chooses among the subnets where nothing is wanted
+    :param owner: its device_owner, which selects among the subnets if nothing is wanted
     :raises FixedIpInUse, NoMoreFixedIps, InvalidInput, SubnetNotFound:
     """
-    stock = Stock(conn, rested_before)
-    given = stock.claim(network_id, subnets, port_id, wanted, mac, gateways, anywhere, owner)
-    stock.store()
+    allocator = AddressAllocator(conn, rested_before)
+    given = allocator.claim(network_id, subnets, port_id, wanted, mac, gateways, anywhere, owner)
+    allocator.store()
     return given
 
 
 def for_owner(subnets: list[SubnetsRow], owner: str) -> list[SubnetsRow]:
-    """The subnets that a port may get addresses of: those for ports of its device_owner, then those for all."""
+    """Return the subnets for a port: first those with its device_owner in service_types, then general ones."""
     return [subnet for subnet in subnets if owner in (subnet['service_types'] or ())] + [
         subnet for subnet in subnets if not subnet['service_types']]
 
 
 def _requests(subnets: list[SubnetsRow], wanted: list[dict[str, str]],
               mac: str | None) -> list[tuple[dict[str, str], list[SubnetsRow]]]:
-    """[(request, the subnets that may serve it)]"""
+    """Return [(request, candidate subnets)]."""
     if wanted:
         return [(request, subnets) for request in wanted]
-    own = [subnet for subnet in subnets if mac and makes_its_own(subnet)]
+    own = [subnet for subnet in subnets if mac and uses_slaac(subnet)]
     others = [subnet for subnet in subnets if subnet not in own]
     found: list[tuple[dict[str, str], list[SubnetsRow]]] = []
     for version in (4, 6):
@@ -306,13 +305,12 @@ def _requests(subnets: list[SubnetsRow], wanted: list[dict[str, str]],
 
 
 def new_mac() -> str:
-    """A random unicast address of the range that OpenStack clouds use."""
-    return 'fa:16:3e:%02x:%02x:%02x' % tuple(os.urandom(3))   # random, which others seed, repeats itself
+    """Return a random unicast MAC in the range that OpenStack clouds use."""
+    return 'fa:16:3e:%02x:%02x:%02x' % tuple(os.urandom(3))   # not ``random``: a seeded generator repeats itself
 
 
-def arbitrated(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A transaction that is run again when the database refuses a key: a MAC or an address that another one
-    took."""
+def retry_on_duplicate(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a transaction: run it again if a duplicate key shows that another one took a MAC or address."""
     @functools.wraps(function)
     def inner(conn: Connection, *args: Any, **kwargs: Any) -> dict[str, str] | list[dict[str, str]] | None:
         try:

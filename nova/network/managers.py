@@ -1,7 +1,7 @@
-"""How the hosts' own networks serve their guests, by the names that operators know.
+"""Network managers for the hosts' flat networks, by the names that operators know.
 
-Other packages add theirs to the group of entry points ``nova.network.managers``: a class that has ``serves_dhcp``.
-Networks of projects are between hosts (doc/source/adr/0026-networks-of-projects.rst), by VXLAN or by VLANs.
+Other packages add classes with ``serves_dhcp`` to the entry point group ``nova.network.managers``. Project networks are
+overlays (doc/source/adr/0026-networks-of-projects.rst), carried by VXLAN or VLANs.
 """
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ OPTION = '[network] manager'
 
 
 class Manager(Protocol):
-    """
-    serves_dhcp   whether the hosts answer DHCP in their own networks
-    project_type  of the networks that projects make: vxlan or vlan; without one vxlan
+    """Interface of a manager.
+
+    serves_dhcp   whether hosts serve DHCP in flat networks
+    project_type  type of project networks: vxlan (default) or vlan
     """
 
     serves_dhcp: bool
@@ -27,7 +28,7 @@ class Manager(Protocol):
 
 
 class FlatManager:
-    """A bridge that is the gateway, and no DHCP: guests have their addresses from the config drive."""
+    """A bridge as gateway without DHCP: guests get their addresses from the config drive."""
 
     serves_dhcp = False
     project_type = 'vxlan'
@@ -37,15 +38,15 @@ class FlatManager:
 
 
 class FlatDHCPManager(FlatManager):
-    """The same with a DHCP server, which knows each guest's address."""
+    """Like FlatManager, with a DHCP server that has a static lease for each guest."""
 
     serves_dhcp = True
 
 
 class VlanManager(FlatDHCPManager):
-    """A VLAN and a bridge for each network of a project, out of [network] vlan_ranges.
+    """A VLAN of [network] vlan_ranges and a bridge for each project network.
 
-    :raises InvalidOption: there are no ranges, or projects share the routing table of the hosts
+    :raises InvalidOption: no VLAN ranges, or project networks are flat
     """
 
     project_type = 'vlan'
@@ -56,16 +57,16 @@ class VlanManager(FlatDHCPManager):
             raise exception.InvalidOption(f'{OPTION} = VlanManager needs [network] vlan_ranges, as wire:100:199.')
         if conf.network.project_ranges:
             raise exception.InvalidOption(f'{OPTION} = VlanManager: with [network] project_ranges, networks of '
-                                          'projects are in the routing table of the hosts, and no VLANs.')
+                                          'projects are flat and have no VLANs. Remove one of the options.')
 
 
 OWN = {kind.__name__: kind for kind in (FlatManager, FlatDHCPManager, VlanManager)}
 
 
 def load(conf: ConfigOpts) -> Manager:
-    """The manager that [network] manager names.
+    """Load the manager named in [network] manager.
 
-    :raises InvalidOption: there is none of this name
+    :raises InvalidOption: no such manager
     """
     name = conf.network.manager
     kind = OWN[name] if name in OWN else entry_points.named(OPTION, name, MANAGERS, sorted(OWN))
@@ -74,14 +75,15 @@ def load(conf: ConfigOpts) -> Manager:
 
 
 def project_type(conf: ConfigOpts) -> str:
-    """The type of the networks that projects make."""
+    """Return the type of project networks."""
     found: str = getattr(load(conf), 'project_type', FlatManager.project_type)
     return found
 
 
 def check_dhcp(conf: ConfigOpts, enabled: bool) -> None:
-    """
-    :raises InvalidInput: a subnet of the hosts' own is to have DHCP, and the manager serves none
+    """Check that the manager supports DHCP for a flat subnet.
+
+    :raises InvalidInput: DHCP is requested, but the manager serves none
     """
     if enabled and not load(conf).serves_dhcp:
         raise exception.InvalidInput(reason=f'{OPTION} = {conf.network.manager} serves no DHCP: such a subnet needs '

@@ -1,4 +1,4 @@
-"""Plumbing of a server at the host that it is about to move to, while it runs elsewhere."""
+"""Network state of a migrating server on its destination host."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Migrations:
-    """Plumbing for servers that move.
+    """RPC methods for migrating servers.
 
     :param hosts: gateways.Gateways of the service
     """
@@ -23,7 +23,7 @@ class Migrations:
         self._network, self._hosts = network, hosts
 
     def prepare_for_instance(self, context: RequestContext, instance: Instance, host: str) -> list[dict[str, str]]:
-        """See interface.py."""
+        """Prepare the destination host; see interface.py."""
         def prepare(conn: Connection) -> list[dict[str, str]]:
             ports.expect(conn, instance.uuid, host)
             return self._network.vifs(conn, ports.of_device(conn, instance.uuid))
@@ -37,7 +37,7 @@ class Migrations:
             self._follow(host)
 
     def _follow(self, host: str) -> None:
-        """Each host has to know of a guest that moves before it runs at its destination."""
+        """Refresh all hosts: each must know the migration before the guest runs at its destination."""
         if host == self._network.host or self._hosts.others:
             self._network.refresh()
 

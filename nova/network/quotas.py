@@ -1,4 +1,4 @@
-"""How many networks, ports, groups and rules a project may have."""
+"""Quotas of networks, ports, groups, rules and other network resources."""
 from __future__ import annotations
 
 from oslo_config.cfg import ConfigOpts
@@ -17,22 +17,22 @@ COUNTED = {'network': t.networks, 'subnet': t.subnets, 'port': t.ports, 'securit
 
 
 def limit(conf: ConfigOpts, name: str | None, own: dict[str, int] | None = None) -> int:
-    """What a project may have; -1: no limit.
+    """Return a project's limit; -1: unlimited.
 
-    :param own: {name: limit} that was set for the project; the rest is what [network] quota says
+    :param own: {name: limit} set for the project; the defaults are in [network] quota
     """
     return (own or {}).get(name or '', conf.network.quota.get(name, -1))
 
 
 def used(conn: Connection, name: str, project_id: str) -> int:
-    """How many of a kind a project has."""
+    """Return the number of a project's resources of one kind."""
     return networks.count(conn, COUNTED[name], project_id)
 
 
 def check(conn: Connection, conf: ConfigOpts, name: str, project_id: str, adding: int = 1) -> None:
-    """Refuse what would exceed the quota; the project's other requests wait until the transaction ends.
+    """Check the quota. Other requests of the project wait until the transaction ends.
 
-    Call it before the transaction reads anything without a lock: a database may show later reads that moment.
+    Call it before the transaction reads without a lock: later reads may show the snapshot of that moment.
 
     :raises QuotaExceeded:
     """

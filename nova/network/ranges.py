@@ -1,4 +1,4 @@
-"""Ranges of addresses: which piece is free, and the address that a guest makes for itself. No database."""
+"""Address ranges: free ranges, coverage, and EUI-64 addresses. No database."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -8,26 +8,26 @@ Cidr = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def is_range(address: str) -> bool:
-    """Whether a text is a range of addresses in CIDR notation, and no single address."""
+    """Return whether a text is a range in CIDR notation rather than a single address."""
     return '/' in address
 
 
 def merged(prefixes: Iterable[Cidr]) -> list[Cidr]:
-    """The same addresses in as few ranges as there can be, ascending; all of one version of IP."""
+    """Collapse ranges of one IP version into as few as possible, ascending."""
     return list(ipaddress.collapse_addresses(prefixes))         # type: ignore[type-var]
 
 
 def covers(prefixes: Iterable[Cidr], wanted: Cidr) -> bool:
-    """Whether a range lies in one of others, which are merged."""
+    """Return whether a range lies inside one of the merged prefixes."""
     return any(wanted.version == each.version and wanted.subnet_of(each)      # type: ignore[arg-type]
                for each in prefixes)
 
 
 def free_piece(prefixes: Sequence[Cidr], taken: Iterable[Cidr], prefixlen: int) -> Cidr | None:
-    """A range of this length in one of the prefixes that meets none that is taken, or None.
+    """Find a free range of this length in the prefixes, or return None.
 
-    Smaller prefixes are looked at first, which keeps the greater ones whole. The work is that of sorting what is
-    taken: gaps are computed, not tried.
+    The smallest prefixes are tried first, to keep the large ones whole. The cost is that of sorting the taken ranges:
+    gaps are computed, not searched.
     """
     for prefix in sorted(prefixes, key=lambda each: (-each.prefixlen, int(each.network_address))):
         if prefix.prefixlen > prefixlen:
@@ -45,7 +45,7 @@ def free_piece(prefixes: Sequence[Cidr], taken: Iterable[Cidr], prefixlen: int) 
 
 
 def from_mac(cidr: str, mac: str) -> str:
-    """The address that a guest with this MAC makes for itself in a /64 (RFC 4291, appendix A)."""
+    """Return the EUI-64 address of a MAC in a /64 (RFC 4291, appendix A)."""
     octets = bytearray(bytes.fromhex(mac.replace(':', '')))
     octets[0] ^= 2
     return str(ipaddress.ip_network(cidr)[int.from_bytes(bytes(octets[:3]) + b'\xff\xfe' + bytes(octets[3:]), 'big')])

@@ -1,16 +1,16 @@
-"""The way of guests in networks between hosts to the metadata service.
+"""Metadata relay: forwards metadata requests of guests in overlay networks to the metadata service.
 
-In the namespace of a network, or of a router, a socket listens at 169.254.169.254. All of them belong to one process of
-the host, which has no rights and knows no database: it reads a request, leaves out what the guest must not say, adds
-which network or router it came by, from which address, and a signature, and sends it to the metadata service.
+A socket listens at 169.254.169.254 in the namespace of each network and router. One unprivileged process of the host,
+without database access, serves all sockets. It reads a request, removes headers that a guest must not set, and adds the
+network or router, the guest's address and a signature. Then it sends the request to the metadata service.
 
-This file is also the program of that process. It imports nothing of this product, because it is run by its path.
+This file is also the program of that process. It imports no module of this product, because it is run by its path.
 """
 from __future__ import annotations
 
 import asyncio
 import collections
-import encodings.idna                # noqa: F401 - the ordinary user may not be able to read it later
+import encodings.idna                # noqa: F401 - imported early: an unprivileged user may not be able to read it
 import hashlib
 import hmac
 import json
@@ -28,32 +28,33 @@ from typing import Any
 ADDRESS, PORT = '169.254.169.254', 80
 HOST, NETWORK, ROUTER, GUEST, TIME, BODY, SIGNATURE = (f'X-Nova-Relay-{name}' for name in (
     'Host', 'Network', 'Router', 'Address', 'Time', 'Body', 'Signature'))
-HOPS = 'X-Nova-Relay-Hops'                    # of a request: it is heeded; of an answer: how far it may go to the guest
-VALID_S = 120                                 # seconds that the clocks of a host and of the service may differ
-BY = {'network': NETWORK, 'router': ROUTER}          # kind of what it came by -> header that names it
+HOPS = 'X-Nova-Relay-Hops'  # in a request: supported; in an answer: the hop limit (TTL) towards the guest
+VALID_S = 120                                 # maximum clock difference between a host and the service, seconds
+SOURCE_HEADERS = {'network': NETWORK, 'router': ROUTER}          # kind of the socket -> header with its id
 
 HEADERS_S, ANSWER_S, IDLE_S = 10, 60, 30
 MAX_HEADERS, MAX_BODY, MAX_ANSWER = 16 << 10, 4 << 10, 4 << 20          # bytes
-CONNECTIONS, OF_ONE, AT_ONCE = 32, 8, 4       # of a network: connections, of one address; on their way
-OF_ALL = 32                                   # requests on their way of all networks
-CONTROL = 64 << 10                            # bytes of a message about what to serve
-# What a guest may say besides the request line. X-Forwarded-For goes on as it is: the service refuses it.
-PASSED = {'accept', 'content-type', 'user-agent', 'x-forwarded-for', 'x-aws-ec2-metadata-token',
-          'x-aws-ec2-metadata-token-ttl-seconds', 'metadata-flavor'}
+MAX_CONNECTIONS, MAX_ADDRESS_CONNECTIONS = 32, 8      # of a network; of one address in it
+MAX_REQUESTS = 4                              # concurrent requests of a network
+MAX_TOTAL_REQUESTS = 32                       # concurrent requests of all networks
+MAX_CONTROL_MESSAGE = 64 << 10                # bytes of a control message
+# Headers that a guest may send. X-Forwarded-For is passed on: the service refuses it.
+FORWARDED_HEADERS = {'accept', 'content-type', 'user-agent', 'x-forwarded-for', 'x-aws-ec2-metadata-token',
+                     'x-aws-ec2-metadata-token-ttl-seconds', 'metadata-flavor'}
 _REQUEST = re.compile(rb'(GET|HEAD|PUT|POST) (/[!-~]*) (HTTP/1\.[01])\Z')
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([ -~\t]*)\Z")
 
 
 def key_of(master: bytes, host: str) -> bytes:
-    """The key of one host for signatures: it cannot speak for another one."""
+    """Return a host's signing key; it cannot sign for another host."""
     return hmac.new(master, b'relay of host ' + host.encode(), hashlib.sha256).digest()
 
 
 def signature(key: bytes, host: str, kind: str, ident: str, address: str, request: tuple[str, ...]) -> str:
-    """What proves that a host's relay got a request from an address by a network or a router.
+    """Sign a request that a host's relay got from an address in a network or router.
 
-    :param request: time in seconds since the epoch, method, path without escapes, digest of the body: who reads the
-        wire can repeat it for VALID_S, and cannot make another one of it
+    :param request: time in seconds since the epoch, method, unescaped path, digest of the body. An eavesdropper can
+        replay it for VALID_S, but not modify it
     """
     text = '\n'.join((host, kind, ident, address, *request))
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
@@ -64,11 +65,11 @@ def digest(body: bytes) -> str:
 
 
 class Refused(Exception):
-    """A request that goes no further: its status line says why."""
+    """A refused request; the text is the status line."""
 
 
 class Relay:
-    """What is served and where requests go, as the messages of the control socket say."""
+    """Sockets and upstream of the relay, set by messages of the control socket."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
@@ -76,7 +77,7 @@ class Relay:
         self._upstream: tuple[str, int] = ('', 0)
         self._host, self._key = '', b''
         self._tls: ssl.SSLContext | None = None
-        self.at_once = asyncio.Semaphore(OF_ALL)
+        self.running = asyncio.Semaphore(MAX_TOTAL_REQUESTS)
 
     async def run(self) -> None:
         """Serve until the other end of the control socket is closed."""
@@ -84,7 +85,7 @@ class Relay:
         messages: asyncio.Queue[Any] = asyncio.Queue()
 
         def readable() -> None:
-            data, descriptors, _flags, _address = socket.recv_fds(self._control, CONTROL, 1)
+            data, descriptors, _flags, _address = socket.recv_fds(self._control, MAX_CONTROL_MESSAGE, 1)
             if not data:
                 loop.remove_reader(self._control)
                 ended.set()
@@ -93,9 +94,9 @@ class Relay:
         while not ended.is_set():
             data, descriptors = await messages.get()
             if data:
-                await self._heed(json.loads(data), descriptors)
+                await self._handle(json.loads(data), descriptors)
 
-    async def _heed(self, message: dict[str, Any], descriptors: list[int]) -> None:
+    async def _handle(self, message: dict[str, Any], descriptors: list[int]) -> None:
         if 'settings' in message:
             self._host, key, address, port, authority = message['settings']
             self._key, self._upstream = bytes.fromhex(key), (address, port)
@@ -111,13 +112,13 @@ class Relay:
                 network.connected, sock=socket.socket(fileno=descriptors[0]), limit=MAX_HEADERS)
 
     async def forward(self, kind: str, ident: str, address: str, request: RelayedRequest) -> bytes:
-        """The metadata service's answer to a guest's request, as it comes."""
+        """Return the metadata service's answer to a guest's request."""
         now, body = str(int(time.time())), digest(request.body)
         path = urllib.parse.unquote(request.target.partition('?')[0], encoding='latin-1')
         proof = signature(self._key, self._host, kind, ident, address, (now, request.method, path, body))
         lines = [f'{request.method} {request.target} {request.version}', f'Host: {ADDRESS}', 'Connection: close',
                  f'Content-Length: {len(request.body)}', *request.headers, f'{HOST}: {self._host}',
-                 f'{BY[kind]}: {ident}', f'{GUEST}: {address}', f'{TIME}: {now}', f'{BODY}: {body}',
+                 f'{SOURCE_HEADERS[kind]}: {ident}', f'{GUEST}: {address}', f'{TIME}: {now}', f'{BODY}: {body}',
                  f'{SIGNATURE}: {proof}', f'{HOPS}: heeded']
         reader, writer = await asyncio.open_connection(*self._upstream, ssl=self._tls)
         try:
@@ -128,7 +129,7 @@ class Relay:
                 found += part
                 if len(found) > MAX_ANSWER:
                     raise Refused('502 Bad Gateway')
-            if not found:                           # it speaks TLS, or has gone
+            if not found:                           # the service expects TLS, or disconnected
                 raise Refused('502 Bad Gateway')
             return bytes(found)
         finally:
@@ -136,9 +137,9 @@ class Relay:
 
 
 class RelayedRequest:
-    """One request of a guest, without what it must not say.
+    """One request of a guest, without headers that it must not set.
 
-    :raises Refused: it is none
+    :raises Refused: invalid request
     """
 
     def __init__(self, head: bytes) -> None:
@@ -157,7 +158,7 @@ class RelayedRequest:
                 raise Refused('411 Length Required')
             if name.lower() == 'content-length':
                 self._has_length(value)
-            elif name.lower() in PASSED:
+            elif name.lower() in FORWARDED_HEADERS:
                 self.headers.append(f'{name}: {value}')
 
     def _has_length(self, value: str) -> None:
@@ -169,31 +170,31 @@ class RelayedRequest:
 
 
 class RelayedNetwork:
-    """The guests of one network or router, who get a share of their own."""
+    """The guests of one network or router, with separate limits."""
 
     def __init__(self, relay: Relay, kind: str, ident: str) -> None:
         self._relay, self._kind, self._ident = relay, kind, ident
-        self._at_once = asyncio.Semaphore(AT_ONCE)
+        self._running = asyncio.Semaphore(MAX_REQUESTS)
         self._open: collections.Counter[str] = collections.Counter()
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection: one request."""
+        """Serve one request on a connection."""
         address = writer.get_extra_info('peername')[0]
-        if self._open[address] >= OF_ONE or self._open.total() >= CONNECTIONS:
+        if self._open[address] >= MAX_ADDRESS_CONNECTIONS or self._open.total() >= MAX_CONNECTIONS:
             writer.close()
             return
         self._open[address] += 1
         try:
-            answer, hops = limited(await self._answer(reader, address))
-            if hops is not None:                    # until the guest has all of it: the connection has no other answer
+            answer, hops = split_hop_limit(await self._answer(reader, address))
+            if hops is not None:                    # for the whole answer: the connection has no other one
                 writer.get_extra_info('socket').setsockopt(socket.IPPROTO_IP, socket.IP_TTL, hops)
             writer.write(answer)
             async with asyncio.timeout(IDLE_S):
                 await writer.drain()
                 writer.write_eof()
-                await reader.read(MAX_BODY)         # the guest has the answer when it closes
+                await reader.read(MAX_BODY)         # the guest closes after it has read the answer
         except (OSError, TimeoutError):
-            pass                                    # it has gone
+            pass                                    # the guest disconnected
         finally:
             self._open[address] -= 1
             writer.close()
@@ -203,7 +204,7 @@ class RelayedNetwork:
             async with asyncio.timeout(HEADERS_S):
                 request = RelayedRequest(await reader.readuntil(b'\r\n\r\n'))
                 request.body = await reader.readexactly(request.length)
-            async with self._at_once, self._relay.at_once, asyncio.timeout(ANSWER_S):
+            async with self._running, self._relay.running, asyncio.timeout(ANSWER_S):
                 return await self._relay.forward(self._kind, self._ident, address, request)
         except Refused as error:
             return refusal(str(error))
@@ -217,8 +218,8 @@ class RelayedNetwork:
             return refusal('503 Service Unavailable')
 
 
-def limited(answer: bytes) -> tuple[bytes, int | None]:
-    """(an answer without the header HOPS, its value); None: it may go as far as any."""
+def split_hop_limit(answer: bytes) -> tuple[bytes, int | None]:
+    """Return (answer without the header HOPS, its value or None for the default TTL)."""
     head, end, body = answer.partition(b'\r\n\r\n')
     lines, name = head.split(b'\r\n'), HOPS.lower().encode() + b':'
     kept = [line for line in lines if not line.lower().startswith(name)]
@@ -232,9 +233,9 @@ def refusal(status: str) -> bytes:
 
 
 def main(descriptor: int, user: str) -> None:
-    """Be this user, and serve what the control socket says.
+    """Switch to the user and serve until the control socket is closed.
 
-    :param descriptor: of the control socket, a Unix socket of packets
+    :param descriptor: control socket, a Unix socket of packets
     """
     if os.geteuid() == 0:
         entry = pwd.getpwnam(user)

@@ -1,4 +1,4 @@
-"""The key for the signatures of a host's relay on requests of guests for metadata, and those of guests that move."""
+"""Signing keys of a host's metadata relay, and of connection handover during migrations."""
 from __future__ import annotations
 
 import hashlib
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
 
 class RelayKey:
-    """Of one host, made of the deployment's, which is read once."""
+    """Keys of one host, derived from the deployment's key, which is read once."""
 
     def __init__(self, api_db: Database, host: str) -> None:
         self._api_db, self._host = api_db, host
         self._master = b''
 
     def __call__(self) -> str:
-        """The key in hexadecimal digits."""
+        """Return the key in hexadecimal digits."""
         return relay.key_of(self._read(), self._host).hex()
 
     def of_move(self, name: str) -> str:
-        """The key of the two hosts between which a guest moves, in hexadecimal digits.
+        """Return the key shared by the two hosts of a migration, in hexadecimal digits.
 
-        :param name: of one move
+        :param name: name of the migration
         """
         return hmac.new(self._read(), b'move ' + name.encode(), hashlib.sha256).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Security groups: which ones a request means, and the stored form of their rules."""
+"""Resolve security groups in requests, and convert rules to the stored form."""
 from __future__ import annotations
 
 from collections.abc import Collection
@@ -15,23 +15,23 @@ MAX_ID = 36
 
 
 def check_used(network_id: str, secured: bool, names: Collection[str]) -> bool:
-    """Whether ports that are made in the network are in groups, which is what ``secured`` says.
+    """Return ``secured``: whether new ports in the network get security groups.
 
-    :param secured: whether ports that are made in the network have port security
-    :param names: the groups that a server names
-    :raises NetworkRequestInvalid: they would do nothing. The default group is also meant where none is named
+    :param secured: whether new ports in the network have port security
+    :param names: group names in the server request
+    :raises NetworkRequestInvalid: groups would have no effect. The default group is allowed: it is implied without
+        names
     """
     if not secured and set(names) - {security_groups.DEFAULT}:
         raise exception.NetworkRequestInvalid(
-            reason=f'network {network_id} has no port security: security groups do nothing there.')
+            reason=f'network {network_id} has no port security: security groups have no effect there.')
     return secured
 
 
 def resolve(conn: Connection, project_id: str, names: list[str] | None, known_default: str | None = None) -> list[str]:
-    """Ids of groups for names or ids of a project's own, or ids of those shared with it; the default group for None or
-    none.
+    """Return group ids for names or ids of own and shared groups; the default group if there are none.
 
-    :param known_default: id of the project's default group, None: not known
+    :param known_default: id of the project's default group, None: unknown
     :raises SecurityGroupNotFound, SecurityGroupAmbiguous:
     """
     names = list(names or [security_groups.DEFAULT])
@@ -45,9 +45,9 @@ def resolve(conn: Connection, project_id: str, names: list[str] | None, known_de
 
 def pick(conn: Connection, project_id: str, names: list[str], default: str | None = None,
          lock: bool = False) -> list[str]:
-    """Ids of the groups that names or ids mean to a project, each once, in order.
+    """Return the ids of the groups that names or ids refer to, in order without duplicates.
 
-    :param lock: those that others share with it stay so until the transaction ends
+    :param lock: keep groups of other projects shared until the transaction ends
     :raises SecurityGroupNotFound, SecurityGroupAmbiguous:
     """
     by_id: set[str] = set()
@@ -70,15 +70,15 @@ def pick(conn: Connection, project_id: str, names: list[str], default: str | Non
 
 
 def stored_rule(conn: Connection, rule: dict[str, Any]) -> dict[str, Any]:
-    """The checked rule as it is stored: its protocol in the form that was sent.
+    """Check a rule and return it in stored form: the protocol stays as sent.
 
-    A network service of an older release reads the names of group_rules.PROTOCOLS alone. While there is one, the
+    A network service of an older release reads only the names in group_rules.PROTOCOLS. While there is one, the
     protocol is stored in that form.
 
     :raises InvalidInput:
     """
     rule = group_rules.check_rule(rule)
     canonical = group_rules.canonical_protocol(rule['protocol'], rule['ethertype'])
-    if canonical != rule['protocol'] and hosts.older(conn, gateways.SINCE):
+    if canonical != rule['protocol'] and hosts.older(conn, gateways.FEATURE_RELEASE):
         return {**rule, 'protocol': canonical}
     return rule

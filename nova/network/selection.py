@@ -1,4 +1,4 @@
-"""What a request for a server may mean by its networks."""
+"""Select the networks of a server request."""
 from __future__ import annotations
 
 from collections.abc import Collection
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 # {'network_id', 'port_id', 'fixed_ip', 'tag', GRANTED}
 Request = dict[str, Any]
-# key of a request that is true where an administrator has named a network that the server's project may not use
+# request key: True if an administrator named a network that the server's project may not use
 GRANTED = 'granted'
 
 
-class Checked(NamedTuple):
-    """What a check of requests for networks has found.
+class CheckedNetworks(NamedTuple):
+    """Result of a check of network requests.
 
-    requests  as they came, with GRANTED; completed where a port is attached
-    secured   whether one of the ports that are made is in security groups; also where the network is not known yet
-    devices   of hosts, which ports need
-    groups    names of the security groups of the ports that the requests name
+    requests  the requests with GRANTED; completed if a port is attached
+    secured   whether a new port gets security groups; also True if the network is not known yet
+    devices   host devices that ports need
+    groups    names of the security groups of existing ports in the requests
     """
 
     requests: list[Request] | str | None
@@ -32,21 +32,20 @@ class Checked(NamedTuple):
 
 
 def normalized(requests: list[Request] | str | None) -> list[Request] | None:
-    """The networks of a RequestSpec with every key, None for 'auto'."""
+    """Return the networks of a RequestSpec with all keys, None for 'auto'."""
     return None if requests is None or isinstance(requests, str) else complete(requests)
 
 
 def complete(requests: list[Request]) -> list[Request]:
-    """Requests for networks with every key."""
+    """Return requests with all keys."""
     return [{'network_id': None, 'port_id': None, 'fixed_ip': None, 'tag': None, **request} for request in requests]
 
 
 def choose(usable: dict[str, tuple[NetworksRow, list[Any]]]) -> list[dict[str, str | None]]:
-    """Requests for a server that names no network: the default network, else the only one there is, else
-    none.
+    """Return requests for a server without a network: the default network, else the only one, else none.
 
     :param usable: networks.usable(…)
-    :raises NetworkAmbiguous: several networks, none of them the default one
+    :raises NetworkAmbiguous: several networks, and no default
     """
     candidates = [network for network, subnets in usable.values() if subnets and network['admin_state_up']]
     chosen = [network for network in candidates if network['is_default'] and not network['external']] or candidates
@@ -56,7 +55,7 @@ def choose(usable: dict[str, tuple[NetworksRow, list[Any]]]) -> list[dict[str, s
 
 
 def is_of_project(network: NetworksRow, project_id: str) -> bool:
-    """Whether the project may make ports in a network.
+    """Return whether the project may create ports in a network.
 
     :param network: of networks.usable(…) for the project
     """
@@ -65,7 +64,7 @@ def is_of_project(network: NetworksRow, project_id: str) -> bool:
 
 def network_of(usable: dict[str, tuple[NetworksRow, list[Any]]], network_id: str | None, project_id: str,
                granted: Collection[str | None] = ()) -> tuple[NetworksRow, list[SubnetsRow]]:
-    """As ``usable_network``, with subnets or without."""
+    """Return the network like ``usable_network``, but also without subnets."""
     found = None if network_id is None else usable.get(network_id)
     if found is None:
         raise exception.NetworkNotFound(network_id=network_id)
@@ -80,12 +79,12 @@ def network_of(usable: dict[str, tuple[NetworksRow, list[Any]]], network_id: str
 
 def usable_network(usable: dict[str, tuple[NetworksRow, list[Any]]], network_id: str | None, project_id: str,
                    granted: Collection[str | None] = ()) -> tuple[NetworksRow, list[SubnetsRow]]:
-    """(network, subnets) that the project may make ports in.
+    """Return (network, subnets) if the project may create ports in it.
 
-    :param granted: ids of other projects' networks that an administrator has named
-    :raises NetworkNotFound: none, or another project's
-    :raises ExternalNetworkAttachForbidden: another project's that everybody sees, since routers lead to it
-    :raises NetworkRequestInvalid: no address can be had there
+    :param granted: ids of other projects' networks that an administrator requested
+    :raises NetworkNotFound: no such network, or another project's
+    :raises ExternalNetworkAttachForbidden: another project's external network
+    :raises NetworkRequestInvalid: the network has no subnet
     """
     network, subnets = network_of(usable, network_id, project_id, granted)
     if not subnets:

@@ -1,4 +1,4 @@
-"""The first network of a deployment, and where its metadata listener stands."""
+"""The first network of a deployment, and the address of its metadata service."""
 from __future__ import annotations
 
 import ipaddress
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def bootstrap(conf: ConfigOpts, api_db: Database) -> str:
-    """Make the default network, shared by all, once; return its id."""
+    """Create the default network, shared by all projects, unless it exists; return its id."""
     options = conf.network
 
     def make(conn: Connection) -> str:
@@ -29,44 +29,21 @@ def bootstrap(conf: ConfigOpts, api_db: Database) -> str:
         cidr = ipam.parse_cidr(options.default_cidr)
         gateway = cidr.network_address + 1
         network = {
-            'id': str(uuid.uuid4()),
-            'project_id': '',
-            'name': options.default_network_name,
-            'shared': True,
-            'is_default': True,
-            'admin_state_up': True,
-            'bridge': options.bridge,
-            'mtu': options.mtu,
-            'description': '',
-        }
+            'id': str(uuid.uuid4()), 'project_id': '', 'name': options.default_network_name, 'shared': True,
+            'is_default': True, 'admin_state_up': True, 'bridge': options.bridge, 'mtu': options.mtu, 'description': ''}
         networks.insert(conn, t.networks, [network])
-        networks.insert(
-            conn,
-            t.subnets,
-            [
-                {
-                    'id': str(uuid.uuid4()),
-                    'project_id': '',
-                    'network_id': network['id'],
-                    'name': options.default_network_name,
-                    'cidr': str(cidr),
-                    'ip_version': 4,
-                    'gateway_ip': str(gateway),
-                    'enable_dhcp': managers.load(conf).serves_dhcp,
-                    'allocation_pools': ipam.default_pools(cidr, gateway),
-                    'dns_nameservers': [],
-                    'host_routes': [],
-                    'description': '',
-                }
-            ],
-        )
+        networks.insert(conn, t.subnets, [{
+            'id': str(uuid.uuid4()), 'project_id': '', 'network_id': network['id'],
+            'name': options.default_network_name, 'cidr': str(cidr), 'ip_version': 4, 'gateway_ip': str(gateway),
+            'enable_dhcp': managers.load(conf).serves_dhcp, 'allocation_pools': ipam.default_pools(cidr, gateway),
+            'dns_nameservers': [], 'host_routes': [], 'description': ''}])
         return str(network['id'])
 
     return api_db.run(make)
 
 
 def metadata_address(conf: ConfigOpts, api_db: Database) -> tuple[str, int]:
-    """(address, port) that requests to 169.254.169.254 are sent to; the metadata server listens there."""
+    """Return (address, port) of the metadata server that requests to 169.254.169.254 are redirected to."""
     if conf.network.metadata_host:
         return conf.network.metadata_host, conf.metadata.port
     with api_db.reader() as conn:

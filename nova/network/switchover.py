@@ -1,20 +1,23 @@
-"""Follow a guest that moves: forward its frames to where it runs, and take its connections along.
+"""Follow migrating guests: switch the forwarding of their frames, and hand over their connections.
 
-QEMU announces each interface of a guest that has arrived: a broadcast RARP request with the interface's MAC, sent when
-the guest starts to run (``announce-self``), and four more in the next second. The filters let this frame pass only from
-the devices of guests that arrive on a host. When it comes out of the tunnel of a network, this process changes the two
-entries for that MAC: the one of the tunnel (behind which host) and the one of the bridge (behind the tunnel).
+QEMU announces each interface of an arrived guest with a broadcast RARP request with the interface's MAC. It sends one
+when the guest starts to run (``announce-self``) and four more in the next second. The filters let it pass only from
+devices of guests that arrive on a host. When it comes out of a network's tunnel, this process changes the two FDB
+entries of the MAC: the tunnel's (remote host) and the bridge's (tunnel port).
 
-The host that a guest leaves sends the connections of TCP and UDP that its filters track for the guest to the host where
-the guest arrives: once a second, and a last time when the guest is announced. So the answers to what the guest began
-pass the filters there, too. What is sent has a signature with a key that the network service gives these two hosts for
-this move. The rules of the guest's groups are held against these connections as against any other.
+The source host sends the guest's TCP and UDP conntrack entries to the destination host: every second, and once more
+after the announcement. So replies to the guest's connections pass the filters there. Each datagram is signed with a key
+that the network service gives the two hosts for this migration. These connections are checked against the rules of the
+guest's groups like all others.
 
-This file is also the program of that process. It imports nothing of this product, because it is run by its path. It has
-a socket to its parent, with JSON messages. ``{'device', 'moving': [[MAC, address of the host that expects it]]}`` sets
-what is expected behind a device, in place of the last such message; an answer ``[device, MAC, address]`` goes before
-each change. ``{'flows': [Flows as an object]}`` sets the guests of which connections are sent and taken. The process
-ends when its parent does.
+This file is also the program of that process. It imports no module of this product, because it is run by its path. It
+exchanges JSON messages with its parent over a socket:
+
+* ``{'device', 'moving': [[MAC, address of the destination host]]}`` replaces the guests expected behind a device;
+* ``[device, MAC, address]`` is the reply, sent before each change;
+* ``{'flows': [MigratingGuest as an object]}`` sets the guests with connection handover.
+
+The process exits with its parent.
 """
 from __future__ import annotations
 
@@ -34,22 +37,22 @@ from collections.abc import Iterator
 from typing import Any
 
 RARP, REQUEST = 0x8035, 3                     # RFC 903
-MAX_MOVING = 1000                             # MACs of one device; others follow with the next look of the service
-MESSAGE = 128 << 10                           # bytes of a message, which holds MAX_MOVING
+MAX_MOVING = 1000                             # MACs of a device; the rest follows with the next refresh
+MESSAGE = 128 << 10                           # bytes of a message with MAX_MOVING entries
 _ANNOUNCEMENT = struct.Struct('!6s6sHHHBBH6s')      # destination, source, type; hardware, protocol, sizes, operation
-# linux/if_packet.h, linux/if_ether.h, linux/filter.h. A socket for one protocol gets nothing of what a bridge takes.
+# linux/if_packet.h, linux/if_ether.h, linux/filter.h. A socket bound to one protocol misses frames that a bridge takes.
 _SOL_PACKET, _IGNORE_OUTGOING, _ALL, _ATTACH_FILTER = 263, 23, 3, 26
-_ANNOUNCEMENTS = ((0x28, 0, 0, 12), (0x15, 0, 1, RARP), (6, 0, 0, 64), (6, 0, 0, 0))     # frames whose type is RARP
+_ANNOUNCEMENTS = ((0x28, 0, 0, 12), (0x15, 0, 1, RARP), (6, 0, 0, 64), (6, 0, 0, 0))     # BPF: frames of type RARP
 # linux/rtnetlink.h, linux/neighbour.h
 _NEWNEIGH, _ERROR, _BRIDGE = 28, 2, 7
 _REQUESTED = 0x1 | 0x4 | 0x100 | 0x400        # NLM_F_REQUEST, ACK, REPLACE, CREATE
-_SELF, _MASTER = 0x02, 0x04                   # NTF_SELF: the tunnel's own table; NTF_MASTER: that of its bridge
-_STATIC, _PERMANENT = 0x42, 0xc0              # as "static" and "permanent" of bridge(8)
+_SELF, _MASTER = 0x02, 0x04                   # NTF_SELF: the tunnel's FDB; NTF_MASTER: the bridge's
+_STATIC, _PERMANENT = 0x42, 0xc0              # "static" and "permanent" of bridge(8)
 _DESTINATION, _MAC = 1, 2                     # NDA_DST, NDA_LLADDR
-PORT = 4788                                   # of UDP, on which a host takes connections of guests that arrive
-MAX_FLOWS = 4096                              # of a guest; others start again
-SEND_S = 1                                    # between two times that the connections of a guest are sent
-FLOWS_OF_MESSAGE = 12                         # as many as one frame of Ethernet has room for
+PORT = 4788                                   # UDP port for connections of arriving guests
+MAX_FLOWS = 4096                              # of a guest; further ones are not handed over
+SEND_S = 1                                    # interval between two handovers of a guest's connections
+FLOWS_OF_MESSAGE = 12                         # fits into one Ethernet frame
 DATAGRAM = 2048
 # linux/netfilter/nfnetlink_conntrack.h
 _GET_FLOW, _NEW_FLOW, _DONE = 0x101, 0x100, 3
@@ -58,13 +61,13 @@ _NESTED = 0x8000
 _ORIGINAL, _REPLY, _STATUS, _STATE, _TIMEOUT, _ZONE, _FILTER = 1, 2, 3, 4, 7, 18, 25
 _SEEN_REPLY, _ESTABLISHED = 0x2, 3
 _KNOWN = 0x2 | 0x4 | 0x8                      # IPS_SEEN_REPLY, ASSURED, CONFIRMED
-_LIBERAL = b'\x08\x08'                        # IP_CT_TCP_FLAG_BE_LIBERAL: what was sent before is not known here
+_LIBERAL = b'\x08\x08'                        # IP_CT_TCP_FLAG_BE_LIBERAL: earlier sequence numbers are unknown here
 _PROTOCOLS = (socket.IPPROTO_TCP, socket.IPPROTO_UDP)
 _MAX_TIMEOUT_S = 5 * 86400
 
 
-def announced(frame: bytes) -> str | None:
-    """The MAC that an announcement is about, or None for any other frame."""
+def announced_mac(frame: bytes) -> str | None:
+    """Return the MAC of an announcement, or None for other frames."""
     if len(frame) < _ANNOUNCEMENT.size:
         return None
     _all, source, kind, _hardware, _protocol, _sizes, _size, operation, sender = _ANNOUNCEMENT.unpack_from(frame)
@@ -74,9 +77,9 @@ def announced(frame: bytes) -> str | None:
 
 
 def requests(index: int, mac: str, address: str) -> list[bytes]:
-    """Messages of rtnetlink by which frames for a MAC go through a tunnel to a host.
+    """Return rtnetlink messages that forward frames for a MAC through a tunnel to a host.
 
-    :param index: of the tunnel's device
+    :param index: index of the tunnel's device
     """
     hardware = bytes.fromhex(mac.replace(':', ''))
     found = []
@@ -105,15 +108,15 @@ def _attributes(data: bytes) -> dict[int, bytes]:
 # ---- connections -------------------------------------------------------------------
 
 @dataclasses.dataclass
-class Flows:
-    """A guest that moves, and the hosts between which its connections go.
+class MigratingGuest:
+    """A migrating guest, and the two hosts of its connection handover.
 
     own, peer  addresses of this host and of the other one
-    arriving   the guest comes to this host
-    key        of the signatures, hexadecimal digits
-    zone       of connections in the guest's network
-    addresses  the guest's
-    device     by which it is announced, with ``mac``
+    arriving   the guest migrates to this host
+    key        signing key, hexadecimal digits
+    zone       conntrack zone of the guest's network
+    addresses  addresses of the guest
+    device     tunnel device of the announcement with ``mac``
     """
 
     own: str
@@ -127,13 +130,13 @@ class Flows:
 
 
 def signed(key: str, flows: list[list[Any]]) -> bytes:
-    """The datagram with some connections."""
+    """Return a signed datagram with connections."""
     text = json.dumps(flows, separators=(',', ':')).encode()
     return hmac.new(bytes.fromhex(key), text, hashlib.sha256).digest() + text
 
 
-def opened(key: str, datagram: bytes) -> list[Any]:
-    """The connections in a datagram, none of one without the signature."""
+def verified(key: str, datagram: bytes) -> list[Any]:
+    """Return the connections in a datagram, or none if the signature is wrong."""
     signature, text = datagram[:32], datagram[32:]
     if not hmac.compare_digest(signature, hmac.new(bytes.fromhex(key), text, hashlib.sha256).digest()):
         return []
@@ -142,15 +145,15 @@ def opened(key: str, datagram: bytes) -> list[Any]:
 
 
 def dump_requests(addresses: list[str]) -> list[bytes]:
-    """The messages for the connections that these addresses began or have; answers may have others.
+    """Return the conntrack dump requests for addresses; the answers may have others.
 
-    Of IPv6 it is one message for all connections: kernels compare these addresses the wrong way round
+    IPv6 connections are requested without a filter: kernels compare IPv6 addresses wrongly
     (ctnetlink_filter_match_tuple).
     """
     found = []
     for address in addresses:
         ip = ipaddress.ip_address(address)
-        for end in (0, 1) if ip.version == 4 else ():             # its first packet is from there, or for there
+        for end in (0, 1) if ip.version == 4 else ():             # source or destination of its first packet
             body = _attribute(_ORIGINAL | _NESTED, _attribute(1 | _NESTED, _attribute(1 + end, ip.packed)))
             body += _attribute(_FILTER | _NESTED, _attribute(1, struct.pack('=I', 1 << end)) + _attribute(2, bytes(4)))
             found.append(_netfilter(_GET_FLOW, _DUMP, 4, body))
@@ -163,7 +166,8 @@ def _netfilter(kind: int, flags: int, version: int, body: bytes) -> bytes:
 
 
 def flow_of(message: bytes, zone: int) -> list[Any] | None:
-    """[protocol, source, destination, ports of both, seconds] of an established connection in a zone, else None."""
+    """Return [protocol, source, destination, ports of both, seconds] of an established connection in a zone, or None.
+    """
     found = _attributes(message)
     if int.from_bytes(found.get(_ZONE, b''), 'big') != zone:
         return None
@@ -171,7 +175,7 @@ def flow_of(message: bytes, zone: int) -> list[Any] | None:
         return None
     first, back = (_tuple(found.get(kind, b'')) for kind in (_ORIGINAL, _REPLY))
     if first is None or back != (first[0], first[2], first[1], first[4], first[3]):
-        return None                                        # its addresses are translated: that is another host's
+        return None                                        # NAT: the entry belongs to another host
     if first[0] == socket.IPPROTO_TCP and _attributes(_attributes(found.get(_STATE, b'')).get(1, b'')).get(
             1) != bytes([_ESTABLISHED]):
         return None
@@ -191,7 +195,7 @@ def _tuple(data: bytes) -> tuple[int, str, str, int, int] | None:
 
 
 def new_flow(flow: Any, zone: int, own: list[str]) -> bytes | None:
-    """The message that makes a connection known, None for what is no connection of the guest.
+    """Return the message that creates a conntrack entry, or None if it is not a connection of the guest.
 
     :param flow: as of flow_of, from another host
     :param own: addresses of the guest
@@ -220,20 +224,20 @@ def new_flow(flow: Any, zone: int, own: list[str]) -> bytes | None:
 
 
 class Connections:
-    """The connections of guests that leave this host, or arrive."""
+    """Connections of guests that leave this host or arrive."""
 
     def __init__(self) -> None:
-        self._all: list[Flows] = []
-        self.incoming: dict[socket.socket, Flows] = {}
+        self._all: list[MigratingGuest] = []
+        self.incoming: dict[socket.socket, MigratingGuest] = {}
         self._next = 0.0
 
     @property
     def due_s(self) -> float | None:
-        """Seconds until connections are sent again; None: none are."""
+        """Return the seconds until connections are sent again, or None without leaving guests."""
         leaving = any(not each.arriving for each in self._all)
         return max(0.0, self._next - time.monotonic()) if leaving else None
 
-    def follow(self, all_of_them: list[Flows]) -> None:
+    def follow(self, all_of_them: list[MigratingGuest]) -> None:
         for each in self.incoming:
             each.close()
         self._all, self.incoming = all_of_them, {}
@@ -243,28 +247,28 @@ class Connections:
                 made.bind((address, PORT))
             except OSError as error:
                 made.close()
-                _complain(f'No connections of guests that arrive are taken at {address}: {error}')
+                _log_error(f'Cannot receive connections of arriving guests at {address}: {error}')
                 continue
             made.setblocking(False)
             self.incoming[made] = next(each for each in all_of_them if each.own == address)
 
     def take(self, ready: socket.socket) -> None:
-        """Make the connections of a datagram known here."""
+        """Create the conntrack entries of a datagram."""
         try:
             datagram, (sender, *_rest) = ready.recvfrom(DATAGRAM)
         except OSError:
             return
         for each in self._all:
             if each.arriving and each.peer == sender:
-                found = [message for flow in opened(each.key, datagram)
+                found = [message for flow in verified(each.key, datagram)
                          if (message := new_flow(flow, each.zone, each.addresses)) is not None]
                 with _netlink() as kernel, contextlib.suppress(OSError):         # they are sent again
                     for message in found:
                         kernel.send(message)
-                        kernel.recv(4096)        # one that is known here already is left as it is
+                        kernel.recv(4096)        # an existing entry stays unchanged
 
     def send(self, device: str | None = None, mac: str | None = None) -> None:
-        """Send those of guests that leave: of all of them that are due, or of one that has left."""
+        """Send connections of leaving guests: of all that are due, or of one that has left."""
         if mac is None:
             if self.due_s is None or self.due_s > 0:
                 return
@@ -274,9 +278,9 @@ class Connections:
                 try:
                     self._send(each)
                 except OSError as error:
-                    _complain(f'The connections of {each.mac} are not sent to {each.peer}: {error}')
+                    _log_error(f'Cannot send the connections of {each.mac} to {each.peer}: {error}')
 
-    def _send(self, each: Flows) -> None:
+    def _send(self, each: MigratingGuest) -> None:
         found = [flow for request in dump_requests(each.addresses) for message in _dump(request)
                  if (flow := flow_of(message, each.zone)) is not None and {flow[1], flow[2]} & set(each.addresses)]
         with socket.socket(socket.AF_INET6 if ':' in each.peer else socket.AF_INET, socket.SOCK_DGRAM) as sender:
@@ -292,7 +296,7 @@ def _netlink() -> socket.socket:
 
 
 def _dump(request: bytes) -> Iterator[bytes]:
-    """The attributes of each connection that a request is answered with.
+    """Yield the attributes of each connection in the answer to a request.
 
     :raises OSError: the kernel refuses it
     """
@@ -311,9 +315,9 @@ def _dump(request: bytes) -> Iterator[bytes]:
 
 
 def listener(device: str) -> socket.socket:
-    """What gets the announcements that come out of a tunnel.
+    """Return a socket that receives announcements from a tunnel.
 
-    :raises OSError: there is no such device
+    :raises OSError: no such device
     """
     made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     try:
@@ -330,10 +334,10 @@ def listener(device: str) -> socket.socket:
 
 
 class Switchover:
-    """The state of the process.
+    """State of the process.
 
     :param control: socket to the parent
-    :param kernel: socket of rtnetlink
+    :param kernel: rtnetlink socket
     """
 
     def __init__(self, control: socket.socket, kernel: socket.socket) -> None:
@@ -343,13 +347,13 @@ class Switchover:
         self._connections = Connections()
 
     def run(self) -> None:
-        """Switch until the parent has closed its end."""
+        """Run until the parent closes its end."""
         while True:
             incoming = self._connections.incoming
             ready, _, _ = select.select([self._control, *self._listeners, *incoming], [], [], self._connections.due_s)
             for each in ready:
                 if each in self._listeners:
-                    self._hear(each)
+                    self._receive(each)
                 elif each in incoming:
                     self._connections.take(each)
             self._connections.send()
@@ -359,7 +363,7 @@ class Switchover:
                     return
                 message = json.loads(text)
                 if 'flows' in message:
-                    self._connections.follow([Flows(**each) for each in message['flows']])
+                    self._connections.follow([MigratingGuest(**each) for each in message['flows']])
                 else:
                     self._expect(message['device'], dict(message['moving']))
 
@@ -372,27 +376,27 @@ class Switchover:
             try:
                 self._listeners[listener(device)] = device
             except OSError as error:
-                _complain(f'No guest that moves is followed on {device}: {error}')
+                _log_error(f'Cannot follow migrating guests on {device}: {error}')
 
-    def _hear(self, ready: socket.socket) -> None:
+    def _receive(self, ready: socket.socket) -> None:
         device, frame = self._listeners[ready], b''
         with contextlib.suppress(OSError):               # the device is gone
             frame = ready.recv(64)
-        mac = announced(frame)
+        mac = announced_mac(frame)
         address = self._moving[device].pop(mac, None) if mac else None
         if mac and address:
-            # first: what the parent reads after it has seen the change
+            # before the change: the parent reads it after it has seen the change
             self._control.send(json.dumps([device, mac, address]).encode())
             _switch(self._kernel, device, mac, address)
             self._connections.send(device, mac)
 
 
-def _complain(text: str) -> None:
+def _log_error(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
 def _switch(kernel: socket.socket, device: str, mac: str, address: str) -> None:
-    """Change both entries; the parent repairs what fails here with its next look."""
+    """Change both FDB entries. The parent's next refresh repairs failures."""
     try:
         for request in requests(socket.if_nametoindex(device), mac, address):
             kernel.send(request)
@@ -400,13 +404,16 @@ def _switch(kernel: socket.socket, device: str, mac: str, address: str) -> None:
             kind, = struct.unpack_from('=H', answer, 4)
             number = -struct.unpack_from('=i', answer, 16)[0] if kind == _ERROR else 0
             if number:
-                _complain(f'Cannot forward {mac} on {device} to {address}: error {number}')
+                _log_error(f'Cannot forward {mac} on {device} to {address}: error {number}')
     except OSError as error:
-        _complain(f'Cannot forward {mac} on {device} to {address}: {error}')
+        _log_error(f'Cannot forward {mac} on {device} to {address}: {error}')
 
 
 def main(arguments: list[Any]) -> None:
-    """:param arguments: the number of the socket to the parent"""
+    """Run the process.
+
+    :param arguments: [number of the socket to the parent]
+    """
     with (socket.socket(fileno=int(arguments[0])) as control,
           socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as kernel):
         kernel.settimeout(1)

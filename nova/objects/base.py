@@ -1,10 +1,8 @@
-"""The base of the versioned objects: data on the wire between services, without I/O.
+"""Base of the versioned objects: data between services, without I/O.
 
-A field is defined once; an object is made from keyword arguments or, with ``from_row``, from a database row whose
-columns have the same names. Listings are not built of objects.
-
-A new field raises the object's minor version and stands in ``ADDED``; receivers must do without it, because older
-services do not send it. rpc/versions.py says which services know which version.
+Objects are built from keyword arguments, or with ``from_row`` from a database row with equal column names. Lists are
+not built of objects. A new field increases the object's minor version and is listed in ``ADDED``. Receivers must work
+without it, because older services do not send it. rpc/versions.py maps services to versions.
 """
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from nova.runtime.hooks import oslo_versionedobjects
 
 
 class _JsonType(fields.FieldType[Any]):
-    """Any JSON value, carried as it is."""
+    """Any JSON value, unchanged."""
 
     @staticmethod
     def coerce(obj: Any, attr: str, value: Any) -> Any:
@@ -34,7 +32,7 @@ class JsonField(fields.AutoTypedField[Any]):
 
 
 class _UtcType(fields.DateTime):
-    """A naive UTC datetime, as the databases hold it."""
+    """A naive UTC datetime, as in the databases."""
 
     def __init__(self) -> None:
         super().__init__(tzinfo_aware=False)
@@ -48,7 +46,7 @@ class NovaObject(oslo_versionedobjects.Object):
     OBJ_PROJECT_NAMESPACE = 'nova'
     OBJ_SERIAL_NAMESPACE = 'nova_object'
 
-    # {version: names of the fields that came with it}: what a receiver of an older version does not get
+    # {version: names of its new fields}: dropped for receivers of an older version
     ADDED: dict[str, tuple[str, ...]] = {}
 
     def obj_make_compatible(self, primitive: dict[str, Any], target_version: str) -> None:
@@ -61,7 +59,7 @@ class NovaObject(oslo_versionedobjects.Object):
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """An object of every field that the row (a mapping) has."""
+        """Return an object of the fields in a row (a mapping)."""
         return cls(**{name: row[name] for name in cls.fields if name in row})
 
 

@@ -1,4 +1,4 @@
-"""The fault of a server: what its owner may read of an error, and what administrators see."""
+"""Faults of servers: the parts of an error for the owner and for administrators."""
 from __future__ import annotations
 
 import traceback
@@ -7,16 +7,16 @@ from typing import Any
 from nova import exception
 from nova import utils
 
-_READABLE = (exception.NoValidHost,)      # server errors whose sentences are made for users
+_READABLE = (exception.NoValidHost,)      # server errors with sentences for users
 MESSAGE_CHARACTERS = 255                  # of instance_action_events.details
 ANYONE = 'The host could not complete the operation; the administrator of this cloud can see why.'
 
 
 def fault(error: Any, message: str | None = None, details: str = '') -> dict[str, Any]:
-    """{'code', 'message', 'details', 'created'} of an exception, as ``instances.fault`` holds it.
+    """Return {'code', 'message', 'details', 'created'} of an exception for ``instances.fault``.
 
-    :param message: sentence for the owner, when the error's own one does not say it
-    :param details: for administrators, e.g. a traceback; what the error itself has for them comes before it
+    :param message: sentence for the owner that replaces the error's own
+    :param details: for administrators, e.g. a traceback; the error's own details precede it
     """
     known = isinstance(error, exception.NovaException)
     if message is None:
@@ -28,9 +28,9 @@ def fault(error: Any, message: str | None = None, details: str = '') -> dict[str
 
 
 def for_administrators(message: str, details: str | None) -> str:
-    """The message of a fault, with the error itself in the place of the sentence that stands for it.
+    """Return the message of a fault, with the error in place of the generic sentence.
 
-    :param details: the fault's, or a traceback as ``trace`` makes it
+    :param details: the fault's, or a traceback in the form of ``trace``
     """
     lines = [line for line in (details or '').splitlines() if line.strip()]
     if ANYONE not in message or not lines:
@@ -40,10 +40,10 @@ def for_administrators(message: str, details: str | None) -> str:
 
 
 def trace(error: Any) -> str:
-    """The traceback of an exception as text, with those of its causes.
+    """Return the traceback of an exception with its causes as text.
 
-    Without the carets under a part of the line, for which Python parses the source: its parser is not safe against
-    another thread that parses at the same moment, and raises SystemError where the end of a task should be written.
+    It has no carets under parts of lines. For them Python parses the source, and its parser raises SystemError if
+    another thread parses at the same time.
     """
     parts, seen = [], set()
     while error is not None and id(error) not in seen:

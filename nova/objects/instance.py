@@ -1,4 +1,4 @@
-"""A server, as it travels between services: the columns of its row."""
+"""A server in messages between services: the columns of its row."""
 from __future__ import annotations
 
 import datetime
@@ -9,11 +9,11 @@ from oslo_versionedobjects import fields
 from nova.objects import base
 from nova.objects import pci
 
-# key of the system metadata: the image that a rebuild puts onto the root volume
+# key of the system metadata: the image for the root volume of a rebuild
 REIMAGE = 'reimage_id'
 # key of the system metadata: the encrypted password that the guest has posted to the metadata service
 POSTED_PASSWORD = 'password'
-# keys of the system metadata of a shelved server: its image, and since when (ISO 8601)
+# keys of the system metadata of a shelved server: its image, and the time (ISO 8601)
 SHELVED_IMAGE, SHELVED_AT = 'shelved_image_id', 'shelved_at'
 
 _text = fields.StringField
@@ -68,10 +68,10 @@ class Instance(base.NovaObject):
         'system_metadata': base.JsonField(),
         'server_group_id': _text(**_maybe),
         'numa_topology': _text(**_maybe),        # a GuestTopology of objects.numa
-        'pci_devices': base.JsonField(),         # not of its row: what a conductor adds at the beginning of a task
-        'image_grant': _text(**_maybe),          # the same: what the task may do with images, see nova.image.grants
+        'pci_devices': base.JsonField(),         # not in its row; added by the conductor at the beginning of a task
+        'image_grant': _text(**_maybe),          # likewise: the task's permissions on images, see nova.image.grants
     }
-    # the types of the fields, for the checker
+    # types of the fields for mypy
     uuid: str
     project_id: str
     user_id: str
@@ -119,9 +119,9 @@ class Instance(base.NovaObject):
 
     @property
     def name(self) -> str:
-        """The name of its guest at the hypervisor (``OS-EXT-SRV-ATTR:instance_name``)."""
+        """The name of the guest at the hypervisor (``OS-EXT-SRV-ATTR:instance_name``)."""
         return 'instance-' + self.uuid
 
     def devices(self) -> list[pci.Device]:
-        """[pci.Device] that it has on its host, as of the beginning of a task."""
+        """Return [pci.Device] of the server on its host at the beginning of a task."""
         return pci.load_devices(self.pci_devices or ()) if self.obj_attr_is_set('pci_devices') else []

@@ -1,4 +1,4 @@
-"""Key pairs: making them, and what is to be known of a public key that a user brings."""
+"""Key pairs: generation, and checks of users' public keys."""
 from __future__ import annotations
 
 import base64
@@ -21,7 +21,7 @@ from cryptography.x509 import oid
 from nova import exception
 from nova.runtime import concurrency
 
-RSA_BITS = 2048                   # any guest reads it, and get-password decrypts with it
+RSA_BITS = 2048                   # supported by all guests, and by get-password for decryption
 CERTIFICATE_DAYS = 3650
 _SSH_TYPE = re.compile(r'(ssh-(rsa|dss|ed25519)|ecdsa-sha2-nistp(256|384|521)|'
                        r'sk-(ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com)\Z')
@@ -30,19 +30,19 @@ _PRINCIPAL = x509.ObjectIdentifier('1.3.6.1.4.1.311.20.2.3')       # user princi
 
 
 def fingerprint(public_key: str, type_: str = 'ssh') -> str:
-    """The fingerprint of a public key: MD5 of an SSH key, SHA-1 of a certificate, in pairs of hex digits.
+    """Return the fingerprint of a public key: MD5 of an SSH key, SHA-1 of a certificate, in pairs of hex digits.
 
-    :raises KeypairInvalid: it is no key of this type
+    :raises KeypairInvalid: the key is not of this type
     """
     return _certificate_fingerprint(public_key) if type_ == 'x509' else _ssh_fingerprint(public_key)
 
 
 class Generator:
-    """Makes key pairs, few at once: each takes a core for some tenths of a second, and others need it, too.
+    """Generates key pairs with limited concurrency: each takes a core for some tenths of a second.
 
-    :param at_once: pairs that are made at the same time at most
-    :param waiting: requests for further ones that wait at most
-    :param of_one: requests of one user among all of them at most
+    :param at_once: concurrent generations
+    :param waiting: further waiting requests
+    :param of_one: requests of one user among all of them
     """
 
     def __init__(self, at_once: int = max(1, (os.cpu_count() or 1) // 2), waiting: int = 8, of_one: int = 4) -> None:
@@ -51,9 +51,9 @@ class Generator:
         self._users: collections.Counter[str] = collections.Counter()
 
     def generate(self, type_: str, user_id: str) -> tuple[str, str, str]:
-        """As the function generate.
+        """Generate a pair with the function generate.
 
-        :raises TooManyRequests: too many wait already, all in all or of this user
+        :raises TooManyRequests: too many requests wait, in total or of this user
         """
         with self._lock:
             if self._users.total() >= self._most or self._users[user_id] >= self._of_one:
@@ -70,7 +70,7 @@ class Generator:
 
 
 def generate(type_: str, user_id: str) -> tuple[str, str, str]:
-    """(private key, public key, fingerprint) of a new pair, as texts."""
+    """Return (private key, public key, fingerprint) of a new pair as texts."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=RSA_BITS)
     private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL
                                 if type_ == 'ssh' else serialization.PrivateFormat.PKCS8,
@@ -104,7 +104,7 @@ def _ssh_fingerprint(public_key: str) -> str:
 def _load_ssh(text: bytes) -> None:
     try:
         key = serialization.load_ssh_public_key(text)
-    except (ValueError, NotImplementedError, crypto_errors.UnsupportedAlgorithm):      # a compressed point
+    except (ValueError, NotImplementedError, crypto_errors.UnsupportedAlgorithm):      # for example a compressed point
         raise exception.KeypairInvalid(reason='the key is damaged.') from None
     if isinstance(key, rsa.RSAPublicKey) and key.key_size < _MIN_RSA_BITS:
         raise exception.KeypairInvalid(reason=f'an RSA key must have {_MIN_RSA_BITS} bits at least.')
@@ -120,13 +120,13 @@ def _certificate_fingerprint(text: str) -> str:
 
 
 def _utf8_string(text: str) -> bytes:
-    """The DER form of a text of at most 255 bytes."""
+    """Return the DER form of a text, limited to 255 bytes."""
     data = text.encode()[:255]
     return b'\x0c' + (b'' if len(data) < 128 else b'\x81') + bytes([len(data)]) + data
 
 
 def _self_signed(key: Any, user_id: str) -> str:
-    """A client certificate whose principal name a Windows guest maps to one of its accounts."""
+    """Return a client certificate with a principal name that a Windows guest maps to an account."""
     name = x509.Name([x509.NameAttribute(oid.NameOID.COMMON_NAME, user_id[:64] or 'user')])
     now = datetime.datetime.now(datetime.UTC)
     certificate = (

@@ -1,4 +1,4 @@
-"""A move of a server, as it travels between services: the columns of its row that a compute needs."""
+"""A move of a server in messages between services: the columns of its row that a compute service needs."""
 from __future__ import annotations
 
 from typing import Any
@@ -13,7 +13,7 @@ _maybe: dict[str, Any] = {'nullable': True}
 
 @base.register
 class Migration(base.NovaObject):
-    """See db/moves/migrations.py for the statuses and what ``swapped`` means."""
+    """A move; see db/moves/migrations.py for the statuses and ``swapped``."""
 
     VERSION = '1.0'
 
@@ -33,7 +33,7 @@ class Migration(base.NovaObject):
         'old_flavor': base.JsonField(),
         'new_flavor': base.JsonField(),
     }
-    # the types of the fields, for the checker
+    # types of the fields for mypy
     id: int
     uuid: str
     instance_uuid: str

@@ -1,4 +1,4 @@
-"""The form of a server's network information: plain dicts, made here, stored in ``instances.network_info``.
+"""The form of a server's network information: plain dicts, built here, stored in ``instances.network_info``.
 
     vif = {'id': port uuid, 'address': MAC, 'type': 'bridge', 'devname': 'tap' + 11 characters, 'active': bool,
            'tag': str or None, 'network': network}
@@ -16,12 +16,12 @@ PREFIX = 'tap'
 
 
 def devname(port_id: str) -> str:
-    """Name of the port's tap device: at most 14 characters fit with the kernel's terminator."""
+    """Return the name of the port's tap device: at most 14 characters fit with the kernel's terminator."""
     return PREFIX + port_id[:11]
 
 
 def fixed_ips(vif: dict[str, Any]) -> list[tuple[str, int]]:
-    """[(address, version)] of one VIF."""
+    """Return [(address, version)] of one VIF."""
     return [
         (ip['address'], subnet['version']) for subnet in vif['network']['subnets'] for ip in subnet['ips']
     ]

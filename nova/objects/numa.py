@@ -1,8 +1,8 @@
-"""Topologies of hosts and of guests: their NUMA cells, CPUs, memory and pages, as data.
+"""Topologies of hosts and guests: NUMA cells with CPUs, memory and pages.
 
-Both are stored, and travel, as JSON of the form ``{"nova_object.name": …, "nova_object.data": {…}}``; what has its
-default value is stored only where a reader of that form expects it. ``load`` takes text or decoded JSON, also with
-the version and namespace that other writers add.
+Both are stored and sent as JSON of the form ``{"nova_object.name": …, "nova_object.data": {…}}``. Default values are
+stored only if readers of that form expect them. ``load`` accepts text or decoded JSON, also with the version and
+namespace of other writers.
 """
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nova import utils
 
 NAME, DATA = 'nova_object.name', 'nova_object.data'
 
-# how a stored HostTopology of ours, with cells, begins and ends, and what is between two cells
+# begin and end of a HostTopology stored by this code, and the text between two cells
 _BEGIN, _END = f'{{"{NAME}":"NUMATopology","{DATA}":{{"cells":[', ']}}'
 _BETWEEN = re.compile(rf',{{(?="{re.escape(NAME)}":"NUMACell")')
 
@@ -25,7 +25,9 @@ class Pages:
     """The memory pages of one size in a host cell.
 
     size_kb    KiB
-    total      pages that there are; reserved: those of them that are not for guests; used: those guests have
+    total      number of pages
+    reserved   pages that are not for guests
+    used       pages of guests
     """
 
     size_kb: int
@@ -42,15 +44,15 @@ class Pages:
 class HostCell:
     """One NUMA node of a host.
 
-    cpuset        CPUs that guests share
-    pcpuset       CPUs that are kept for pinning; None: guests are pinned to CPUs of ``cpuset``, which are not shared
-    siblings      sets of CPUs that are threads of one core, where a core has more than one
+    cpuset        CPUs shared by guests
+    pcpuset       CPUs reserved for pinning, or None: guests are pinned to unshared CPUs of ``cpuset``
+    siblings      sets of CPUs that are threads of one core with several threads
     memory        MiB, large pages included
-    cpu_usage     vCPUs of guests that share
+    cpu_usage     vCPUs of guests on shared CPUs
     memory_usage  MiB of guests
-    pinned_cpus   CPUs that one guest has for itself, or that stay idle next to one that is isolated
-    socket        number of the processor package, None: not known
-    distances     {cell id: relative distance, 10 being its own}, empty: not known
+    pinned_cpus   CPUs of single guests, and idle siblings of isolated CPUs
+    socket        number of the processor package, or None if unknown
+    distances     {cell id: relative distance, 10 for the cell itself}, empty if unknown
     """
 
     id: int
@@ -67,12 +69,12 @@ class HostCell:
 
     @property
     def cpus(self) -> frozenset[int]:
-        """All CPUs that guests may have."""
+        """All CPUs for guests."""
         return self.cpuset | (self.pcpuset or frozenset())
 
     @property
     def pinnable(self) -> frozenset[int]:
-        """CPUs for pinning, whether taken or not."""
+        """CPUs for pinning, including used ones."""
         return self.cpuset if self.pcpuset is None else self.pcpuset
 
 
@@ -81,7 +83,7 @@ class HostTopology:
     cells: tuple[HostCell, ...]
 
     def cell(self, number: int | None) -> HostCell | None:
-        """The HostCell of that id; None when there is none."""
+        """Return the HostCell of an id, or None."""
         return next((cell for cell in self.cells if cell.id == number), None)
 
 
@@ -89,14 +91,14 @@ class HostTopology:
 class GuestCell:
     """One NUMA node of a guest; its number in the guest is its position in the topology.
 
-    id            the host's cell, once it has been placed (before, its own number)
+    id            id of the host's cell after the placement (before, its own number)
     cpuset        all its vCPUs
     memory        MiB
-    pcpuset       those of its vCPUs that are pinned each to a CPU of its own
-    pagesize      KiB; before it is placed also 'small', 'large' or 'any'; None: it does not matter
-    cpu_topology  {'sockets', 'cores', 'threads'} that its pinned CPUs form
-    cpu_pinning   {vCPU: CPU of the host}, once it has been placed
-    reserved_cpus CPUs of the host that the emulator's threads have for themselves
+    pcpuset       its pinned vCPUs
+    pagesize      KiB; before the placement also 'small', 'large' or 'any'; None: any
+    cpu_topology  {'sockets', 'cores', 'threads'} of its pinned CPUs
+    cpu_pinning   {vCPU: CPU of the host} after the placement
+    reserved_cpus CPUs of the host for the emulator's threads
     """
 
     id: int
@@ -116,10 +118,11 @@ class GuestCell:
 
 @dataclasses.dataclass(frozen=True)
 class GuestTopology:
-    """
+    """NUMA nodes of a guest.
+
     cpu_policy               'dedicated', 'shared', 'mixed'
     cpu_thread_policy        'prefer', 'isolate', 'require'; None: prefer
-    emulator_threads_policy  'isolate', 'share'; None: where the vCPUs are
+    emulator_threads_policy  'isolate', 'share'; None: on the CPUs of the vCPUs
     realtime                 vCPUs that are scheduled as real-time threads
     """
 
@@ -131,20 +134,20 @@ class GuestTopology:
     realtime: frozenset[int] = frozenset()
 
 
-# ---- their stored form -------------------------------------------------------
+# ---- stored form -------------------------------------------------------
 
 def dump_host(topology: HostTopology) -> dict[str, Any]:
-    """A HostTopology as JSON values."""
+    """Return a HostTopology as JSON values."""
     return _object('NUMATopology', {'cells': [_host_cell(cell) for cell in topology.cells]})
 
 
 def load_host(stored: dict[str, Any] | str) -> HostTopology:
-    """The HostTopology of text or JSON values."""
+    """Return the HostTopology of text or JSON values."""
     return HostTopology(tuple(_load_host_cell(_data(cell)) for cell in _data(_decoded(stored))['cells']))
 
 
 def cell_texts(stored: str) -> list[str]:
-    """The parts of a stored HostTopology that are its cells, each for load_cell(); nothing is parsed if it need not."""
+    """Return the cells of a stored HostTopology as texts for load_cell(), without parsing if possible."""
     if stored.startswith(_BEGIN) and stored.endswith(_END):
         cells = stored[len(_BEGIN):-len(_END)]
         return _BETWEEN.sub('\n{', cells).split('\n') if cells else []
@@ -152,22 +155,22 @@ def cell_texts(stored: str) -> list[str]:
 
 
 def load_cell(text: str) -> HostCell:
-    """The HostCell of one of cell_texts()."""
+    """Return the HostCell of one of cell_texts()."""
     return _load_host_cell(_data(utils.load_json(text)))
 
 
 def text_of_host(topology: HostTopology | None) -> str | None:
-    """A HostTopology as it is stored; None for None."""
+    """Return the stored text of a HostTopology; None for None."""
     return None if topology is None else utils.dump_json(dump_host(topology))
 
 
 def text_of_guest(topology: GuestTopology | None) -> str | None:
-    """A GuestTopology as it is stored; None for None."""
+    """Return the stored text of a GuestTopology; None for None."""
     return None if topology is None else utils.dump_json(dump_guest(topology))
 
 
 def dump_guest(topology: GuestTopology) -> dict[str, Any]:
-    """A GuestTopology as JSON values."""
+    """Return a GuestTopology as JSON values."""
     data: dict[str, Any] = {
         'instance_uuid': topology.instance_uuid, 'cells': [_guest_cell(cell) for cell in topology.cells]}
     if topology.cpu_policy != 'shared':
@@ -181,7 +184,7 @@ def dump_guest(topology: GuestTopology) -> dict[str, Any]:
 
 
 def load_guest(stored: str) -> GuestTopology:
-    """The GuestTopology of text or JSON values."""
+    """Return the GuestTopology of text or JSON values."""
     data = _data(_decoded(stored))
     return GuestTopology(
         cells=tuple(_load_guest_cell(_data(cell)) for cell in data['cells']),
@@ -191,14 +194,14 @@ def load_guest(stored: str) -> GuestTopology:
 
 
 def dedicated(stored: str | None) -> frozenset[int]:
-    """The vCPUs of a stored GuestTopology, or of None, that have a CPU each to themselves."""
+    """Return the pinned vCPUs of a stored GuestTopology, empty for None."""
     return frozenset() if stored is None else frozenset().union(*(cell.pcpuset for cell in load_guest(stored).cells))
 
 
 def shown(topology: GuestTopology, placed: bool = True) -> dict[str, Any]:
-    """A GuestTopology as the compute API shows it at ``/servers/{id}/topology`` (2.78).
+    """Return a GuestTopology in the form of the compute API's ``/servers/{id}/topology`` (2.78).
 
-    :param placed: it is on a host now; else what it had on an earlier one is left out
+    :param placed: it is on a host; otherwise values of a former host are left out
     """
     sizes = {cell.pagesize for cell in topology.cells if placed}
     size = sizes.pop() if len(sizes) == 1 else None
@@ -216,7 +219,7 @@ def _shown_cell(cell: GuestCell, placed: bool) -> dict[str, Any]:
 
 
 def _sibling_vcpus(cell: GuestCell) -> list[list[int]]:
-    """Lists of the cell's vCPUs that are threads of one core of the guest."""
+    """Return lists of the cell's vCPUs that are threads of one guest core."""
     threads = (cell.cpu_topology or {}).get('threads', 1)
     vcpus = sorted(cell.cpuset)
     return [vcpus[first:first + threads] for first in range(0, len(vcpus), threads)] if threads > 1 else []
@@ -251,7 +254,7 @@ def _host_cell(cell: HostCell) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=1024)
 def _siblings(groups: tuple[tuple[int, ...], ...]) -> tuple[frozenset[int], ...]:
-    """The same for all hosts with the same hardware."""
+    """Return the groups, shared by all hosts with equal hardware."""
     return tuple(sorted(map(frozenset, groups), key=min))
 
 

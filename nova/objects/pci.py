@@ -1,4 +1,4 @@
-"""PCI devices that guests may have, pools of them, and what a guest asks for, as data."""
+"""PCI devices for guests, pools of devices, and requests of guests."""
 from __future__ import annotations
 
 import dataclasses
@@ -8,22 +8,22 @@ from typing import Any
 from nova import utils
 
 AVAILABLE, CLAIMED, UNAVAILABLE, REMOVED = 'available', 'claimed', 'unavailable', 'removed'
-HELD = (CLAIMED, REMOVED)            # a guest has it
+HELD = (CLAIMED, REMOVED)            # assigned to a guest
 PCI, PHYSICAL, VIRTUAL, MEDIATED = 'type-PCI', 'type-PF', 'type-VF', 'type-MD'
 TYPES = (PCI, PHYSICAL, VIRTUAL, MEDIATED)
 
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """One function of a device on a host, or a mediated device that could be made of one.
+    """One function of a device on a host, or a mediated device that can be created on one.
 
-    address      'domain:bus:slot.function', hexadecimal, small letters; four digits more of a mediated one
-    parent_addr  of a virtual function: its physical function; of a mediated device: that of which it is made
-    devname      name of its network interface; of a virtual function: that of its physical function
-    tags         what the configuration says of it: physical_network, trusted, remote_managed, resource_class, …
-    status       'unavailable': a physical function whose virtual ones are claimed, or the other way round;
-                 'removed': a guest has it, and its host does not find it any more
-    held         it is in the share that a move of the guest holds, not in the one of the server's own row
+    address      'domain:bus:slot.function', hexadecimal, lower case; four more digits for a mediated device
+    parent_addr  physical function of a virtual function; parent of a mediated device
+    devname      name of its network interface, or of its physical function's
+    tags         from the configuration: physical_network, trusted, remote_managed, resource_class, …
+    status       'unavailable': a physical function with claimed virtual ones, or the reverse; 'removed': assigned to a
+                 guest, but no longer found by the host
+    held         in the share of the guest's move, not in that of the server's own row
     """
 
     address: str
@@ -42,7 +42,7 @@ class Device:
 
 @dataclasses.dataclass(frozen=True)
 class Pool:
-    """How many devices of one kind are available on a host; ``tags`` has their dev_type, too."""
+    """The number of available devices of one kind on a host; ``tags`` include their dev_type."""
 
     vendor_id: str
     product_id: str
@@ -53,11 +53,13 @@ class Pool:
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """
-    count        devices
-    spec         alternatives, each {'vendor_id', 'product_id', 'dev_type', and tags}, whatever matters
+    """A request for devices.
+
+    count        number of devices
+    spec         alternatives, each {'vendor_id', 'product_id', 'dev_type' and tags} with any of these keys
     numa_policy  'required', 'preferred', 'legacy' or 'socket'
-    alias_name   what a flavor requests; request_id: the port that does
+    alias_name   name in the flavor
+    request_id   port of the request
     """
 
     count: int
@@ -68,12 +70,12 @@ class Request:
 
 
 def dump(values: list[Any] | tuple[Any, ...]) -> list[dict[str, Any]]:
-    """Devices, pools or requests as JSON values."""
+    """Return devices, pools or requests as JSON values."""
     return [dataclasses.asdict(value) for value in values]
 
 
 def load_devices(values: list[dict[str, str]] | tuple[Any, ...]) -> list[Device]:
-    """[Device] of records; fields of another release are ignored."""
+    """Return [Device] of records; fields of another release are ignored."""
     return [utils.from_known(Device, value) for value in values]
 
 
@@ -86,17 +88,17 @@ def load_requests(values: list[dict[str, Any]] | tuple[Any, ...]) -> list[Reques
 
 
 def requested(flavor: dict[str, Any]) -> tuple[Request, ...]:
-    """(Request, …) of what a server keeps of its flavor: the aliases as they were defined when it got the flavor."""
+    """Return (Request, …) of a server's stored flavor: the aliases as defined when the server got the flavor."""
     return tuple(load_requests((flavor or {}).get('pci_requests') or ()))
 
 
 def of_ports(flavor: dict[str, Any]) -> dict[str, Request]:
-    """{id of a port: Request} of those that its ports need."""
+    """Return {port id: Request} of the requests of ports."""
     return {request.request_id: request for request in requested(flavor) if request.request_id}
 
 
 def with_ports(flavor: dict[str, Any], requests: Collection[Request]) -> dict[str, Any]:
-    """What a server keeps of a flavor when its ports need these devices, and no others."""
+    """Return the stored flavor with exactly these requests of ports."""
     kept = [*(request for request in requested(flavor) if not request.request_id), *requests]
     others = {name: value for name, value in flavor.items() if name != 'pci_requests'}
     return {**others, 'pci_requests': dump(kept)} if kept else others

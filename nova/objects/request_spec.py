@@ -1,4 +1,4 @@
-"""A request: everything that is needed to place and build one server, again if need be."""
+"""A request spec: the data to place and build one server, repeatedly if necessary."""
 from __future__ import annotations
 
 from typing import Any
@@ -10,18 +10,18 @@ from nova.objects import base
 
 @base.register
 class RequestSpec(base.NovaObject):
-    """One per server, stored until the server is deleted.
+    """The spec of one server, stored until the server is deleted.
 
-    requested_networks  None (the project's networks, 'auto'), 'none', or a list of
-                        {'network_id', 'port_id', 'fixed_ip', 'tag'} with None where nothing was requested
+    requested_networks  None (the project's networks, 'auto'), 'none', or a list of {'network_id', 'port_id',
+                        'fixed_ip', 'tag'} with None for unrequested values
     injected_files      [{'path', 'contents'}], contents in base64
-    block_devices       rows of block_device_mapping_v2 as the API normalized them
+    block_devices       rows of block_device_mapping_v2 as normalized by the API
     hints               scheduler hints, each value a list
     force_host, force_node   administrators only: filters do not run
     requested_host, requested_node   2.74: filters run
-    retry_hosts         [[host, node]] where building it has failed already
-    category            name of the instance category; not set in specs that are older than categories
-    adopts              the guest is there already, under the server's uuid, and is taken over
+    retry_hosts         [[host, node]] of failed builds
+    category            name of the instance category; not set in specs from before categories
+    adopts              the guest exists under the server's uuid and is taken over
     """
 
     VERSION = '1.1'
@@ -49,7 +49,7 @@ class RequestSpec(base.NovaObject):
         'category': fields.StringField(nullable=True),
         'adopts': fields.BooleanField(),
     }
-    # the types of the fields, for the checker
+    # types of the fields for mypy
     instance_uuid: str
     project_id: str
     user_id: str
@@ -73,7 +73,7 @@ class RequestSpec(base.NovaObject):
 
     @property
     def has_no_networks(self) -> bool:
-        """Whether the server gets no port, and the network service no request."""
+        """Whether the server has no ports, so that the network service is not called."""
         return self.requested_networks == 'none' or self.requested_networks == []
 
     @property
@@ -82,7 +82,7 @@ class RequestSpec(base.NovaObject):
 
     @property
     def category_name(self) -> str | None:
-        """The instance category, None in a spec that is older than categories."""
+        """The instance category, or None in a spec from before categories."""
         return self.category if self.obj_attr_is_set('category') else None
 
 
@@ -98,7 +98,7 @@ class Selection(base.NovaObject):
         'node': fields.StringField(),
         'availability_zone': fields.StringField(nullable=True),
     }
-    # the types of the fields, for the checker
+    # types of the fields for mypy
     cell_uuid: str
     host: str
     node: str

@@ -1,1 +1,1 @@
-"""Objects in buckets, over S3's protocol, kept in files of one host (nova-objectstore)."""
+"""nova-objectstore: an S3-compatible object store in files of one host."""

@@ -1,9 +1,9 @@
-"""ACLs of buckets and objects: each project has its own, alone."""
+"""ACLs of buckets and objects: fixed, with full control for their project only."""
 from __future__ import annotations
 
-from nova.objectstore import answers
 from nova.objectstore import documents
 from nova.objectstore import errors
+from nova.objectstore import responses
 from nova.objectstore.request import Answer
 from nova.objectstore.request import Request
 
@@ -16,7 +16,7 @@ def acl(req: Request) -> Answer:
     else:
         req.store.bucket(req.project, req.bucket)
     grantee = [('ID', req.project), ('DisplayName', req.project)]
-    body = documents.render('AccessControlPolicy', (answers.owner(req), ('AccessControlList', [
+    body = documents.render('AccessControlPolicy', (responses.owner(req), ('AccessControlList', [
         ('Grant', [('Grantee', grantee), ('Permission', 'FULL_CONTROL')])])))
     kind = b'<Grantee xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="CanonicalUser">'
     return 200, [], body.replace(b'<Grantee>', kind)
@@ -24,6 +24,6 @@ def acl(req: Request) -> Answer:
 
 def set_acl(req: Request) -> Answer:
     if req.header('x-amz-acl') is None:
-        raise errors.unsupported('An ACL as a document')
+        raise errors.unsupported('An ACL document')
     acl(req)
     return 200, [], b''

@@ -30,7 +30,7 @@ from nova.web.request import Stream
 LOG = logging.getLogger(__name__)
 
 READ, WRITE = 'objectstore:read', 'objectstore:write'
-# Parameters that ask for what S3 has and this store has not: named, so that nothing is answered as something else.
+# Query parameters of unsupported S3 features; they are refused instead of ignored.
 ELSE = {'accelerate', 'analytics', 'attributes', 'cors', 'encryption', 'intelligent-tiering', 'inventory', 'legal-hold',
         'lifecycle', 'logging', 'metrics', 'notification', 'object-lock', 'ownershipControls', 'partNumber', 'policy',
         'policyStatus', 'publicAccessBlock', 'replication', 'requestPayment', 'restore', 'retention', 'select',
@@ -41,7 +41,7 @@ REFUSED_HEADERS = ('x-amz-server-side-encryption', 'x-amz-tagging', 'x-amz-objec
 
 @dataclasses.dataclass(frozen=True)
 class User:
-    """Who has signed a request."""
+    """The user who signed a request."""
 
     user_id: str
     project_id: str
@@ -49,28 +49,28 @@ class User:
 
 
 class Callers(Protocol):
-    """Who sends a request, as the Identity service says."""
+    """Authentication with the Identity service."""
 
     def signer(self, signed: signing.Signed, address: str) -> User:
-        """Who has signed.
+        """Return the user who signed a request.
 
-        :raises S3Error: the signature is wrong, or cannot be checked
+        :raises S3Error: the signature is invalid, or cannot be checked
         """
 
     def key(self, access: str, scope: str) -> bytes:
-        """The key of a scope, that chunks are signed with; of who has signed.
+        """Return the signing key of a scope, for chunks of a request.
 
-        :raises S3Error: there is none, or it cannot be read
+        :raises S3Error: unknown access key, or the key cannot be read
         """
 
     def owner(self, token: str) -> User:
-        """Who has a token.
+        """Return the user of a token.
 
-        :raises S3Error: it is wrong, is for no project, or cannot be checked
+        :raises S3Error: the token is invalid, not project-scoped, or cannot be checked
         """
 
 
-# (method, what the path names, parameter of the query): (rule, operation)
+# (method, resource in the path, query parameter): (rule, operation)
 OPERATIONS: dict[tuple[str, str, str | None], tuple[str, Callable[[Request], Answer]]] = {
     ('GET', 'service', None): (READ, buckets.list_buckets),
     ('PUT', 'bucket', None): (WRITE, buckets.make_bucket),
@@ -100,13 +100,13 @@ _SUBS = {sub for _method, _level, sub in OPERATIONS if sub}
 
 
 class Application:
-    """A WSGI application.
+    """WSGI application of the object store.
 
     :param store: stores.Store
-    :param callers: who sends a request
-    :param allows: function(User, rule) -> whether the policy lets him
-    :param region: that a bucket is in
-    :param finish: function(record, code of the answer) that keeps the record of a write
+    :param callers: authentication
+    :param allows: function(User, rule) -> bool according to the policy
+    :param region: of all buckets
+    :param finish: function(record, status code) that stores the audit record of a write
     """
 
     def __init__(self, store: stores.Store, callers: Callers, allows: Callable[[User, str], bool],
@@ -126,11 +126,11 @@ class Application:
         except exception.ServiceBusy as error:
             refused = errors.S3Error('SlowDown', error.message, 503)
         except exception.InsufficientStorage:
-            refused = errors.S3Error('ServiceUnavailable', 'The store has no room left.', 507)
+            refused = errors.S3Error('ServiceUnavailable', 'The store has no free space.', 507)
         except (exception.BadRequest, exception.TooLarge):
-            refused = errors.S3Error('IncompleteBody', 'The body of the request broke off.')
+            refused = errors.S3Error('IncompleteBody', 'The body of the request is incomplete.')
         except Exception:
-            LOG.exception('A request to the object store failed.')
+            LOG.exception('Object store request failed')
             refused = errors.S3Error('InternalError', 'An internal error has occurred.', 500)
         if refused is not None:
             status, headers, body = refused.status, [], b'' if refused.status == 304 else documents.render(
@@ -153,7 +153,10 @@ class Application:
         return body if isinstance(body, Stream) else [body]
 
     def _serve(self, environ: dict[str, Any], records: list[log.Record]) -> Answer:
-        """:param records: gets that of a write, as soon as it is known what is requested, and by whom"""
+        """Serve a request.
+
+        :param records: receives the audit record of a write as soon as operation and user are known
+        """
         params = signing.pairs_of(environ)
         signed, user = self._caller(environ, params)
         context.caller_is(user.user_id, user.project_id)
@@ -189,7 +192,7 @@ class Application:
                       self._chain(environ, signed), record)
         if req.header('x-amz-acl') not in (None, *access.OWN_ACLS) or req.header('x-amz-storage-class') not in (
                 None, 'STANDARD'):
-            raise errors.unsupported('An ACL that gives to others, or a storage class,')
+            raise errors.unsupported('An ACL for other accounts, or a storage class,')
         answer: Answer = operation(req)
         return answer
 
@@ -200,13 +203,13 @@ class Application:
         return digests.Chain(self._callers.key(signed.access, signed.scope), signed.text, signed.signature)
 
     def _caller(self, environ: dict[str, Any], params: dict[str, str]) -> tuple[signing.Signed | None, User]:
-        """Who has signed, and what; or, of reads that are not signed, who has the token: a service that reads for its
+        """Return (signed request, user). Reads may use a token instead of a signature, for services that act for a
         user.
         """
         token = environ.get('HTTP_X_AUTH_TOKEN')
         if token and 'HTTP_AUTHORIZATION' not in environ:
             if environ['REQUEST_METHOD'] not in ('GET', 'HEAD'):
-                raise errors.S3Error('AccessDenied', 'With a token objects are read: other requests are signed.', 403)
+                raise errors.S3Error('AccessDenied', 'Tokens are only accepted for reads; sign other requests.', 403)
             return None, self._callers.owner(token)
         signed = signing.signed_of(environ, params, utils.utcnow())
         return signed, self._callers.signer(signed, environ.get('REMOTE_ADDR') or '')

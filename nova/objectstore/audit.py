@@ -1,6 +1,6 @@
-"""What the audit log has of the object store: each write of a caller, right behind it.
+"""Audit records of the object store: one for each write, stored after it.
 
-The index of the store is another database than the log's, so no transaction has both.
+The store's index and the audit log are in different databases, so they cannot share a transaction.
 """
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from nova.db.audit import log
 
 LOG = logging.getLogger(__name__)
 
-Finish = Callable[[log.Record, int], None]          # (record, code of the answer)
+Finish = Callable[[log.Record, int], None]          # (record, status code)
 
 
 def record_of(environ: dict[str, Any], operation: str, path: tuple[str, str], sub: str | None) -> log.Record:
-    """The record of a write; who asks is said later.
+    """Create the record of a write; the caller is set later.
 
-    :param operation: its name, which is that of the action behind ``objectstore:``
+    :param operation: function name, used as action after ``objectstore:``
     :param path: bucket and key
-    :param sub: parameter of the query that names the operation
+    :param sub: query parameter that selects the operation
     """
     bucket, key = path
     route = '/{bucket}' + ('/{key}' if key else '') + (f'?{sub}' if sub else '')
@@ -31,14 +31,14 @@ def record_of(environ: dict[str, Any], operation: str, path: tuple[str, str], su
 
 
 def caller(environ: dict[str, Any], user_id: str, project_id: str, roles: Sequence[str]) -> context.RequestContext:
-    """Who has signed, as the log has callers."""
+    """Return the context of the signing user for the audit log."""
     return context.RequestContext(
         user_id=user_id, project_id=project_id, roles=list(roles), is_admin=False, overwrite=False,
         request_id=environ['openstack.request_id'], remote_address=environ.get('REMOTE_ADDR'))
 
 
 def logged(record: log.Record, code: int) -> None:
-    """For a store without the deployment's database: a line in the service's own log."""
+    """Log a record in the service's log, for a store without the deployment's database."""
     record.ended(code, None)
     values = record.values
     LOG.info('Write: %s of %s %s by user %s of project %s from %s: %s, %s', values['action'], values['target_id'],

@@ -1,23 +1,23 @@
-"""Operations of the service and of buckets. The name of each is that of its action in the audit log."""
+"""Operations on the service and on buckets. Function names are action names in the audit log."""
 from __future__ import annotations
 
 from typing import Any
 
-from nova.objectstore import answers
 from nova.objectstore import documents
 from nova.objectstore import errors
+from nova.objectstore import responses
 from nova.objectstore.request import Answer
 from nova.objectstore.request import PAGE
 from nova.objectstore.request import Request
 from nova.runtime.http import priorities
 
-AT_ONCE = 100                    # objects that one transaction removes: others write between two of them
+AT_ONCE = 100                    # objects deleted in one transaction, so that other writers are not blocked
 
 
 def list_buckets(req: Request) -> Answer:
     rows = req.store.buckets(req.project)
-    return answers.xml('ListAllMyBucketsResult', (answers.owner(req), ('Buckets', [
-        ('Bucket', [('Name', row.name), ('CreationDate', answers.stamp(row.created_at))]) for row in rows])))
+    return responses.xml('ListAllMyBucketsResult', (responses.owner(req), ('Buckets', [
+        ('Bucket', [('Name', row.name), ('CreationDate', responses.stamp(row.created_at))]) for row in rows])))
 
 
 def make_bucket(req: Request) -> Answer:
@@ -27,7 +27,7 @@ def make_bucket(req: Request) -> Answer:
         documents.only(root, 'LocationConstraint')
         found = root.findtext('LocationConstraint')
         if found not in (None, '', req.region):
-            raise errors.S3Error('InvalidLocationConstraint', f'This store is the region {req.region}.')
+            raise errors.S3Error('InvalidLocationConstraint', f'The region of this store is {req.region}.')
     req.store.make_bucket(req.project, req.bucket)
     return 200, [('Location', '/' + req.bucket)], b''
 
@@ -50,7 +50,7 @@ def location(req: Request) -> Answer:
 
 def versioning(req: Request) -> Answer:
     req.store.bucket(req.project, req.bucket)
-    return answers.xml('VersioningConfiguration', ())
+    return responses.xml('VersioningConfiguration', ())
 
 
 def list_objects(req: Request) -> Answer:
@@ -62,9 +62,9 @@ def list_objects(req: Request) -> Answer:
         try:
             after = bytes.fromhex(token).decode()
         except ValueError:
-            raise errors.S3Error('InvalidArgument', 'The continuation token is not one of this store.') from None
+            raise errors.S3Error('InvalidArgument', 'The continuation token is invalid.') from None
     found = req.store.page(req.project, req.bucket, prefix, delimiter, after, most)
-    shown = answers.shown(req.params.get('encoding-type'))
+    shown = responses.shown(req.params.get('encoding-type'))
     cut = bool(found.next is not None and most)
     parts: list[tuple[str, Any]] = [
         ('Name', req.bucket), ('Prefix', shown(prefix)), ('Delimiter', shown(delimiter) if delimiter else None),
@@ -75,19 +75,19 @@ def list_objects(req: Request) -> Answer:
                   ('NextContinuationToken', (found.next or '').encode().hex() if cut else None)]
     else:
         parts += [('Marker', shown(after)), ('NextMarker', shown(found.next or '') if cut else None)]
-    parts += [('Contents', [('Key', shown(row.key)), ('LastModified', answers.stamp(row.modified_at)),
+    parts += [('Contents', [('Key', shown(row.key)), ('LastModified', responses.stamp(row.modified_at)),
                             ('ETag', f'"{row.etag}"'), ('Size', row.size), ('StorageClass', 'STANDARD'),
-                            *([] if second and req.params.get('fetch-owner') != 'true' else [answers.owner(req)])])
+                            *([] if second and req.params.get('fetch-owner') != 'true' else [responses.owner(req)])])
               for row in found.rows]
     parts += [('CommonPrefixes', [('Prefix', shown(each))]) for each in found.prefixes]
-    return answers.xml('ListBucketResult', parts)
+    return responses.xml('ListBucketResult', parts)
 
 
 def remove_objects(req: Request) -> Answer:
     root = documents.parse(req.document(documents.MAX_DOCUMENT), 'Delete')
     keys = [each.findtext('Key') for each in root.findall('Object')]
     if not 0 < len(keys) <= PAGE or None in keys:
-        raise errors.S3Error('MalformedXML', f'1 to {PAGE} keys are removed at once.')
+        raise errors.S3Error('MalformedXML', f'A request must delete 1 to {PAGE} keys.')
     documents.only(root, 'Object', 'Quiet')
     for each in root.findall('Object'):
         documents.only(each, 'Key')
@@ -98,4 +98,4 @@ def remove_objects(req: Request) -> Answer:
         req.store.remove(req.project, req.bucket, names[start:start + AT_ONCE])
         priorities.rest(req.environ)
     quiet = root.findtext('Quiet', '').lower() == 'true'
-    return answers.xml('DeleteResult', [] if quiet else [('Deleted', [('Key', key)]) for key in names])
+    return responses.xml('DeleteResult', [] if quiet else [('Deleted', [('Key', key)]) for key in names])

@@ -1,4 +1,4 @@
-"""The contents of objects: a file each, written whole before anything names it, never changed and removed after."""
+"""Contents of objects: one immutable file each, written before a row refers to it and deleted afterwards."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
@@ -10,21 +10,22 @@ from typing import Any
 import uuid
 
 from nova import exception
-from nova.objectstore import framed
+from nova.objectstore import framing
 from nova.runtime import concurrency
-from nova.runtime import directories
 from nova.runtime import disk_space
+from nova.runtime import durable_files
 
-STEP = 16 << 20                    # bytes written between two looks at the free disk, and two flushes
-FLUSHES = 4                        # at the same time, ahead of the end of large contents
+STEP = 16 << 20                    # bytes between two checks of free space, and two flushes
+FLUSHES = 4                        # concurrent flushes during large writes
 PIECE = 1 << 20
-MOST_PIECES = 512                  # of one write: the system takes 1024
+MOST_PIECES = 512                  # of one writev; the limit of Linux is 1024
 _PART = '.part'
 
 
 class Contents:
-    """
-    :param directory: of all files; made when it is missing
+    """Files of the contents.
+
+    :param directory: of all files; created if missing
     :param reserve: disk_space.Reserve
     """
 
@@ -33,11 +34,11 @@ class Contents:
         self._flushes = concurrency.Pool('flush', FLUSHES)
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def write(self, pieces: Iterable[framed.Piece], size: int = 0) -> str:
-        """Keep these bytes; the name of their file. They are on disk when this returns.
+    def write(self, pieces: Iterable[framing.Piece], size: int = 0) -> str:
+        """Write a content durably and return the name of its file.
 
-        :param size: bytes that are expected
-        :raises InsufficientStorage: the disk has no room for them
+        :param size: expected number of bytes
+        :raises InsufficientStorage: the disk is full
         """
         if size > disk_space.STEP:
             self._reserve.check(str(self._directory), size)
@@ -48,7 +49,7 @@ class Contents:
         ahead: futures.Future[None] | None = None
         try:
             with open(part, 'xb', buffering=0) as file, contextlib.ExitStack() as stack:
-                stack.callback(lambda: ahead is None or futures.wait([ahead]))      # it has the descriptor
+                stack.callback(lambda: ahead is None or futures.wait([ahead]))      # the flush uses the descriptor
                 claim = stack.enter_context(self._reserve.claimed(
                     str(self._directory), min(size, disk_space.STEP), str(part)))
                 for batch in _batches(pieces):
@@ -58,13 +59,11 @@ class Contents:
                     if written >= STEP:
                         written = 0
                         if ahead is None or ahead.done():
-                            # the disk writes while the rest comes, so that the end waits for little
+                            # flush during the upload to shorten the final fsync
                             ahead = self._flushes.submit(concurrency.blocking, os.fdatasync, file.fileno())
                 if ahead is not None:
                     ahead.result()
-                concurrency.blocking(os.fsync, file.fileno())
-            part.rename(path)
-            directories.sync(path.parent)
+            concurrency.blocking(durable_files.commit, part, path)
         except OSError as error:
             part.unlink(missing_ok=True)
             raise exception.InsufficientStorage() from error
@@ -77,14 +76,14 @@ class Contents:
         self._flushes.stop(0)
 
     def open(self, name: str) -> Any:
-        """A file to read from.
+        """Open a content for reading.
 
-        :raises FileNotFoundError: it has been removed since it was looked up
+        :raises FileNotFoundError: it was deleted since the lookup
         """
         return open(self._path(name), 'rb')
 
     def pieces(self, name: str, start: int = 0, size: int | None = None) -> Iterator[bytes]:
-        """A part of a file."""
+        """Yield a part of a content."""
         with self.open(name) as file:
             yield from read(file, start, size)
 
@@ -94,7 +93,7 @@ class Contents:
                 self._path(name).unlink()
 
     def clean(self, known: set[str]) -> int:
-        """Remove what nothing names, before anything is served: what a crash has left; how many files."""
+        """Delete unreferenced files after a crash, at startup; return their number."""
         count = 0
         for path in self._directory.glob('??/*'):
             if path.name not in known:
@@ -106,9 +105,9 @@ class Contents:
         return self._directory / name[:2] / name
 
 
-def _batches(pieces: Iterable[framed.Piece]) -> Iterator[list[framed.Piece]]:
-    """The pieces, as many as are written at once: each write is a chance for another thread, which takes its time."""
-    batch: list[framed.Piece] = []
+def _batches(pieces: Iterable[framing.Piece]) -> Iterator[list[framing.Piece]]:
+    """Group pieces into batches, because each write may yield to other threads."""
+    batch: list[framing.Piece] = []
     size = 0
     for piece in pieces:
         batch.append(piece)
@@ -120,10 +119,10 @@ def _batches(pieces: Iterable[framed.Piece]) -> Iterator[list[framed.Piece]]:
         yield batch
 
 
-def _write(number: int, pieces: list[framed.Piece]) -> int:
-    """Write all of these bytes; how many.
+def _write(number: int, pieces: list[framing.Piece]) -> int:
+    """Write all bytes and return their number.
 
-    :param number: descriptor of a file
+    :param number: file descriptor
     """
     size = sum(len(piece) for piece in pieces)
     left = size
@@ -137,7 +136,7 @@ def _write(number: int, pieces: list[framed.Piece]) -> int:
 
 
 def read(file: Any, start: int = 0, size: int | None = None) -> Iterator[bytes]:
-    """The bytes of an open file from a place on."""
+    """Yield the bytes of an open file from an offset on."""
     file.seek(start)
     while size is None or size > 0:
         piece = file.read(PIECE if size is None else min(PIECE, size))

@@ -1,4 +1,4 @@
-"""What has to fit a content: the checksums that S3 knows, and the signatures of its chunks."""
+"""Verification of contents: S3 checksums, and signatures of chunks."""
 from __future__ import annotations
 
 import base64
@@ -26,7 +26,7 @@ class _Crc:
 
 
 def _aws(name: str, size: int) -> Any:
-    """What the standard library does not have; loaded at its first use."""
+    """Return a checksum that the standard library lacks; imported at its first use."""
     try:
         from awscrt import checksums
     except ImportError:
@@ -34,7 +34,7 @@ def _aws(name: str, size: int) -> Any:
     return _Crc(getattr(checksums, name), size)
 
 
-# those that S3 knows: () -> what counts one
+# checksums of S3: () -> accumulator
 CHECKSUMS: dict[str, Callable[[], Any]] = {
     'crc32': lambda: _Crc(zlib.crc32, 4), 'crc32c': lambda: _aws('crc32c', 4),
     'crc64nvme': lambda: _aws('crc64nvme', 8), 'sha1': hashlib.sha1, 'sha256': hashlib.sha256}
@@ -43,8 +43,8 @@ CHECKSUMS: dict[str, Callable[[], Any]] = {
 class Sums:
     """Checksums of a content.
 
-    :param wanted: {name: in base64} of S3's names; those of ``more`` become known later
-    :raises S3Error: one of them is none that this store knows
+    :param wanted: {name: base64} with S3's names; values of ``more`` are known later
+    :raises S3Error: unsupported checksum
     """
 
     def __init__(self, wanted: dict[str, str], more: Iterable[str] = ()) -> None:
@@ -64,50 +64,56 @@ class Sums:
             each.update(piece)
 
     def check(self) -> None:
-        """:raises S3Error: the content has another one"""
+        """Compare the checksums.
+
+        :raises S3Error: a checksum differs
+        """
         for name, value in self._wanted.items():
             if decoded(value) != self._sums[name].digest():
-                raise errors.S3Error('BadDigest', f'The content does not have the {name} that the request says.')
+                raise errors.S3Error('BadDigest', f'The {name} of the content differs from that in the request.')
 
 
 def sums_of(environ: dict[str, Any]) -> dict[str, str]:
-    """{name: in base64} of the checksums that a request's headers say."""
+    """Return {name: base64} of the checksums in a request's headers."""
     return {name: value for name in CHECKSUMS
             if (value := header_of(environ, f'x-amz-checksum-{name}')) is not None}
 
 
 class Chain:
-    """The signatures of chunks: each covers the one before it, the first one that of the request.
+    """Signatures of chunks: each covers the previous one, the first covers that of the request.
 
     :param key: of the scope
-    :param text: what was signed of the request: its second and third line are the time and the scope
-    :param signature: of it
+    :param text: string to sign of the request: lines 2 and 3 are the time and the scope
+    :param signature: of the request
     """
 
     def __init__(self, key: bytes, text: str, signature: str) -> None:
         self._key, self._lines, self._last = key, text.split('\n')[1:3], signature
 
     def check(self, given: str, digest: str, trailer: bool = False) -> None:
-        """The next one.
+        """Verify the signature of the next chunk.
 
-        :param digest: SHA-256 of the chunk, or of the lines of the trailer, in hexadecimal digits
-        :raises S3Error: it does not fit
+        :param digest: SHA-256 of the chunk, or of the trailer lines, in hexadecimal
+        :raises S3Error: the signature is wrong
         """
         lines = [f'{ALGORITHM}-{"TRAILER" if trailer else "PAYLOAD"}', *self._lines, self._last,
                  *(() if trailer else (_EMPTY,)), digest]
         self._last = hmac.digest(self._key, '\n'.join(lines).encode(), 'sha256').hex()
         if not hmac.compare_digest(self._last.encode(), given.encode()):
-            raise errors.S3Error('SignatureDoesNotMatch', 'The signature of a chunk is not valid.', 403)
+            raise errors.S3Error('SignatureDoesNotMatch', 'The signature of a chunk is invalid.', 403)
 
 
 def header_of(environ: dict[str, Any], name: str) -> str | None:
-    """A header of a request, by its name in lower case."""
+    """Return a header of a request by its lowercase name."""
     found = environ.get('HTTP_' + name.upper().replace('-', '_'))
     return str(found) if found is not None else None
 
 
 def decoded(text: str) -> bytes:
-    """:raises S3Error: it is not base64"""
+    """Decode base64.
+
+    :raises S3Error: it is malformed
+    """
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

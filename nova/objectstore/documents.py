@@ -1,4 +1,4 @@
-"""S3's XML documents: those that are answered, and the two that are read."""
+"""S3's XML documents."""
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -15,9 +15,9 @@ HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 
 def render(name: str, parts: Iterable[tuple[str, Any]], namespace: bool = True) -> bytes:
-    """The text of a document.
+    """Format a document.
 
-    :param parts: (name, value): text, a number, a truth, a list of parts, or None, which is left out
+    :param parts: (name, value): string, number, boolean, list of parts, or None, which is omitted
     """
     space = f' xmlns="{NAMESPACE}"' if namespace else ''
     return f'{HEAD}<{name}{space}>{_inner(parts)}</{name}>'.encode()
@@ -36,8 +36,9 @@ def _text(value: Any) -> str:
 
 
 def only(element: ElementTree.Element, *names: str) -> None:
-    """
-    :raises S3Error: it has others below it: nothing is read over that asks for more
+    """Refuse unknown child elements.
+
+    :raises S3Error: the element has other children
     """
     for below in element:
         if below.tag not in names:
@@ -45,11 +46,11 @@ def only(element: ElementTree.Element, *names: str) -> None:
 
 
 def parse(data: bytes, name: str) -> ElementTree.Element:
-    """The root of a document that a client has sent.
+    """Parse a document of a client and return its root.
 
-    :raises S3Error: it is none of this name. One with a document type is refused, because of its entities
+    :raises S3Error: it is malformed or has another name. Document types are refused because of entities
     """
-    malformed = errors.S3Error('MalformedXML', f'The body is no document {name}.')
+    malformed = errors.S3Error('MalformedXML', f'The body is not a {name} document.')
     if re.search(rb'<!|\x00', data):
         raise malformed
     try:

@@ -1,4 +1,4 @@
-"""The answers to S3 requests that are refused: a code that clients know, a sentence and an HTTP status."""
+"""Errors of the S3 API: code, message and HTTP status."""
 from __future__ import annotations
 
 PHRASES = {200: 'OK', 204: 'No Content', 206: 'Partial Content', 304: 'Not Modified', 400: 'Bad Request',
@@ -8,9 +8,10 @@ PHRASES = {200: 'OK', 204: 'No Content', 206: 'Partial Content', 304: 'Not Modif
 
 
 class S3Error(Exception):
-    """
+    """An error response.
+
     :param code: of S3's documentation
-    :param message: a sentence
+    :param message: for the user
     """
 
     def __init__(self, code: str, message: str, status: int = 400) -> None:
@@ -31,5 +32,5 @@ def no_upload() -> S3Error:
 
 
 def unsupported(what: str) -> S3Error:
-    """What clients may ask S3 for, and this store does not do."""
+    """Return the error for an unsupported S3 feature."""
     return S3Error('NotImplemented', f'{what} is not implemented by this store.', 501)

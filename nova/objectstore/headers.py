@@ -1,4 +1,4 @@
-"""Headers of objects: what a write gives them, what a read says and asks for."""
+"""Headers of objects: stored headers of writes, conditions and ranges of reads."""
 from __future__ import annotations
 
 import datetime
@@ -11,11 +11,11 @@ from nova.objectstore.request import Request
 from nova.web import formats
 
 KEPT = ('cache-control', 'content-disposition', 'content-encoding', 'content-language', 'expires')
-MAX_META = 2048                   # bytes of the metadata of an object
+MAX_META = 2048                   # bytes of an object's metadata
 
 
 def kept(req: Request) -> dict[str, str]:
-    """The headers of a request that an object keeps."""
+    """Return the headers of a request that are stored with the object."""
     kept = {'content-type': req.header('content-type') or 'binary/octet-stream'}
     kept.update({name: value for name in KEPT if (value := req.header(name)) is not None})
     if 'aws-chunked' in kept.get('content-encoding', ''):
@@ -25,29 +25,29 @@ def kept(req: Request) -> dict[str, str]:
     meta = {name[5:].replace('_', '-').lower(): str(value) for name, value in req.environ.items()
             if name.startswith('HTTP_X_AMZ_META_')}
     if sum(len(name) + len(value) for name, value in meta.items()) > MAX_META:
-        raise errors.S3Error('MetadataTooLarge', f'The metadata of an object has {MAX_META} bytes at most.')
+        raise errors.S3Error('MetadataTooLarge', f'The metadata of an object must have at most {MAX_META} bytes.')
     return {name: plain(value) for name, value in {**kept, **meta}.items()}
 
 
 def plain(value: str) -> str:
-    """A value that may be sent back as a header."""
+    """Check that a value may be returned as a header."""
     if len(value) > MAX_META or not value.isprintable() or not all(ord(char) < 256 for char in value):
-        raise errors.S3Error('InvalidArgument', 'A header is not printable, or too long.')
+        raise errors.S3Error('InvalidArgument', 'A header is not printable or too long.')
     return value
 
 
 def of(row: Any) -> list[tuple[str, str]]:
     when = email.utils.format_datetime(row.modified_at.replace(microsecond=0, tzinfo=datetime.UTC), usegmt=True)
     return [('ETag', f'"{row.etag}"'), ('Last-Modified', when), ('Accept-Ranges', 'bytes'),
-            # what a project keeps is no page of this origin
+            # content of projects must not act as a page of this origin
             ('X-Content-Type-Options', 'nosniff'), ('Content-Security-Policy', 'sandbox'),
             *((name.title() if not name.startswith('x-') else name, value) for name, value in row.headers.items())]
 
 
 def span(text: str | None, size: int) -> tuple[int, int] | None:
-    """(first, last) byte of a range; None where there is none to heed.
+    """Return (first, last) byte of a range; None without a valid range.
 
-    :raises S3Error: it begins behind the end
+    :raises S3Error: the range begins after the end
     """
     match = re.fullmatch(r'bytes=(\d{0,18})-(\d{0,18})', text or '')
     if not match or not (match[1] or match[2]):
@@ -60,10 +60,11 @@ def span(text: str | None, size: int) -> tuple[int, int] | None:
 
 
 def check(req: Request, row: Any) -> None:
+    """Check the conditional headers of a read.
+
+    :raises S3Error: a condition is false
     """
-    :raises S3Error: a header asks for another state of the object
-    """
-    failed = errors.S3Error('PreconditionFailed', 'A condition of the request does not hold.', 412)
+    failed = errors.S3Error('PreconditionFailed', 'A condition of the request is not met.', 412)
     same, other = req.header('if-match'), req.header('if-none-match')
     changed = row.modified_at.replace(microsecond=0)
     since, until = (formats.parse_http_date(req.header(name)) for name in ('if-modified-since', 'if-unmodified-since'))
@@ -77,9 +78,12 @@ def check(req: Request, row: Any) -> None:
 
 
 def check_write(req: Request) -> None:
-    """:raises S3Error: a write has a condition, which would be looked at too early to hold"""
+    """Refuse conditional writes.
+
+    :raises S3Error: the request has a condition, which could not be checked atomically
+    """
     if req.header('if-match') is not None or req.header('if-none-match') is not None:
-        raise errors.unsupported('A condition of a write')
+        raise errors.unsupported('A conditional write')
 
 
 def _named(text: str, etag: str) -> bool:

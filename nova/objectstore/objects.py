@@ -1,14 +1,14 @@
-"""Operations of objects. The name of each is that of its action in the audit log."""
+"""Operations on objects. Function names are action names in the audit log."""
 from __future__ import annotations
 
 import hashlib
 from typing import Any
 import urllib.parse
 
-from nova.objectstore import answers
 from nova.objectstore import contents
 from nova.objectstore import errors
 from nova.objectstore import headers
+from nova.objectstore import responses
 from nova.objectstore import store as stores
 from nova.objectstore.request import Answer
 from nova.objectstore.request import Request
@@ -52,18 +52,18 @@ def _copy(req: Request) -> Answer:
     with file:
         replace = (req.header('x-amz-metadata-directive') or 'COPY').upper() == 'REPLACE'
         if (req.bucket, req.key) == (found[0], found[1]) and not replace:
-            raise errors.S3Error('InvalidRequest', 'An object is copied onto itself only with other metadata.')
+            raise errors.S3Error('InvalidRequest', 'A copy of an object onto itself must change its metadata.')
         digest, row = hashlib.md5(usedforsecurity=False), found[2]
         if row.size > stores.MAX_PUT:
-            raise errors.S3Error('InvalidRequest', f'More than {stores.MAX_PUT} bytes are copied in parts.')
+            raise errors.S3Error('InvalidRequest', f'Use multipart copies for more than {stores.MAX_PUT} bytes.')
         made = req.store.put(req.project, req.bucket, req.key, stores.copied(contents.read(file), digest),
                              row.size, headers.kept(req) if replace else row.headers, digest.hexdigest)
-    return answers.xml('CopyObjectResult', (('LastModified', answers.stamp(made.modified_at)),
+    return responses.xml('CopyObjectResult', (('LastModified', responses.stamp(made.modified_at)),
                                             ('ETag', f'"{made.etag}"')))
 
 
 def source(req: Request) -> tuple[tuple[str, str, Any], Any]:
-    """((bucket, key, row), open file) of what is copied."""
+    """Return ((bucket, key, row), open file) of the source of a copy."""
     text = urllib.parse.unquote(req.header('x-amz-copy-source') or '')
     path, _, version = text.partition('?')
     if version:
@@ -85,6 +85,6 @@ def remove(req: Request) -> Answer:
 
 
 def no_tags(req: Request) -> Answer:
-    """An object has none, since writes with tags are refused; clients ask before they copy."""
+    """Return no tags, because tags are not supported; clients ask before they copy."""
     req.store.find(req.project, req.bucket, req.key)
-    return answers.xml('Tagging', (('TagSet', ()),))
+    return responses.xml('Tagging', (('TagSet', ()),))

@@ -1,6 +1,6 @@
-"""The bytes of a request's body, as its headers describe them: framed in chunks or not, with digests that must fit.
+"""The body of a request: optional aws-chunked framing, digests and signatures.
 
-What is iterated over may only be named when the end was reached: digests and signatures are looked at behind the bytes.
+The content may only be used after the iteration ended, because digests and signatures are verified at its end.
 """
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 import uuid
 
 from nova import exception
-from nova.objectstore import counting
+from nova.objectstore import background_calls
 from nova.objectstore import digests
 from nova.objectstore import errors
-from nova.objectstore import framed
+from nova.objectstore import framing
 from nova.web import bodies
 
-PIECE = 512 * 1024                                 # bytes read at once: what the server takes from a connection
-MD5_MOST = 64 << 20                                # bytes of a whole object whose ETag is its MD5 in any case
+PIECE = 512 * 1024                                 # bytes of one read, as the HTTP server receives them
+MD5_MOST = 64 << 20                                # maximum bytes of an object that always has an MD5 ETag
 UNSIGNED = 'UNSIGNED-PAYLOAD'
-# kinds of framed contents: (their chunks are signed, checksums come behind them)
+# x-amz-content-sha256 of framed contents: (signed chunks, checksums in trailers)
 FRAMED = {'STREAMING-UNSIGNED-PAYLOAD-TRAILER': (False, True), 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD': (True, False),
           'STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER': (True, True)}
-MIN_CHUNK = 8192             # bytes of each but the last, as in S3: each costs a line and a digest
+MIN_CHUNK = 8192             # minimum bytes of each chunk but the last, as in S3; smaller ones cost too much CPU
 MAX_TRAILERS = 8
 _SHA256 = re.compile('[0-9a-f]{64}')
 _CHUNK = re.compile(rb'([0-9a-fA-F]{1,16})(?:;chunk-signature=([0-9a-f]{64}))?')
@@ -31,14 +31,12 @@ _SIGNATURE = 'x-amz-trailer-signature'
 
 
 class Payload:
-    """Iterates over the content once; ``length`` are its bytes, known before.
+    """Iterates over the content once; ``length`` is its size, known in advance.
 
-    :param chain: of the chunks, if they are signed
-    :param sums: whether checksums of the headers are of this content
-    :param quick: without the MD5 of a large content, where the request does not say one: counting it takes longer than
-        writing to a fast disk
-    :raises S3Error: its length is not known, or more than ``most``; while it is read: a digest or a signature does not
-        fit
+    :param chain: signatures of chunks, if they are signed
+    :param sums: checksum headers refer to this content
+    :param quick: omit the MD5 of a large content unless requested, because it takes longer than writing to a fast disk
+    :raises S3Error: the length is unknown or exceeds ``most``; during the iteration: a digest or signature is wrong
     """
 
     def __init__(self, environ: dict[str, Any], most: int, chain: digests.Chain | None = None,
@@ -47,20 +45,20 @@ class Payload:
         self._framed, (signed, trailed) = self._hash in FRAMED, FRAMED.get(self._hash, (False, False))
         self._chain = chain if signed else None
         if signed and chain is None:
-            raise errors.unsupported('A signature of chunks without one of version 4 in a header before it')
+            raise errors.unsupported('Signed chunks without a version 4 Authorization header')
         if not self._framed and self._hash != UNSIGNED and not _SHA256.fullmatch(self._hash):
-            raise errors.unsupported(f'A body of the kind {self._hash[:64]}, instead of one whose SHA-256 is signed,')
+            raise errors.unsupported(f'A body of the type {self._hash[:64]} instead of a signed SHA-256')
         self.length = self._length(environ, most)
         self._trailers = _names(digests.header_of(environ, 'x-amz-trailer')) if trailed else ()
         self._sums = digests.Sums(digests.sums_of(environ) if sums else {},
                           [each.removeprefix('x-amz-checksum-') for each in self._trailers])
-        self._counting = counting.Counting()
+        self._background = background_calls.BackgroundCalls()
         self._md5_wanted = digests.header_of(environ, 'content-md5')
         self._md5 = None if quick and self._md5_wanted is None and self.length > MD5_MOST else hashlib.md5(
             usedforsecurity=False)
 
     def etag(self) -> str:
-        """Of what was read: its MD5; else what S3's clients take for no MD5."""
+        """Return the ETag after the iteration: the MD5, or a value that clients do not take for an MD5."""
         return self._md5.hexdigest() if self._md5 is not None else f'{uuid.uuid4().hex}-1'
 
     def _length(self, environ: dict[str, Any], most: int) -> int:
@@ -72,12 +70,12 @@ class Payload:
         except exception.BadRequest:
             length = None
         if length is None:
-            raise errors.S3Error('MissingContentLength', 'The length of the content is not known.', 411)
+            raise errors.S3Error('MissingContentLength', 'The length of the content is missing.', 411)
         if length > most:
             raise errors.S3Error('EntityTooLarge', f'The content is larger than {most} bytes.')
         return length
 
-    def __iter__(self) -> Iterator[framed.Piece]:
+    def __iter__(self) -> Iterator[framing.Piece]:
         whole, left = hashlib.sha256(), self.length
         counted: tuple[tuple[Any, bool], ...] = (
             (self._md5, self._md5 is not None), (whole, not self._framed and self._hash != UNSIGNED),
@@ -88,16 +86,16 @@ class Payload:
             if left < 0:
                 break
             for count in counts:
-                self._counting.add(count, piece)
+                self._background.add(count, piece)
             yield piece
-        self._counting.end()
+        self._background.end()
         if left:
-            raise errors.S3Error('IncompleteBody', 'The content has another length than the request says.')
+            raise errors.S3Error('IncompleteBody', 'The length of the content differs from that in the request.')
         if not self._framed and self._hash not in (UNSIGNED, whole.hexdigest()):
-            raise errors.S3Error('XAmzContentSHA256Mismatch', 'The content is not the one whose SHA-256 was signed.')
+            raise errors.S3Error('XAmzContentSHA256Mismatch', 'The SHA-256 of the content differs from the signed one.')
         if self._md5_wanted is not None and self._md5 is not None and (
                 digests.decoded(self._md5_wanted) != self._md5.digest()):
-            raise errors.S3Error('BadDigest', 'The content does not have the MD5 that Content-MD5 says.')
+            raise errors.S3Error('BadDigest', 'The MD5 of the content differs from Content-MD5.')
         self._sums.check()
 
     def _plain(self) -> Iterator[bytes]:
@@ -110,8 +108,8 @@ class Payload:
             yield piece
 
     def _chunks(self) -> Iterator[memoryview]:
-        """The chunks of aws-chunked, and the checksums behind them."""
-        size, frames = MIN_CHUNK, framed.Framed(self._input.read, PIECE)
+        """Yield the chunks of aws-chunked, and verify the checksums in its trailers."""
+        size, frames = MIN_CHUNK, framing.FrameReader(self._input.read, PIECE)
         while size:
             before, found = size, _CHUNK.fullmatch(frames.line())
             if not found or self._chain is not None and not found[2]:
@@ -126,25 +124,27 @@ class Payload:
                     raise self._malformed()
                 left -= len(piece)
                 if self._chain is not None:
-                    self._counting.add(digest.update, piece)
+                    self._background.add(digest.update, piece)
                 yield piece
             if self._chain is not None:
-                self._counting.then(_check_chunk, self._chain, found[2].decode(), digest)
+                self._background.then(_check_chunk, self._chain, found[2].decode(), digest)
             if size and frames.line():
                 raise self._malformed()
-        self._counting.end()
+        self._background.end()
         self._read_trailers(frames)
 
     def _malformed(self, why: str = 'The content is not framed as aws-chunked.') -> errors.S3Error:
+        """Return the error of malformed framing.
+
+        :raises S3Error: an earlier signature is wrong, which takes precedence
         """
-        :raises S3Error: a signature before it does not fit; that is reported instead
-        """
-        self._counting.end()
+        self._background.end()
         return errors.S3Error('InvalidChunkSizeError', why)
 
-    def _read_trailers(self, frames: framed.Framed) -> None:
-        """
-        :raises S3Error: one was not announced, or did not come, or their signature does not fit
+    def _read_trailers(self, frames: framing.FrameReader) -> None:
+        """Read and verify the trailers.
+
+        :raises S3Error: unannounced, missing or wrongly signed trailer
         """
         came: dict[str, str] = {}
         signature, signed = '', self._chain is not None and bool(self._trailers)
@@ -152,18 +152,18 @@ class Payload:
             line = frames.line()
             if not line:
                 if signed and not signature and len(came) == len(self._trailers):
-                    continue                       # some clients have an empty line before the signature
+                    continue                       # some clients send an empty line before the signature
                 break
             name, _, value = line.decode('latin-1').partition(':')
             label = name.strip().lower()
             if signed and label == _SIGNATURE:
                 signature = value.strip()
             elif label not in self._trailers or label in came:
-                raise errors.S3Error('MalformedTrailerError', 'A trailer was not announced, or came twice.')
+                raise errors.S3Error('MalformedTrailerError', 'A trailer was not announced, or is repeated.')
             else:
                 came[label] = value.strip()
         if len(came) < len(self._trailers) or signed and not signature:
-            raise errors.S3Error('MalformedTrailerError', 'A trailer that was announced did not come.')
+            raise errors.S3Error('MalformedTrailerError', 'An announced trailer is missing.')
         if signed and self._chain is not None:
             text = ''.join(f'{name}:{value}\n' for name, value in came.items())
             self._chain.check(signature, hashlib.sha256(text.encode('latin-1')).hexdigest(), trailer=True)

@@ -1,4 +1,4 @@
-"""What an operation of the object store gets, and what it answers with."""
+"""Request and response types of the object store."""
 from __future__ import annotations
 
 import dataclasses
@@ -11,22 +11,22 @@ from nova.objectstore import errors
 from nova.objectstore import payload
 from nova.objectstore import store as stores
 
-PAGE = 1000                       # keys of a page, and of one request to delete
+PAGE = 1000                       # keys of a page, and of one delete request
 
 Answer = tuple[int, list[tuple[str, str]], Any]         # (status, headers, bytes or a Stream)
 
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What an operation gets.
+    """Argument of an operation.
 
-    store, region   what it works on, and where that is
+    store, region   the store and its region
     environ   of WSGI
-    project   of who has signed
-    bucket, key   '' where the path has none
+    project   of the caller
+    bucket, key   '' if the path has none
     params    of the query
-    chain     of the signatures of its chunks, if these are signed
-    record    of a write in the audit log
+    chain     signatures of chunks, if they are signed
+    record    audit record of a write
     """
 
     store: stores.Store
@@ -40,7 +40,7 @@ class Request:
     record: log.Record | None = None
 
     def header(self, name: str) -> str | None:
-        """By its name in lower case."""
+        """Return a header by its lowercase name."""
         if name in ('content-type', 'content-length'):
             return self.environ.get(name.upper().replace('-', '_')) or None
         return digests.header_of(self.environ, name)
@@ -54,11 +54,11 @@ class Request:
         if text is None:
             return default
         if not re.fullmatch('[0-9]{1,9}', text) or int(text) < least:
-            raise errors.S3Error('InvalidArgument', f'{name} must be a number of {least} to {most}.')
+            raise errors.S3Error('InvalidArgument', f'{name} must be a number from {least} to {most}.')
         return min(int(text), most)
 
     def document(self, most: int, sums: bool = True) -> bytes:
-        """The body where it is a document."""
+        """Return the body if it is a document."""
         if not (self.header('content-length') or '').strip('0') and not self.header('x-amz-decoded-content-length'):
             return b''
         return b''.join(self.body(most, sums))

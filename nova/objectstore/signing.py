@@ -1,6 +1,6 @@
-"""What a client has signed: the string to sign of AWS Signature Version 4 or 2, made of a request as it came.
+"""Strings to sign of AWS Signature Version 4 and 2, built from received requests.
 
-Whose signature it is only the Identity service can say; whether it is recent is looked at here.
+The Identity service verifies the signature; this module checks its age.
 """
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from nova.objectstore import payload
 from nova.web import aws_signatures
 from nova.web import formats
 
-VALID = datetime.timedelta(minutes=15)            # before and after the time that a request names
-MAX_EXPIRES = 7 * 86400                           # seconds that a signature in a URL is good for
+VALID = datetime.timedelta(minutes=15)            # maximum difference from the time in a request
+MAX_EXPIRES = 7 * 86400                           # maximum lifetime of a signature in a URL in seconds
 _CREDENTIAL = re.compile(r'([^,\s/]{1,128})/((\d{8})/[^,\s/]*/s3/aws4_request)')
 _PARTS = {'Credential': re.compile(r'([^,\s]+)'), 'Signature': re.compile(r'([0-9a-f]{64})'),
           'SignedHeaders': re.compile(r'([^,\s]+)')}
 _V2 = re.compile(r'AWS ([^:\s]{1,128}):([A-Za-z0-9+/=]{1,64})')
-# Parameters that a signature of version 2 covers
+# query parameters covered by version 2
 _SUBRESOURCES = ('acl', 'cors', 'delete', 'lifecycle', 'location', 'logging', 'notification', 'partNumber', 'policy',
                  'requestPayment', 'restore', 'tagging', 'torrent', 'uploadId', 'uploads', 'versionId', 'versioning',
                  'versions', 'website', 'response-cache-control', 'response-content-disposition',
@@ -32,11 +32,12 @@ _SUBRESOURCES = ('acl', 'cors', 'delete', 'lifecycle', 'location', 'logging', 'n
 
 @dataclasses.dataclass(frozen=True)
 class Signed:
-    """
-    access     whose signature it is said to be
-    text       what was signed, see ``nova.identity.signatures.matches_text``
-    signature  of it
-    scope      of version 4: day, region, service and its end, in an Authorization header; '' else
+    """Signed parts of a request.
+
+    access     access key
+    text       string to sign, see ``nova.identity.signatures.matches_text``
+    signature  of the text
+    scope      of version 4 in an Authorization header: day, region, service, terminator; otherwise ''
     """
 
     access: str
@@ -46,9 +47,9 @@ class Signed:
 
 
 def pairs_of(environ: dict[str, Any]) -> dict[str, str]:
-    """The parameters of the query.
+    """Parse the query.
 
-    :raises S3Error: they are no text, or one comes twice
+    :raises S3Error: it is malformed, or a parameter is repeated
     """
     try:
         found = urllib.parse.parse_qsl(environ.get('QUERY_STRING', ''), keep_blank_values=True, errors='strict',
@@ -56,15 +57,15 @@ def pairs_of(environ: dict[str, Any]) -> dict[str, str]:
     except ValueError:
         raise errors.S3Error('InvalidURI', 'The query is not form data in UTF-8.') from None
     if len(dict(found)) != len(found):
-        raise errors.S3Error('InvalidArgument', 'A parameter of the query comes twice.')
+        raise errors.S3Error('InvalidArgument', 'A query parameter is repeated.')
     return dict(found)
 
 
 def signed_of(environ: dict[str, Any], params: dict[str, str], now: datetime.datetime) -> Signed:
-    """What a request says who has signed it.
+    """Extract the signed parts of a request.
 
     :param now: UTC, naive
-    :raises S3Error: it has no signature, one that has ended, or one that leaves out what it has to cover
+    :raises S3Error: the signature is missing, expired, or does not cover required parts
     """
     headers = aws_signatures.headers_of(environ)
     authorization = headers.get('authorization', '')
@@ -91,10 +92,10 @@ def signed_of(environ: dict[str, Any], params: dict[str, str], now: datetime.dat
 
 def _fourth(environ: dict[str, Any], headers: dict[str, str], params: dict[str, str], given: dict[str, str], date: str,
             expires: str | None, now: datetime.datetime) -> Signed:
-    """Version 4.
+    """Extract a signature of version 4.
 
-    :param given: the credential, the signature and the names of the headers that it covers, by _PARTS
-    :param expires: of a signature in the URL; None: it is in a header
+    :param given: values of _PARTS: credential, signature and names of the signed headers
+    :param expires: X-Amz-Expires of a signature in the URL; None: in a header
     """
     in_url = expires is not None
     named, proof, covered = (pattern.fullmatch(given.get(name, '')) for name, pattern in _PARTS.items())
@@ -102,14 +103,14 @@ def _fourth(environ: dict[str, Any], headers: dict[str, str], params: dict[str, 
     body = headers.get('x-amz-content-sha256') or (payload.UNSIGNED if in_url else None)
     if scope is None or proof is None or covered is None or body is None:
         raise errors.S3Error('AuthorizationHeaderMalformed', 'The signature, its scope or x-amz-content-sha256 is '
-                                                             'missing, or none for S3.')
+                                                             'missing, or not for S3.')
     try:
         signed = aws_signatures.covered(headers, covered[1], in_url)
     except aws_signatures.Incomplete as error:
         raise errors.S3Error('AccessDenied', error.message, 403) from None
     _check_time(_basic(date), _lifetime(expires), now)
     if not date.startswith(scope[3]):
-        raise errors.S3Error('AuthorizationHeaderMalformed', 'The date of the scope is another one.')
+        raise errors.S3Error('AuthorizationHeaderMalformed', 'The date differs from that of the scope.')
     lines = [f'{name}:{value}' for name, value in signed.items()]
     request = '\n'.join((environ['REQUEST_METHOD'], _path(environ), _query(params), *lines, '', covered[1], body))
     digest = hashlib.sha256(request.encode('utf-8', 'surrogateescape')).hexdigest()
@@ -118,7 +119,7 @@ def _fourth(environ: dict[str, Any], headers: dict[str, str], params: dict[str, 
 
 
 def _lifetime(expires: str | None) -> datetime.timedelta:
-    """How long a signature of version 4 is good, from its date on."""
+    """Return the lifetime of a version 4 signature from its date on."""
     if expires is None:
         return VALID
     if not (re.fullmatch('[0-9]{1,7}', expires) and 0 < int(expires) <= MAX_EXPIRES):
@@ -127,18 +128,20 @@ def _lifetime(expires: str | None) -> datetime.timedelta:
 
 
 def _query(params: dict[str, str]) -> str:
-    """The query as version 4 has it signed: encoded, sorted, without the signature itself."""
+    """Return the canonical query of version 4: encoded, sorted, without the signature."""
     return '&'.join(f'{name}={value}' for name, value in sorted(
         (_quoted(name), _quoted(value)) for name, value in params.items() if name != 'X-Amz-Signature'))
 
 
 def _second(environ: dict[str, Any], headers: dict[str, str], params: dict[str, str], found: Any,
             now: datetime.datetime) -> Signed:
-    """Version 2, in a header or in the query. It covers no content but by Content-MD5, and no host. The resource begins
-    with the bucket, wherever that stands in the path, and a bucket alone is written with a slash behind it.
+    """Extract a signature of version 2, in a header or in the query.
+
+    It covers the content only through Content-MD5, and not the host. The resource starts with the bucket, and a bucket
+    without key has a trailing slash.
     """
     if found is None:
-        raise errors.S3Error('InvalidSecurity', 'The signature is not one of version 2.', 403)
+        raise errors.S3Error('InvalidSecurity', 'The signature of version 2 is malformed.', 403)
     if 'authorization' in headers:
         date = '' if 'x-amz-date' in headers else headers.get('date', '')
         _check_time(formats.parse_http_date(headers.get('x-amz-date', headers.get('date'))), VALID, now)
@@ -159,12 +162,15 @@ def _second(environ: dict[str, Any], headers: dict[str, str], params: dict[str, 
 
 
 def _check_time(made: datetime.datetime | None, lasts: datetime.timedelta, now: datetime.datetime) -> None:
-    """:raises S3Error: a signature was not made recently"""
+    """Check the time of a signature.
+
+    :raises S3Error: it is not recent
+    """
     if made is None:
-        raise errors.S3Error('AccessDenied', 'The request has no date that can be read.', 403)
+        raise errors.S3Error('AccessDenied', 'The date of the request is missing or malformed.', 403)
     if not -VALID <= now - made <= lasts:
         code = 'RequestTimeTooSkewed' if lasts == VALID else 'AccessDenied'
-        raise errors.S3Error(code, 'The request is too old, has expired, or comes from a clock that is wrong.', 403)
+        raise errors.S3Error(code, 'The request is too old or has expired, or the clock of the client is wrong.', 403)
 
 
 def _basic(text: str) -> datetime.datetime | None:
@@ -175,7 +181,7 @@ def _basic(text: str) -> datetime.datetime | None:
 
 
 def _path(environ: dict[str, Any]) -> str:
-    """The path as clients encode it for their signature: once, and each byte that is not plain."""
+    """Return the canonical path: each special byte is encoded once."""
     return _quoted((environ.get('SCRIPT_NAME', '') + environ.get('PATH_INFO', '')).encode('latin-1'), '/-_.~') or '/'
 
 

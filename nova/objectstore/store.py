@@ -1,7 +1,7 @@
-"""Buckets and objects of projects. Everything is looked up in the project that asks.
+"""Buckets and objects of projects. All lookups are limited to the caller's project.
 
-A content is on disk before a row names it, and is removed after no row does: a crash leaves at most a file without a
-row, which the next start removes.
+A content is written before a row refers to it, and deleted after the last reference. A crash may leave unreferenced
+files, which the next start deletes.
 """
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from nova.db.objects import objects as db
 from nova.db.objects import tables
 from nova.objectstore import contents
 from nova.objectstore import errors
-from nova.objectstore import framed
+from nova.objectstore import framing
 from nova.runtime import disk_space
 
-MAX_OBJECT, MAX_PUT = 5 << 40, 5 << 30            # bytes of an object in parts, and of one that comes at once
+MAX_OBJECT, MAX_PUT = 5 << 40, 5 << 30            # maximum bytes of a multipart object, and of a single upload
 MAX_KEY, MAX_PARTS, MIN_PART = 1024, 10000, 5 << 20
-AHEAD = 64 << 20                                  # bytes of a project that may be on their way beyond its quota
-MAX_UPLOADS = 1000                                # of a project at once
-UPLOADS_DAYS = 7                                  # after which an incomplete upload is removed
+AHEAD = 64 << 20                                  # bytes of running uploads of a project outside its quota
+MAX_UPLOADS = 1000                                # concurrent multipart uploads of a project
+UPLOADS_DAYS = 7                                  # days after which an incomplete upload is deleted
 _BUCKET = re.compile(r'[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]')
 _CONTROL = re.compile('[\x00-\x1f\x7f\ufffe\uffff\ud800-\udfff]')
 
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """Of one project: bytes, objects and buckets."""
+    """Limits of one project: bytes, objects and buckets."""
 
     size: int
     objects: int
@@ -46,8 +46,7 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True)
 class Listing:
-    """A page of a bucket: rows of objects and common prefixes, and the key behind which the next one begins, or None.
-    """
+    """Page of a bucket: rows of objects, common prefixes, and the key after which the next page begins, or None."""
 
     rows: Sequence[Any]
     prefixes: Sequence[str]
@@ -55,7 +54,8 @@ class Listing:
 
 
 class Store:
-    """
+    """The object store.
+
     :param directory: of the index and the contents
     """
 
@@ -66,8 +66,8 @@ class Store:
         tables.METADATA.create_all(self._db.engine)
         self._contents = contents.Contents(directory / 'contents', reserve)
         self._lock = threading.Lock()
-        self._coming: collections.Counter[str] = collections.Counter()        # bytes of projects on their way
-        self._completing: set[str] = set()                                    # uploads
+        self._coming: collections.Counter[str] = collections.Counter()        # bytes of running uploads by project
+        self._completing: set[str] = set()                                    # uploads being completed
         self._db.run(self._expire)
         with self._db.reader() as conn:
             known = db.files(conn)
@@ -84,34 +84,40 @@ class Store:
             return db.buckets(conn, project)
 
     def make_bucket(self, project: str, name: str) -> None:
-        """:raises S3Error: the name is none, is taken, or there are too many"""
+        """Create a bucket.
+
+        :raises S3Error: the name is invalid or in use, or the project has too many buckets
+        """
         if not _BUCKET.fullmatch(name) or '..' in name:
-            raise errors.S3Error('InvalidBucketName', 'A bucket has a name of 3 to 63 lower case letters, digits, dots '
+            raise errors.S3Error('InvalidBucketName', 'A bucket name must have 3 to 63 lowercase letters, digits, dots '
                                                       'and hyphens.')
 
         def write(conn: Any) -> None:
             have = db.buckets(conn, project)
             if any(row.name == name for row in have):
-                raise errors.S3Error('BucketAlreadyOwnedByYou', 'Your project has this bucket already.', 409)
+                raise errors.S3Error('BucketAlreadyOwnedByYou', 'Your project already has this bucket.', 409)
             if len(have) >= self._limits.buckets:
-                raise errors.S3Error('TooManyBuckets', f'A project has {self._limits.buckets} buckets at most.')
+                raise errors.S3Error('TooManyBuckets', f'A project can have at most {self._limits.buckets} buckets.')
             db.insert_bucket(conn, project, name)
         self._db.run(write)
 
     def bucket(self, project: str, name: str) -> int:
-        """The number of a bucket.
+        """Return the number of a bucket.
 
-        :raises S3Error: the project has none of this name
+        :raises S3Error: the project does not have it
         """
         with self._db.reader() as conn:
             return self._bucket(conn, project, name)
 
     def remove_bucket(self, project: str, name: str) -> None:
-        """:raises S3Error: there is none, or it has objects or uploads"""
+        """Delete a bucket.
+
+        :raises S3Error: it does not exist, or has objects or uploads
+        """
         def write(conn: Any) -> None:
             ident = self._bucket(conn, project, name)
             if not db.is_empty(conn, ident):
-                raise errors.S3Error('BucketNotEmpty', 'The bucket has objects, or uploads that were not completed.',
+                raise errors.S3Error('BucketNotEmpty', 'The bucket has objects or incomplete uploads.',
                                      409)
             db.delete_bucket(conn, ident)
         self._db.run(write)
@@ -126,9 +132,9 @@ class Store:
     # ---- objects
 
     def find(self, project: str, bucket: str, key: str) -> Any:
-        """The row of an object.
+        """Return the row of an object.
 
-        :raises S3Error: there is none
+        :raises S3Error: it does not exist
         """
         with self._db.reader() as conn:
             found = db.get(conn, self._bucket(conn, project, bucket), key)
@@ -137,7 +143,7 @@ class Store:
         return found
 
     def read(self, project: str, bucket: str, key: str) -> tuple[Any, Any]:
-        """(row, open file) of an object."""
+        """Return (row, open file) of an object."""
         while True:                                       # it may be replaced between the two reads
             row = self.find(project, bucket, key)
             try:
@@ -146,11 +152,11 @@ class Store:
                 if self.find(project, bucket, key).file == row.file:
                     raise
 
-    def put(self, project: str, bucket: str, key: str, pieces: Iterable[framed.Piece], size: int,
+    def put(self, project: str, bucket: str, key: str, pieces: Iterable[framing.Piece], size: int,
             headers: dict[str, str], etag: Any) -> Any:
-        """Write an object, whole or not at all; its row.
+        """Write an object atomically and return its row.
 
-        :param etag: () -> its ETag, once the pieces were read
+        :param etag: () -> its ETag, after the pieces were read
         """
         with self._room(project, bucket, key, size):
             name = self._contents.write(pieces, size)
@@ -158,7 +164,7 @@ class Store:
                 conn, project, self._bucket(conn, project, bucket), key, name, size, etag(), headers))
 
     def remove(self, project: str, bucket: str, keys: Sequence[str]) -> None:
-        """Remove objects; those that are not there are no error."""
+        """Delete objects; missing ones are ignored."""
         def write(conn: Any) -> list[str]:
             ident, gone = self._bucket(conn, project, bucket), []
             for key in keys:
@@ -171,10 +177,12 @@ class Store:
         self._contents.remove(*self._db.run(write))
 
     def page(self, project: str, bucket: str, prefix: str, delimiter: str, after: str, most: int) -> Listing:
-        """Keys that begin so, in the order of their bytes, after one; those that go on behind a delimiter as one.
+        """Return a page of keys with a prefix, sorted by bytes; keys with a common prefix up to a delimiter are
+        grouped.
 
-        Where keys are left out that stand for one, a single row is read next, and twice as many as long as none is: a
-        page of a thousand prefixes would else read a million rows.
+        After a group one row is read, then twice as many each time until the next group. Otherwise a page of a thousand
+        groups
+        could read a million rows.
         """
         rows: list[Any] = []
         prefixes: list[str] = []
@@ -205,14 +213,14 @@ class Store:
 
     def _replace(self, conn: Any, project: str, bucket_id: int, key: str, file: str, size: int, etag: str,
                  headers: dict[str, str]) -> tuple[Any, list[str]]:
-        """(row, files that nothing names any more)"""
+        """Replace the row of an object; return (row, unreferenced files)."""
         before = db.get(conn, bucket_id, key)
         self._use(conn, project, size - (before.size if before else 0), 0 if before else 1)
         row = db.replace(conn, bucket_id, key, file=file, size=size, etag=etag, headers=headers)
         return row, [before.file] if before else []
 
     def _named(self, name: str, write: Any) -> Any:
-        """Run a write that gives a new content its name; remove the content if the write fails."""
+        """Run a write that creates the reference to a content; delete the content if the write fails."""
         try:
             row, gone = self._db.run(write)
         except BaseException:
@@ -223,8 +231,11 @@ class Store:
 
     @contextlib.contextmanager
     def _room(self, project: str, bucket: str, key: str, size: int) -> Iterator[None]:
-        """Reserve space for an upload, before its content is read. All uploads of the project that run count: they are
-        on the disk before any is recorded. Uploads below a bound do not count: several to one key are one in the end.
+        """Reserve quota for an upload before its content is read.
+
+        Bytes of running uploads count towards the quota, except the first AHEAD bytes of a project: several uploads to
+        one key
+        leave one object.
         """
         with self._lock:
             self._check(project, bucket, key, size, max(0, self._coming[project] - AHEAD))
@@ -234,14 +245,14 @@ class Store:
         finally:
             with self._lock:
                 self._coming[project] -= size
-                self._coming += collections.Counter()            # without those that have none
+                self._coming += collections.Counter()            # drop projects without uploads
 
     @contextlib.contextmanager
     def _complete_once(self, upload: str) -> Iterator[None]:
-        """Each attempt writes all of the upload again."""
+        """Prevent concurrent completions, because each writes the whole object."""
         with self._lock:
             if upload in self._completing:
-                raise errors.S3Error('OperationAborted', 'The upload is being completed already.', 409)
+                raise errors.S3Error('OperationAborted', 'The upload is already being completed.', 409)
             self._completing.add(upload)
         try:
             yield
@@ -250,10 +261,10 @@ class Store:
                 self._completing.discard(upload)
 
     def _check(self, project: str, bucket: str, key: str, size: int, coming: int = 0) -> None:
-        """Refuse before the content is read what would be refused behind it."""
+        """Check key and quota before the content is read."""
         if not 0 < len(key.encode(errors='replace')) <= MAX_KEY or _CONTROL.search(key):
             raise errors.S3Error('KeyTooLongError' if len(key) > MAX_KEY else 'InvalidArgument',
-                                 f'A key has 1 to {MAX_KEY} bytes and no control characters.')
+                                 f'A key must have 1 to {MAX_KEY} bytes and no control characters.')
         with self._db.reader() as conn:
             before = db.get(conn, self._bucket(conn, project, bucket), key)
             size_now, objects = db.used(conn, project)
@@ -261,33 +272,33 @@ class Store:
 
     def _refuse(self, used: tuple[int, int], size: int, objects: int) -> None:
         if size > 0 and used[0] + size > self._limits.size:
-            raise errors.S3Error('QuotaExceeded', f'The project would have more than {self._limits.size} bytes.', 403)
+            raise errors.S3Error('QuotaExceeded', f'The upload exceeds the quota of {self._limits.size} bytes.', 403)
         if objects > 0 and used[1] + objects > self._limits.objects:
-            raise errors.S3Error('QuotaExceeded', f'The project has {self._limits.objects} objects at most.', 403)
+            raise errors.S3Error('QuotaExceeded', f'The quota of {self._limits.objects} objects is exceeded.', 403)
 
     def _use(self, conn: Any, project: str, size: int, objects: int) -> None:
         used = db.used(conn, project)
         self._refuse(used, size, objects)
         db.set_used(conn, project, used[0] + size, used[1] + objects)
 
-    # ---- uploads in parts
+    # ---- multipart uploads
 
     def begin_upload(self, project: str, bucket: str, key: str, headers: dict[str, str]) -> str:
-        """The id of a new upload."""
+        """Start an upload and return its ID."""
         self._check(project, bucket, key, 0)
         ident = uuid.uuid4().hex
 
         def write(conn: Any) -> None:
             bucket_id = self._bucket(conn, project, bucket)
             if db.count_uploads(conn, project) >= MAX_UPLOADS:
-                raise errors.S3Error('SlowDown', f'The project has {MAX_UPLOADS} uploads that were not completed.', 503)
+                raise errors.S3Error('SlowDown', f'The project has {MAX_UPLOADS} incomplete uploads.', 503)
             db.insert_upload(conn, ident, bucket_id, key, headers)
         self._db.run(write)
         return ident
 
-    def put_part(self, project: str, bucket: str, key: str, upload: str, number: int, pieces: Iterable[framed.Piece],
+    def put_part(self, project: str, bucket: str, key: str, upload: str, number: int, pieces: Iterable[framing.Piece],
                  size: int, etag: Any) -> Any:
-        """Write a part; its row."""
+        """Write a part and return its row."""
         with self._db.reader() as conn:
             self._begun(conn, project, bucket, key, upload)
 
@@ -302,7 +313,7 @@ class Store:
             return self._named(name, write)
 
     def upload(self, project: str, bucket: str, key: str, upload: str) -> tuple[Any, Sequence[Any]]:
-        """(row, rows of its parts) of an upload."""
+        """Return (row, rows of its parts) of an upload."""
         with self._db.reader() as conn:
             return self._upload(conn, project, bucket, key, upload)
 
@@ -312,24 +323,24 @@ class Store:
 
     def complete(self, project: str, bucket: str, key: str, upload: str, wanted: Sequence[tuple[int, str]],
                  watched: Callable[[int, Iterable[bytes]], Iterable[bytes]], bytes_wanted: int | None) -> Any:
-        """Make an object of parts; its row.
+        """Create an object from parts and return its row.
 
-        :param wanted: (number, ETag) of each, in the order of their numbers
-        :param watched: (number, pieces) -> the same pieces, on their way into the object
-        :param bytes_wanted: that the object has to have; None: any
+        :param wanted: (number, ETag) of each part, ordered by number
+        :param watched: (number, pieces) -> the same pieces, verified during the copy
+        :param bytes_wanted: required size of the object; None: any
         """
         row, have = self.upload(project, bucket, key, upload)
         chosen = _chosen_parts(have, wanted)
         size = sum(part.size for part in chosen)
         if bytes_wanted not in (None, size):
-            raise errors.S3Error('InvalidRequest', f'The parts have {size} bytes in all, not {bytes_wanted}.')
+            raise errors.S3Error('InvalidRequest', f'The parts have a total of {size} bytes, not {bytes_wanted}.')
         digests = hashlib.md5(b''.join(bytes.fromhex(part.etag) for part in chosen), usedforsecurity=False)
         etag = f'{digests.hexdigest()}-{len(chosen)}'
 
         def write(conn: Any) -> tuple[Any, list[str]]:
             _row, still = self._upload(conn, project, bucket, key, upload)
             if {part.file for part in chosen} - {part.file for part in still}:
-                raise errors.S3Error('InvalidPart', 'A part was uploaded again meanwhile.')
+                raise errors.S3Error('InvalidPart', 'A part was replaced during the request.')
             gone = self._end_upload(conn, project, upload, still)
             made, before = self._replace(conn, project, row.bucket_id, key, name, size, etag, row.headers)
             return made, [*gone, *before]
@@ -350,9 +361,9 @@ class Store:
         return [part.file for part in have]
 
     def _begun(self, conn: Any, project: str, bucket: str, key: str, upload: str) -> Any:
-        """The row of an upload.
+        """Return the row of an upload.
 
-        :raises S3Error: there is none
+        :raises S3Error: it does not exist
         """
         row = db.upload(conn, self._bucket(conn, project, bucket), key, upload)
         if row is None:
@@ -363,34 +374,34 @@ class Store:
         return self._begun(conn, project, bucket, key, upload), db.parts(conn, upload)
 
     def _expire(self, conn: Any) -> None:
-        """End incomplete uploads; their files are removed with those that no row names."""
+        """Delete expired uploads; their files are deleted as unreferenced."""
         ended = utils.utcnow() - datetime.timedelta(days=UPLOADS_DAYS)
         for row in db.uploads_before(conn, ended):
             self._end_upload(conn, row.project_id, row.id, db.parts(conn, row.id))
 
 
 def _chosen_parts(have: Sequence[Any], wanted: Sequence[tuple[int, str]]) -> list[Any]:
-    """The rows of the parts that a request names.
+    """Return the rows of the requested parts.
 
     :param have: rows of all parts of the upload
-    :param wanted: (number, ETag) of each
-    :raises S3Error: they make no object
+    :param wanted: (number, ETag) of each part
+    :raises S3Error: missing or unordered parts, or invalid sizes
     """
     known, numbers = {part.number: part for part in have}, [number for number, _etag in wanted]
     if numbers != sorted(set(numbers)):
-        raise errors.S3Error('InvalidPartOrder', 'The parts are not in the order of their numbers.')
+        raise errors.S3Error('InvalidPartOrder', 'The parts are not ordered by number.')
     if not wanted or any(number not in known or known[number].etag != etag for number, etag in wanted):
-        raise errors.S3Error('InvalidPart', 'A part was not uploaded, or has another ETag.')
+        raise errors.S3Error('InvalidPart', 'A part was not uploaded, or its ETag differs.')
     chosen = [known[number] for number in numbers]
     if any(part.size < MIN_PART for part in chosen[:-1]):
         raise errors.S3Error('EntityTooSmall', f'A part other than the last has fewer than {MIN_PART} bytes.')
     if sum(part.size for part in chosen) > MAX_OBJECT:
-        raise errors.S3Error('EntityTooLarge', f'An object has {MAX_OBJECT} bytes at most.')
+        raise errors.S3Error('EntityTooLarge', f'An object can have at most {MAX_OBJECT} bytes.')
     return chosen
 
 
 def copied(pieces: Iterable[bytes], digest: Any) -> Iterator[bytes]:
-    """Pieces that are counted into a digest on their way."""
+    """Yield pieces, and add them to a digest."""
     for piece in pieces:
         digest.update(piece)
         yield piece

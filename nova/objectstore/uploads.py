@@ -1,17 +1,17 @@
-"""Operations of uploads in parts. The name of each is that of its action in the audit log."""
+"""Operations on multipart uploads. Function names are action names in the audit log."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 import hashlib
 import re
 
-from nova.objectstore import answers
 from nova.objectstore import contents
 from nova.objectstore import digests
 from nova.objectstore import documents
 from nova.objectstore import errors
 from nova.objectstore import headers
 from nova.objectstore import objects
+from nova.objectstore import responses
 from nova.objectstore import store as stores
 from nova.objectstore.request import Answer
 from nova.objectstore.request import PAGE
@@ -20,7 +20,8 @@ from nova.objectstore.request import Request
 
 def begin_upload(req: Request) -> Answer:
     ident = req.store.begin_upload(req.project, req.bucket, req.key, headers.kept(req))
-    return answers.xml('InitiateMultipartUploadResult', (('Bucket', req.bucket), ('Key', req.key), ('UploadId', ident)))
+    return responses.xml('InitiateMultipartUploadResult',
+                         (('Bucket', req.bucket), ('Key', req.key), ('UploadId', ident)))
 
 
 def put_part(req: Request) -> Answer:
@@ -38,7 +39,8 @@ def put_part(req: Request) -> Answer:
         size, digest = span[1] - span[0] + 1, hashlib.md5(usedforsecurity=False)
         row = req.store.put_part(*place, stores.copied(contents.read(file, span[0], size), digest), size,
                                  digest.hexdigest)
-    return answers.xml('CopyPartResult', (('LastModified', answers.stamp(row.modified_at)), ('ETag', f'"{row.etag}"')))
+    return responses.xml('CopyPartResult',
+                         (('LastModified', responses.stamp(row.modified_at)), ('ETag', f'"{row.etag}"')))
 
 
 def complete(req: Request) -> Answer:
@@ -49,7 +51,7 @@ def complete(req: Request) -> Answer:
         documents.only(part, 'PartNumber', 'ETag', *(f'Checksum{name.upper()}' for name in digests.CHECKSUMS))
         number, etag = part.findtext('PartNumber', ''), part.findtext('ETag', '').strip('"')
         if not re.fullmatch('[0-9]{1,5}', number):
-            raise errors.S3Error('MalformedXML', 'A part has no number.')
+            raise errors.S3Error('MalformedXML', 'A part has no valid number.')
         wanted.append((int(number), etag))
         sums[int(number)] = digests.Sums({each.tag[8:].lower(): each.text or '' for each in part
                                           if each.tag.startswith('Checksum')})
@@ -64,10 +66,10 @@ def complete(req: Request) -> Answer:
             whole.check()
     size = req.header('x-amz-mp-object-size')
     if size is not None and not re.fullmatch('[0-9]{1,16}', size):
-        raise errors.S3Error('InvalidArgument', 'x-amz-mp-object-size is a number of bytes.')
+        raise errors.S3Error('InvalidArgument', 'x-amz-mp-object-size must be a number of bytes.')
     row = req.store.complete(req.project, req.bucket, req.key, req.params['uploadId'], wanted, watched,
                              None if size is None else int(size))
-    return answers.xml('CompleteMultipartUploadResult', (
+    return responses.xml('CompleteMultipartUploadResult', (
         ('Location', f'/{req.bucket}/{req.key}'), ('Bucket', req.bucket), ('Key', req.key),
         ('ETag', f'"{row.etag}"')))
 
@@ -82,22 +84,22 @@ def list_parts(req: Request) -> Answer:
     after, most = req.number('part-number-marker', 0, stores.MAX_PARTS, 0), req.number('max-parts', 0, PAGE, PAGE)
     rest = [part for part in found if part.number > after]
     page = rest[:most]
-    return answers.xml('ListPartsResult', (
+    return responses.xml('ListPartsResult', (
         ('Bucket', req.bucket), ('Key', req.key), ('UploadId', req.params['uploadId']),
         ('PartNumberMarker', after), ('NextPartNumberMarker', page[-1].number if page else 0), ('MaxParts', most),
         ('IsTruncated', len(rest) > len(page)), *(('Part', [
-            ('PartNumber', part.number), ('LastModified', answers.stamp(part.modified_at)), ('ETag', f'"{part.etag}"'),
-            ('Size', part.size)]) for part in page)))
+            ('PartNumber', part.number), ('LastModified', responses.stamp(part.modified_at)),
+            ('ETag', f'"{part.etag}"'), ('Size', part.size)]) for part in page)))
 
 
 def list_uploads(req: Request) -> Answer:
     prefix = req.params.get('prefix', '')
     if req.params.get('delimiter') or req.params.get('key-marker'):
-        raise errors.unsupported('A delimiter or marker of uploads')
+        raise errors.unsupported('A delimiter or marker in a list of uploads')
     rows = [row for row in req.store.uploads(req.project, req.bucket) if row.key.startswith(prefix)]
-    shown = answers.shown(req.params.get('encoding-type'))
-    return answers.xml('ListMultipartUploadsResult', (
+    shown = responses.shown(req.params.get('encoding-type'))
+    return responses.xml('ListMultipartUploadsResult', (
         ('Bucket', req.bucket), ('Prefix', shown(prefix)), ('EncodingType', req.params.get('encoding-type')),
         ('MaxUploads', stores.MAX_UPLOADS), ('IsTruncated', False),
-        *(('Upload', [('Key', shown(row.key)), ('UploadId', row.id), ('Initiated', answers.stamp(row.created_at)),
+        *(('Upload', [('Key', shown(row.key)), ('UploadId', row.id), ('Initiated', responses.stamp(row.created_at)),
                       ('StorageClass', 'STANDARD')]) for row in rows)))

@@ -1,4 +1,4 @@
-"""Rules of the compute API: who may do what, unless policy.yaml says otherwise."""
+"""Default policy rules of the compute API; policy.yaml overrides them."""
 from nova.policies import audit
 from nova.policies import ec2
 from nova.policies import hosts
@@ -11,7 +11,7 @@ from nova.policies.base import BASE_RULES
 
 __all__ = ('BASE_RULES', 'EXTRAS', 'RULES')
 
-# Rules that give more within an operation that another rule guards: a policy file gives them by their names only.
+# Rules that permit more within an operation with its own rule: a policy file must name them explicitly.
 EXTRAS = frozenset({
     'os_compute_api:servers:allow_all_filters', 'os_compute_api:os-instance-actions:events',
     'os_compute_api:os-shelve:unshelve_to_host', 'os_compute_api:os-volumes-attachments:swap',
@@ -19,6 +19,6 @@ EXTRAS = frozenset({
     'compute:servers:resize:cross_cell', 'nova:servers:create:category', 'nova:servers:delete:category',
     'nova:servers:reboot:category', 'nova:groups:any_project'})
 
-# (rule, check, what it guards, ((method, path), …))
+# (rule, check, description, ((method, path), …))
 RULES = (*servers.RULES, *server_actions.RULES, *hosts.RULES, *projects.RULES, *proxies.RULES,
          *audit.RULES, *ec2.RULES, *objectstore.RULES)

@@ -1,13 +1,13 @@
-"""What the rules of the compute API are made of."""
+"""Base rules that other rules refer to, and the checks of the default roles."""
 
-# (rule, check, what it means): what the other rules are made of
+# (rule, check, description)
 BASE_RULES = (
     ('context_is_admin', 'role:admin',
-     'Who counts as an administrator of the whole deployment, by a token that is scoped to a project.'),
+     'Administrators of the deployment, with a token that is scoped to a project.'),
     ('admin_or_owner', 'is_admin:True or project_id:%(project_id)s',
-     'Administrators, and everybody in the project that owns the resource. For rules of older policy files.'),
+     'Administrators, and all users of the owning project. For older policy files.'),
     ('admin_api', 'is_admin:True',
-     'Administrators. For rules of older policy files.'),
+     'Administrators. For older policy files.'),
     ('project_manager_api', 'role:manager and project_id:%(project_id)s',
      'Managers of the project that owns the resource.'),
     ('project_member_api', 'role:member and project_id:%(project_id)s',

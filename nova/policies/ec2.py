@@ -1,4 +1,4 @@
-"""Rules of the EC2 API: who may send which action. The rules of the services guard what an action does."""
+"""Rules of the EC2 API: one for each action. The rules of the services apply as well."""
 from nova.policies.base import MEMBER
 from nova.policies.base import READER
 
@@ -33,6 +33,6 @@ WRITES = (
 )
 PATH = '/services/Cloud'
 
-# (rule, check, what it guards, ((method, path), …))
+# (rule, check, description, ((method, path), …))
 RULES = tuple((f'ec2_api:{name}', check, f'The action {name} of the EC2 API.', (('POST', f'{PATH} ({name})'),))
               for names, check in ((READS, READER), (WRITES, MEMBER)) for name in names)

@@ -1,4 +1,4 @@
-"""Why a check passes or fails: its parts, each with its own answer, and which of them decided."""
+"""Explanation of a policy check: a tree of its parts with their results."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -12,11 +12,11 @@ from nova.policies import files
 class Step:
     """One part of a check.
 
-    text      the check
-    passes    the answer
-    note      the values that were compared, or ''
-    inner     the Steps that it is made of
-    decides   it made the answer of the part around it what it is
+    :ivar text: the check
+    :ivar passes: its result
+    :ivar note: the compared values, or ''
+    :ivar inner: Steps of its parts
+    :ivar decides: whether it determines the result of the enclosing part
     """
 
     text: str
@@ -28,11 +28,11 @@ class Step:
 
 def explain(check: Any, rules: dict[str, files.Rule], target: dict[str, Any], values: dict[str, Any],
             ask: Callable[[Any], Any]) -> Step:
-    """The Step of a parsed check.
+    """Return the Step of a parsed check.
 
     :param rules: {name: files.Rule}
     :param target: {'project_id', 'user_id'} of the resource
-    :param values: of the caller, as rules compare with them
+    :param values: values of the caller for the rules
     :param ask: function(check) -> whether the caller passes it
     """
     def again(inner: Any) -> Step:
@@ -50,7 +50,7 @@ def explain(check: Any, rules: dict[str, files.Rule], target: dict[str, Any], va
 
 
 def _decided(steps: list[Step], passes: bool, one_is_enough: bool) -> tuple[Step, ...]:
-    """Mark what decided: the first that passes of "one of", the first that fails of "all of", else all."""
+    """Mark the deciding parts: the first that passes in "one of", the first that fails in "all of", else all."""
     if passes == one_is_enough:
         first = next(number for number, step in enumerate(steps) if step.passes == passes)
         return tuple(dataclasses.replace(step, decides=number == first) for number, step in enumerate(steps))
@@ -71,7 +71,7 @@ def _note(check: Any, target: dict[str, Any], values: dict[str, Any]) -> str:
 
 
 def lines(step: Step, depth: int = 0, mark: bool = True) -> Iterator[str]:
-    """A Step and its parts as lines of text; what decided is marked."""
+    """Yield a Step and its parts as lines of text; deciding parts are marked."""
     note = f' ({step.note})' if step.note else ''
     arrow = '  <- decides' if mark and not step.inner else ''
     yield f'{"  " * depth}{step.text}: {"passes" if step.passes else "fails"}{note}{arrow}'

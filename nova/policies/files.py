@@ -1,10 +1,10 @@
-"""policy.yaml and the files of policy.d: what a deployment changes of the default rules.
+"""Policy files: the rules of policy.yaml and policy.d.
 
-The files are read in order, the main one first and those of a directory by their names; what comes later wins. A rule
-that they do not name keeps its default, unless they name its extension: ``os_compute_api:os-services`` stands for
-every operation of os-services that has no rule of its own there. What gives more than an operation itself
-(``policies.EXTRAS``) is never given so. Names of the older API's files (``policies.former``) count where the files have
-no name of today for a rule.
+The main file is read first, then the files of each directory in alphabetical order; the last value of a rule wins. A
+rule
+without a value keeps its default, unless the files name its extension: ``os_compute_api:os-services`` applies to every
+operation of os-services without a value. Rules in ``policies.EXTRAS`` never follow their extension. Legacy rule names
+(``policies.legacy_names``) apply to rules without a value under their current name.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from oslo_policy import policy as oslo_policy
 
 from nova import exception
 from nova import policies
-from nova.policies import former
+from nova.policies import legacy_names
 
 SUFFIXES = ('.yaml', '.yml', '.json', '.conf')
 DEFAULT = 'default'
@@ -30,12 +30,12 @@ _NEVER = re.compile(r'(?<![^\s(])!(?![^\s)])')         # the check that no calle
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """One rule as it is in force.
+    """One effective rule.
 
-    text    the check as it was written
-    check   the same, parsed
-    source  path of the file that says so, or DEFAULT
-    by      name of the extension's rule that it follows, or None
+    :ivar text: the check as written
+    :ivar check: the parsed check
+    :ivar source: path of the file that defines it, or DEFAULT
+    :ivar by: name of the extension's or legacy rule that it follows, or None
     """
 
     text: str
@@ -45,14 +45,14 @@ class Rule:
 
 
 def paths(conf: cfg.ConfigOpts) -> list[str]:
-    """The files that count, in order.
+    """Return the paths of the policy files, in order.
 
-    :raises InvalidInput: the configuration names a main file of its own, and it is not there
+    :raises InvalidInput: the configured main file does not exist
     """
     name = conf.oslo_policy.policy_file
     main = conf.find_file(name)
     if main is None and name != 'policy.yaml':
-        raise exception.InvalidInput(f'policy_file in [oslo_policy] names {name}, which is not there.')
+        raise exception.InvalidInput(f'The policy file {name} of [oslo_policy] policy_file does not exist.')
     found = [main] if main else []
     for directory in conf.oslo_policy.policy_dirs:
         directory = conf.find_file(directory)
@@ -63,7 +63,7 @@ def paths(conf: cfg.ConfigOpts) -> list[str]:
 
 
 def signature(conf: cfg.ConfigOpts) -> list[tuple[Any, ...]]:
-    """What differs when one of the files was changed, added or removed."""
+    """Return a value that changes when one of the files is changed, added or removed."""
     found = []
     for path in paths(conf):
         try:
@@ -75,10 +75,10 @@ def signature(conf: cfg.ConfigOpts) -> list[tuple[Any, ...]]:
 
 
 def rules(conf: cfg.ConfigOpts, added: dict[str, str] | None = None) -> dict[str, Rule]:
-    """{name: Rule} of all rules in force, those that the files add included.
+    """Return {name: Rule} of all effective rules, including additional rules of the files.
 
-    :param added: {name: default} of rules in addition to the own ones
-    :raises InvalidInput: a file is no policy; the sentence says which, where and why
+    :param added: {name: default} of rules of plugins
+    :raises InvalidInput: a file is invalid
     """
     written = {}
     for path in paths(conf):
@@ -92,7 +92,7 @@ def rules(conf: cfg.ConfigOpts, added: dict[str, str] | None = None) -> dict[str
 
 @functools.cache
 def _own_rules() -> dict[str, str]:
-    """{name: default} of each rule of ours."""
+    """Return {name: default} of the product's rules."""
     return {str(row[0]): str(row[1]) for row in (*policies.BASE_RULES, *policies.RULES)}
 
 
@@ -104,8 +104,8 @@ def _in_force(name: str, text: str, written: dict[str, Rule], known: Mapping[str
         if extension in written:
             return dataclasses.replace(written[extension], by=extension)
         extension = _extension(extension, known)
-    former_texts = {each: rule.text for each, rule in written.items() if each in former.NAMES}
-    older = former.text(name, known, former_texts, policies.EXTRAS) if former_texts else None
+    former_texts = {each: rule.text for each, rule in written.items() if each in legacy_names.NAMES}
+    older = legacy_names.text(name, known, former_texts, policies.EXTRAS) if former_texts else None
     if older:
         return Rule(older[0], _check(older[0]), written[older[1]].source, older[1])
     return Rule(text, _check(text), DEFAULT)
@@ -113,18 +113,18 @@ def _in_force(name: str, text: str, written: dict[str, Rule], known: Mapping[str
 
 @functools.cache
 def _check(text: str) -> Any:
-    """The check of a default, parsed: many rules have the same one."""
+    """Parse a default check; many rules share one."""
     return oslo_policy.RuleDefault(DEFAULT, text).check
 
 
 def _extension(name: str, known: Mapping[str, str]) -> str | None:
-    """The name of what a rule belongs to: without its last part, unless that is a rule of its own."""
+    """Return the name of the rule's extension: the name without its last part, unless that is a rule."""
     above = name.rpartition(':')[0]
     return above if ':' in above and above not in known and name not in policies.EXTRAS else None
 
 
 def is_asked(name: str) -> bool:
-    """Whether a rule of this name has an effect by itself: it is one of ours, or of an extension of ours."""
+    """Whether a rule of this name has an effect: it is a rule or an extension of the product."""
     return name in _own_rules() or any(rule.startswith(name + ':') for rule in _own_rules())
 
 
@@ -138,15 +138,15 @@ def _read(path: str) -> Any:
         raise exception.InvalidInput(
             f'The policy file {path}{place} is not YAML: {getattr(error, "problem", None) or error}.') from None
     except (OSError, UnicodeDecodeError) as error:
-        raise exception.InvalidInput(f'The policy file {path} cannot be read: {error}.') from None
+        raise exception.InvalidInput(f'Cannot read the policy file {path}: {error}.') from None
     if document is None:
         return {}
     if not isinstance(document, dict):
-        raise exception.InvalidInput(f'The policy file {path} has no rules: it must be "name": "check" lines.')
+        raise exception.InvalidInput(f'The policy file {path} is not a mapping: write "name": "check" lines.')
     for name, text in document.items():
         if not isinstance(name, str) or not isinstance(text, (str, list)):
-            raise exception.InvalidInput(f'The policy file {path} has {name!r}: {text!r}, which is no rule: both '
-                                         'must be texts, in quotation marks.')
+            raise exception.InvalidInput(f'The policy file {path} has {name!r}: {text!r}, which is not a rule: both '
+                                         'must be strings in quotation marks.')
     return document
 
 
@@ -154,13 +154,13 @@ def _parse(path: str, name: str, text: Any) -> Any:
     check = oslo_policy.RuleDefault(name, text).check
     refused = sum(str(part) == '!' for part in parts(check))
     if refused != len(_NEVER.findall(text if isinstance(text, str) else _flat(text))):
-        raise exception.InvalidInput(f'The policy file {path} has a check that cannot be understood: '
+        raise exception.InvalidInput(f'The policy file {path} has an invalid check: '
                                      f'"{name}": "{text}".')
     return check
 
 
 def _words(text: Any) -> str:
-    """A check in today's words; of a list of lists, the older form, one inner list must pass as a whole."""
+    """Return a check as text; the older form, a list of lists, becomes "(a and b) or (c)"."""
     if isinstance(text, str) or not text:
         return text or ''
     lists = [f'({" and ".join(each)})' if isinstance(each, list) else each for each in text if each]
@@ -168,24 +168,27 @@ def _words(text: Any) -> str:
 
 
 def _flat(old: list[Any]) -> str:
-    """The checks of the old form, a list of lists, in one line."""
+    """Return the checks of a list of lists in one line."""
     return ' '.join(' '.join(map(str, each)) if isinstance(each, list) else str(each) for each in old)
 
 
 def parts(check: Any) -> Iterator[Any]:
-    """A check and all that it is made of, without what it refers to."""
+    """Yield a check and its parts, without the referenced rules."""
     yield check
     for inner in getattr(check, 'rules', None) or ([check.rule] if hasattr(check, 'rule') else []):
         yield from parts(inner)
 
 
 def references(check: Any) -> list[str]:
-    """Names of the rules that a check refers to."""
+    """Return the names of the rules that a check refers to."""
     return [part.match for part in parts(check) if getattr(part, 'kind', None) == 'rule']
 
 
 def _check_references(found: dict[str, Rule]) -> None:
-    """:raises InvalidInput: a rule refers to one that is not there, or to itself"""
+    """Check the references between rules.
+
+    :raises InvalidInput: a rule refers to itself or to a missing rule
+    """
     good = set()
 
     def visit(name: str, path: list[str]) -> None:
@@ -196,8 +199,8 @@ def _check_references(found: dict[str, Rule]) -> None:
             return
         for other in references(found[name].check):
             if other not in found:
-                raise exception.InvalidInput(f'{_where(found, name)} "{name}" refers to the rule {other}, which is '
-                                             'not there.')
+                raise exception.InvalidInput(f'{_where(found, name)} "{name}" refers to the rule {other}, which does '
+                                             'not exist.')
             visit(other, [*path, name])
         good.add(name)
     for name in found:

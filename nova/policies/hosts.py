@@ -2,13 +2,13 @@
 from nova.policies.base import ADMIN
 from nova.policies.base import ANYONE
 
-# (rule, check, what it guards, ((method, path), …))
+# (rule, check, description, ((method, path), …))
 RULES = (
     ('nova:metrics:show', ADMIN,
-     'Show what the process of the API that answers has counted.',
+     'Show the metrics of the API process that serves the request.',
      (('GET', '/os-metrics'),)),
     ('nova:cells:index', ADMIN,
-     'List the cells, whether they answer, and how many hosts and servers they have.',
+     'List the cells with their state and their numbers of hosts and servers.',
      (('GET', '/os-cell-mappings'),)),
     ('os_compute_api:os-aggregates:set_metadata', ADMIN,
      'Set metadata of an aggregate.',
@@ -74,7 +74,7 @@ RULES = (
      'List hypervisors with details.',
      (('GET', '/os-hypervisors/details'),)),
     ('os_compute_api:os-hypervisors:statistics', ADMIN,
-     'Show sums over all hypervisors.',
+     'Show the totals of all hypervisors.',
      (('GET', '/os-hypervisors/statistics'),)),
     ('os_compute_api:os-hypervisors:show', ADMIN,
      'Show a hypervisor.',
@@ -104,14 +104,14 @@ RULES = (
      'Delete a compute service.',
      (('DELETE', '/os-services/{service_id}'),)),
     ('nova:os-aggregates:images:show', ADMIN,
-     'See how far the hosts of an aggregate are with images that they fetch ahead of time.',
+     'Show the progress of image caching on the hosts of an aggregate.',
      (('GET', '/os-aggregates/{aggregate_id}/os-image-cache'),)),
     ('nova:os-aggregates:maintenance', ADMIN,
-     'Start and stop the maintenance of a host of an aggregate: its servers are moved away, and back.',
+     'Start and stop the maintenance of a host of an aggregate: its servers move to other hosts and back.',
      (('POST', '/os-aggregates/{aggregate_id}/action (os-host-maintenance:start)'),
       ('POST', '/os-aggregates/{aggregate_id}/action (os-host-maintenance:stop)'))),
     ('nova:os-aggregates:maintenance:show', ADMIN,
-     'See how far the maintenance of hosts of an aggregate is.',
+     'Show the progress of the maintenance of hosts of an aggregate.',
      (('GET', '/os-aggregates/{aggregate_id}/os-host-maintenance'),
       ('GET', '/os-aggregates/{aggregate_id}/os-host-maintenance/{host}'))),
 )

@@ -1,11 +1,11 @@
-"""Rules of the object store. Everybody sees the buckets of his own project alone."""
+"""Rules of the object store. Callers have access to the buckets of their project only."""
 from nova.policies.base import MEMBER
 from nova.policies.base import READER
 
-# (rule, check, what it guards, ((method, path), …))
+# (rule, check, description, ((method, path), …))
 RULES = (
-    ('objectstore:read', READER, 'List buckets and objects of the project, and read them.',
+    ('objectstore:read', READER, 'List and read buckets and objects of the project.',
      (('GET', '/objectstore/{bucket}/{key}'),)),
-    ('objectstore:write', MEMBER, 'Make, write and remove buckets and objects of the project.',
+    ('objectstore:write', MEMBER, 'Create, write and delete buckets and objects of the project.',
      (('PUT', '/objectstore/{bucket}/{key}'),)),
 )

@@ -1,11 +1,11 @@
-"""Rules of flavors, quotas, and what projects have besides servers."""
+"""Rules of flavors, quotas, key pairs and server groups."""
 from nova.policies.base import ADMIN
 from nova.policies.base import ANYONE
 from nova.policies.base import MEMBER
 from nova.policies.base import OWNER
 from nova.policies.base import READER
 
-# (rule, check, what it guards, ((method, path), …))
+# (rule, check, description, ((method, path), …))
 RULES = (
     ('os_compute_api:extensions', ANYONE,
      'List and show the API extensions.',
@@ -15,7 +15,7 @@ RULES = (
      'Give a project access to a flavor.',
      (('POST', '/flavors/{flavor_id}/action (addTenantAccess)'),)),
     ('os_compute_api:os-flavor-access:remove_tenant_access', ADMIN,
-     'Take access to a flavor from a project.',
+     'Revoke the access of a project to a flavor.',
      (('POST', '/flavors/{flavor_id}/action (removeTenantAccess)'),)),
     ('os_compute_api:os-flavor-access', ADMIN,
      'List the projects that have access to a flavor.',
@@ -33,7 +33,7 @@ RULES = (
      'Delete an extra spec of a flavor.',
      (('DELETE', '/flavors/{flavor_id}/os-extra_specs/{flavor_extra_spec_key}'),)),
     ('os_compute_api:os-flavor-extra-specs:index', READER,
-     'List the extra specs of a flavor, also within flavors.',
+     'List the extra specs of a flavor, also in the representation of flavors.',
      (('GET', '/flavors/{flavor_id}/os-extra_specs/'),
       ('POST', '/flavors'),
       ('GET', '/flavors/detail'),
@@ -82,7 +82,7 @@ RULES = (
      'Show the quotas of a project.',
      (('GET', '/os-quota-sets/{tenant_id}'),)),
     ('os_compute_api:os-quota-sets:delete', ADMIN,
-     'Put the quotas of a project back to the defaults.',
+     'Reset the quotas of a project to the defaults.',
      (('DELETE', '/os-quota-sets/{tenant_id}'),)),
     ('os_compute_api:os-quota-sets:detail', READER,
      'Show the quotas of a project with their usage.',
@@ -109,7 +109,7 @@ RULES = (
      'List the usage of all projects.',
      (('GET', '/os-simple-tenant-usage'),)),
     ('nova:os-server-groups:update', MEMBER,
-     'Change the name of a server group, and what it asks of placement while it has no members.',
+     'Change the name of a server group, and its policies while it has no members.',
      (('PUT', '/os-server-groups/{server_group_id}'), ('PUT', '/v3.0/{tenant_id}/groups/{group_id}'))),
     ('nova:os-server-groups:metadata:show', READER,
      'Show metadata of a server group.',
@@ -122,7 +122,7 @@ RULES = (
       ('PUT', '/os-server-groups/{server_group_id}/metadata/{key}'),
       ('DELETE', '/os-server-groups/{server_group_id}/metadata/{key}'))),
     ('nova:groups:any_project', ADMIN,
-     'Make server groups for another project, see them below its id, and give them away.',
+     'Create server groups in another project, list them, and transfer them to another project.',
      (('GET', '/v3.0/{tenant_id}/groups'), ('POST', '/v3.0/{tenant_id}/groups'),
       ('PUT', '/v3.0/{tenant_id}/groups/{group_id}'))),
 )

@@ -1,14 +1,14 @@
-"""Rules of what is done to a server, and of what is attached to it."""
+"""Rules of server actions and of attachments to servers."""
 from nova.policies.base import ADMIN
 from nova.policies.base import MANAGER
 from nova.policies.base import MEMBER
 from nova.policies.base import READER
 from nova.policies.base import SERVICE
 
-# (rule, check, what it guards, ((method, path), …))
+# (rule, check, description, ((method, path), …))
 RULES = (
     ('os_compute_api:os-admin-actions:reset_state', ADMIN,
-     'Set the state of a server by hand.',
+     'Reset the state of a server.',
      (('POST', '/servers/{server_id}/action (os-resetState)'),)),
     ('os_compute_api:os-admin-actions:inject_network_info', ADMIN,
      'Inject network information into a server.',
@@ -44,7 +44,7 @@ RULES = (
      'Delete a server at once, without a grace period.',
      (('POST', '/servers/{server_id}/action (forceDelete)'),)),
     ('os_compute_api:os-evacuate', ADMIN,
-     'Rebuild a server of a failed host on another host.',
+     'Evacuate a server from a failed host to another host.',
      (('POST', '/servers/{server_id}/action (evacuate)'),)),
     ('os_compute_api:os-lock-server:lock', MEMBER,
      'Lock a server.',
@@ -74,7 +74,7 @@ RULES = (
      'List migrations of all projects.',
      (('GET', '/os-migrations'),)),
     ('os_compute_api:os-migrations:index:host', ADMIN,
-     'See the hosts of migrations.',
+     'Show the hosts of migrations.',
      (('GET', '/os-migrations'),)),
     ('os_compute_api:os-multinic:add', MEMBER,
      'Add a fixed IP to a server.',
@@ -95,7 +95,7 @@ RULES = (
      'End the rescue mode of a server.',
      (('POST', '/servers/{server_id}/action (unrescue)'),)),
     ('os_compute_api:os-server-external-events:create', SERVICE,
-     'Report events of other services about servers.',
+     'Send external events about servers.',
      (('POST', '/os-server-external-events'),)),
     ('os_compute_api:os-server-shares:index', READER,
      'List the shares of a server.',
@@ -119,7 +119,7 @@ RULES = (
      'Unshelve a server to a chosen host.',
      (('POST', '/servers/{server_id}/action (unshelve)'),)),
     ('os_compute_api:os-shelve:shelve_offload', ADMIN,
-     'Free the host of a shelved server.',
+     'Offload a shelved server from its host.',
      (('POST', '/servers/{server_id}/action (shelveOffload)'),)),
     ('os_compute_api:os-suspend-server:resume', MEMBER,
      'Resume a server.',

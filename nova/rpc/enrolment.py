@@ -12,7 +12,6 @@ import logging
 import os
 import secrets
 import threading
-import time
 from typing import Any
 import urllib.parse
 
@@ -23,6 +22,7 @@ from nova import exception
 from nova.rpc import join_tokens
 from nova.rpc import signatures
 from nova.runtime import concurrency
+from nova.runtime import durable_files
 from nova.runtime import host_identity
 
 LOG = logging.getLogger(__name__)
@@ -261,24 +261,12 @@ def _store(path: str, text: str, new: bool) -> bool:
     """
     directory = os.path.dirname(path)
     os.makedirs(directory, mode=0o700, exist_ok=True)
-    made = f'{path}.{os.getpid()}.{time.monotonic_ns()}'
     try:
-        with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), 'w') as file:
-            file.write(text)
-            file.flush()
-            if os.geteuid() == 0:                    # services of this host that are not root read it, too
-                owner = os.stat(directory)
-                os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
-            os.fsync(file.fileno())
-        if not new:
-            os.replace(made, path)
-            return True
-        try:
-            os.link(made, path)
-            return True
-        except FileExistsError:
-            return False
-        finally:
-            os.unlink(made)
+        # services of this host that are not root read it, too
+        owner = durable_files.owner_of(directory)
+        if new:
+            return durable_files.create(path, text.encode(), owner=owner)
+        durable_files.replace(path, text.encode(), owner=owner)
+        return True
     except OSError as error:
         raise exception.InvalidInput(reason=f'{path}: {error.strerror}') from None

@@ -41,6 +41,7 @@ class Method:
     """One method.
 
     arguments  names, after the context; passed by keyword
+    doc        what the receiver does and returns, and what it raises; reference/rpc.rst prints it
     call       True: the caller waits for the result; False: a cast, which may be lost or come twice
     since      version of the interface that brought it
     timeout    seconds that a caller waits
@@ -64,6 +65,7 @@ class Method:
     fanout: bool = False
     unpinned: bool = False
     versions: bool = False
+    doc: str = ''
 
     def fitted(self, arguments: Any, newest: Any) -> tuple[Any, Any] | None:
         """(version of the message, its arguments) for receivers of an interface version; None: it is not sent.
@@ -163,7 +165,7 @@ def _check_arguments(interface: Interface, row: Method, function: typing.Callabl
         raise TypeError(f'{interface.topic}.{row.name}: arguments that came later need a default')
 
 
-# An object that is too new for its receiver: primitive as JSON text, versions {name: version} that the receiver knows
-# -> the same as older services have it, JSON text. Conductors do it for everybody.
-OBJECT_BACKPORT = Method('object_backport', ('primitive', 'versions'), call=True, since='1.1')
+OBJECT_BACKPORT = Method(
+    'object_backport', ('primitive', 'versions'), call=True, since='1.1',
+    doc='Return an object, as JSON text, in the form that its receiver knows. ``versions``: {object name: version}.')
 BACKPORT = Interface('conductor', '1.1', OBJECT_BACKPORT)

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 import contextlib
-import json
 import logging
 import os
 import struct
 import threading
+from typing import Any
 
 from nova import exception
+from nova.runtime import versioned_records
 
 LOG = logging.getLogger(__name__)
 
 REMEMBERED = 200_000         # numbers; about 30 MB of memory, and 8 MB in the files
 # id of the key, number, time of the message in seconds
+FLOORS = versioned_records.RecordFormat(name='record of the oldest message times', fields=None)
 RECORD = struct.Struct('>20s12sQ')
 
 
@@ -72,12 +74,7 @@ class Replays:
             os.close(self._file)
             self._file = -1
         with self._using_files():
-            part = f'{self._path}.floors.part'
-            with open(part, 'w', encoding='ascii', opener=_private) as file:
-                json.dump(self._floors, file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(part, f'{self._path}.floors')
+            FLOORS.write(f'{self._path}.floors', self._floors)
             os.replace(f'{self._path}.newer', f'{self._path}.older')
 
     # ---- files
@@ -85,9 +82,10 @@ class Replays:
     def _read(self, path: str) -> None:
         with self._using_files():
             self._older, self._newer = _records(f'{path}.older'), _records(f'{path}.newer')
-            if os.path.exists(f'{path}.floors'):
-                with open(f'{path}.floors', encoding='ascii') as file:
-                    self._floors = json.load(file)
+        try:
+            self._floors = FLOORS.read_as(f'{path}.floors', _floors) or {}
+        except exception.RecordUnreadable as error:
+            LOG.error('%s A message whose number is forgotten may be repeated until it is too old.', error.message)
 
     def _append(self, record: bytes) -> None:
         if self._path is None:
@@ -116,6 +114,10 @@ class Replays:
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
+
+
+def _floors(values: dict[str, Any]) -> dict[str, int]:
+    return {key_id: int(floor) for key_id, floor in values.items()}
 
 
 def _records(path: str) -> dict[bytes, int]:

@@ -15,11 +15,9 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Iterable, Iterator
-import contextlib
 import dataclasses
 import hashlib
 import json
-import os
 import re
 import secrets
 import struct
@@ -30,7 +28,7 @@ from cryptography.hazmat.primitives.ciphers import aead
 from cryptography.hazmat.primitives.kdf import scrypt
 
 from nova import exception
-from nova.runtime import directories
+from nova.runtime import durable_files
 
 MAGIC = b'nova state backup\n'
 FORMAT = 1
@@ -325,16 +323,5 @@ def write_whole(path: str, write: Callable[[BinaryIO], None]) -> None:
     :param write: function(open file)
     :raises OSError:
     """
-    part = f'{path}.{secrets.token_hex(8)}.part'
-    try:
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with open(descriptor, 'wb') as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(part, path)
-        directories.sync(os.path.dirname(os.path.abspath(path)))
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(part)
-        raise
+    with durable_files.replacing(path) as file:
+        write(file)

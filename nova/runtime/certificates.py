@@ -21,7 +21,6 @@ import os
 import pathlib
 import re
 import ssl
-import tempfile
 from typing import Any, cast
 import uuid
 
@@ -34,6 +33,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from cryptography.x509.oid import NameOID
 
 from nova import exception
+from nova.runtime import durable_files
 from nova import utils
 
 AUTHORITY_DAYS = 3650
@@ -336,14 +336,4 @@ def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 def write(path: pathlib.Path, content: bytes, mode: int) -> None:
     """Replace a file in one step; a reader finds the old one or the new one, and never with another mode."""
-    handle, part = tempfile.mkstemp(dir=path.parent, prefix=f'.{path.name}.')
-    try:
-        with os.fdopen(handle, 'wb') as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(part, mode)
-        os.replace(part, path)
-    except BaseException:
-        os.unlink(part)
-        raise
+    durable_files.replace(path, content, mode)

@@ -1,15 +1,27 @@
-"""Directories whose files are to be there after a power failure."""
+"""Flush directories and files to the disk, so that they survive a power failure."""
 from __future__ import annotations
 
 import os
 
 
 def sync(path: str | os.PathLike[str]) -> None:
-    """Let the names that a directory has be on the disk.
+    """Flush the names in a directory to the disk.
 
     :raises OSError:
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    _sync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def sync_file(path: str | os.PathLike[str]) -> None:
+    """Flush the content of a file to the disk.
+
+    :raises OSError:
+    """
+    _sync(path, os.O_RDONLY | os.O_NOFOLLOW)
+
+
+def _sync(path: str | os.PathLike[str], flags: int) -> None:
+    descriptor = os.open(path, flags | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 import contextlib
 import errno
 import fcntl
-import json
 import logging
 import os
 import time
@@ -20,6 +19,7 @@ from oslo_config import cfg
 
 from nova import exception
 from nova.runtime import host_identity
+from nova.runtime import versioned_records
 
 LOG = logging.getLogger(__name__)
 
@@ -28,6 +28,9 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)         # what a full file syst
 STEP = 64 * MIB                  # claimed ahead for a writer whose bytes come as slowly as its caller likes
 LEDGER = 'disk-space'
 LOCK = 'lock'
+FORMAT = versioned_records.RecordFormat(
+    name='claim of disk space', fields=frozenset({'device', 'size', 'targets'}),
+    required=frozenset({'device', 'size', 'targets'}))
 LOCK_S = 10                      # of waiting for a process that reads or writes claims
 MOST_CLAIMS = 10_000
 
@@ -73,7 +76,7 @@ class Claim:
         self.size = size
         if self._number is not None:
             device = os.stat(self.directory).st_dev
-            data = json.dumps({'device': device, 'size': size, 'targets': self.targets}).encode()
+            data = FORMAT.encode({'device': device, 'size': size, 'targets': self.targets})
             os.pwrite(self._number, data, 0)
             os.truncate(self._number, len(data))
 
@@ -185,10 +188,11 @@ class Reserve:
                 fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:      # its process lives
                 try:
-                    found = json.loads(file.read())
-                except ValueError:
+                    found = FORMAT.decode(file.read(versioned_records.MAX_BYTES + 1), path)
+                    return FORMAT.made(found, lambda found: max(0, found['size'] - _written(found['targets']))
+                                       if found['device'] == device else 0, path)
+                except exception.RecordUnreadable:       # the process is writing it, or its release is a newer one
                     return 0
-                return max(0, found['size'] - _written(found['targets'])) if found['device'] == device else 0
             with contextlib.suppress(OSError):
                 os.unlink(path)
         return 0

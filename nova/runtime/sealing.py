@@ -16,7 +16,7 @@ from cryptography import exceptions
 from cryptography.hazmat.primitives.ciphers import aead
 from oslo_config.cfg import ConfigOpts
 
-from nova.runtime import directories
+from nova.runtime import durable_files
 from nova.runtime import host_identity
 
 LOG = logging.getLogger(__name__)
@@ -99,21 +99,9 @@ def make(path: str) -> None:
 
     :raises Unusable:
     """
-    part = f'{path}.{secrets.token_hex(8)}'
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with open(descriptor, 'wb') as file:
-            file.write(base64.b64encode(secrets.token_bytes(KEY_BYTES)) + b'\n')
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(part, path)          # unlike a rename it replaces nothing
-        except FileExistsError:
-            pass
-        finally:
-            os.unlink(part)
-        directories.sync(os.path.dirname(path))
+        durable_files.create(path, base64.b64encode(secrets.token_bytes(KEY_BYTES)) + b'\n')
     except OSError as error:
         raise Unusable(f'{CALLED}: {error.strerror}') from None
 

@@ -1,8 +1,10 @@
-"""Requests that wait for a host at the same moment, placed as one batch: one view, one transaction.
+"""Batch placement: requests that wait for a host are decided on one view and claimed in one transaction.
 
-What differs from placing one by itself is the number of statements, not what is decided: each request sees what those
-before it took, the claim's condition is judged on locked rows, and a request that it refuses is decided again by
-itself, as are all when a server does not wait any more. One bad request does not fail the others.
+A batch saves statements and does not change decisions:
+* Each request sees the claims of the requests before it.
+* The claim's condition is checked on locked rows. A request that fails it is decided again separately.
+* If a server no longer waits for a host, all requests of the batch are decided again separately.
+* A faulty request does not fail the others.
 """
 import collections.abc
 
@@ -11,11 +13,11 @@ from nova.runtime import batching
 from nova.runtime import metrics
 from nova.scheduler import claimer
 from nova.scheduler import decision
-from nova.scheduler import hosts as host_table
+from nova.scheduler import host_table
 from nova.scheduler import pipeline
 from nova.scheduler import placement
 
-FRESH_S = 0.02        # under load: what this scheduler claims its table knows, what others claimed the condition knows
+FRESH_S = 0.02  # under load: the table knows this scheduler's claims, the claim's condition knows the others'
 
 Selections = list[objects.Selection]
 
@@ -23,7 +25,7 @@ Selections = list[objects.Selection]
 class Waiting(batching.Item):
     """A demand that waits for a host.
 
-    placed    the selections of each server; None: it has to be placed by itself
+    placed    the selections of each server, or None if the demand must be placed separately
     """
 
     def __init__(self, demand: decision.Demand) -> None:
@@ -33,9 +35,9 @@ class Waiting(batching.Item):
 
 
 class BatchPlacer:
-    """Places requests in batches, and those for which a batch is not enough with another placer.
+    """Places requests in batches, and with another placer those that no batch can place.
 
-    :param placer: places one request by itself
+    :param placer: places a single request
     """
 
     def __init__(self, placer: placement.Placer, claimers: claimer.Claimers, table: host_table.HostTable,
@@ -54,10 +56,10 @@ class BatchPlacer:
         return self._placer.place(request, uuids)
 
     def place_batch(self, items: collections.abc.Sequence[Waiting]) -> None:
-        """Set ``placed`` of those items that find room, and ``error`` of those that a filter failed on."""
+        """Set ``placed`` for the items that get hosts, and ``error`` for those with a failed filter."""
         metrics.PLACEMENT_BATCH.observe(len(items))
         if len(items) == 1 and len(items[0].demand.uuids) == 1:
-            item, = items                        # by itself it takes fewer statements; what comes meanwhile waits
+            item, = items  # a single request takes fewer statements; later requests wait for the next batch
             item.placed = self._placer.place(item.demand.request, item.demand.uuids)
             return
         hosts = self._table.hosts(fresh_s=FRESH_S)

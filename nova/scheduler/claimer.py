@@ -1,7 +1,7 @@
-"""Claimers write what was decided: one for a deployment with one cell, one across cells (cross_cell.py).
+"""Claimers: write a decision to the database, for one cell here and for several cells in cross_cell.py.
 
-A server's own row is its claim: host and node stand there when the node's resources are taken, in one transaction. What
-is claimed of several servers of one request is claimed for all of them or for none.
+The server's own row is its claim: host and node are written in the transaction that takes the node's resources. The
+servers of one request are claimed all together or not at all.
 """
 import collections.abc
 import logging
@@ -18,7 +18,7 @@ from nova.db.placement import zones
 from nova.db.servers import instances
 from nova.scheduler import decision
 from nova.scheduler import host_view
-from nova.scheduler import hosts as host_table
+from nova.scheduler import host_table
 from nova.scheduler import node_claims
 from nova.scheduler import pipeline
 
@@ -26,48 +26,48 @@ LOG = logging.getLogger(__name__)
 
 Selections = list[objects.Selection]
 Rankings = collections.abc.Mapping[str, decision.Positions]
-# of a batch, by the number of the demand: what is decided, and what each of its servers got
+# of a batch, by the demand's number: its decision, and the selections of its servers
 Decisions = collections.abc.Mapping[int, decision.Decision]
 Placed = dict[int, list[Selections]]
-Homes = list[tuple[db_cells.Cell, list[str]]]
-# the state of a server that waits for a host
+ServersByCell = list[tuple[db_cells.Cell, list[str]]]
+# state of a server that waits for a host
 WAITING = {'vm_state': states.BUILDING, 'task_state': states.SCHEDULING, 'host': None, 'cell_move': None}
 
 
 class Attempt(typing.Protocol):
-    """An attempt to claim hosts for some servers, in as many rounds as it takes."""
+    """An attempt to claim hosts for some servers, in one or more rounds."""
 
     def claim(self, hosts: host_view.Hosts, request: pipeline.Request, rankings: Rankings) -> set[str]:
-        """Claim for each server the first of its hosts that has room; the uuids of those that got none."""
+        """Claim for each server the first of its hosts that has room; return the uuids of unplaced servers."""
 
     def finish(self) -> dict[str, Selections]:
-        """All servers have a host: {uuid: selections}, [] for those that do not wait any more."""
+        """Finish after all servers have a host: {uuid: selections}, [] for servers that no longer wait."""
 
     def give_up(self) -> None:
-        """Leave nothing claimed that ``finish`` would have made final."""
+        """Release every claim that ``finish`` would have made final."""
 
 
 class Claimer(typing.Protocol):
-    """Writes what was decided of new servers."""
+    """Writes decisions about new servers."""
 
-    def homes(self, uuids: collections.abc.Sequence[str]) -> Homes:
-        """[(cell, uuids of the servers whose rows it has)]; nothing of those that are deleted."""
+    def servers_by_cell(self, uuids: collections.abc.Sequence[str]) -> ServersByCell:
+        """Return [(cell, uuids of the servers with rows there)] without deleted servers."""
 
     def attempts(self, uuids: collections.abc.Sequence[str]) -> collections.abc.Iterator[tuple[Attempt, list[str]]]:
-        """(attempt, the servers that it claims for), one after the other."""
+        """Yield (attempt, the servers that it claims for)."""
 
     def claim_batch(self, hosts: host_view.Hosts, decisions: Decisions) -> Placed:
-        """The demands that found room; what is not among them has to be placed by itself.
+        """Claim for the demands and return those that found room; the caller places the others separately.
 
         :param decisions: with rankings, of batchable demands
         """
 
 
 class Claimers:
-    """The claimer for the cells that there are at the moment.
+    """Selects the claimer for the present number of cells.
 
     :param one: for a deployment with one cell
-    :param cross_cell: for one with several
+    :param cross_cell: for a deployment with several cells
     """
 
     def __init__(self, cells: db_cells.Cells, one: Claimer, cross_cell: Claimer) -> None:
@@ -77,7 +77,7 @@ class Claimers:
         return self._cross_cell if self.several() else self._one
 
     def several(self) -> bool:
-        """Whether servers may go to another cell than the one in which they are made; cell0 has no hosts."""
+        """Tell whether servers may move to another cell than the one in which they are created; cell0 has no hosts."""
         default = self._cells.default
         return any(cell is not default and cell.uuid != db_cells.CELL0_UUID for cell in self._cells.all())
 
@@ -85,12 +85,12 @@ class Claimers:
 # ---- one cell --------------------------------------------------------------------
 
 class CellClaimer:
-    """Claims where there is one cell."""
+    """Claimer for a single cell."""
 
     def __init__(self, cells: db_cells.Cells, table: host_table.HostTable, rules: decision.Rules) -> None:
         self._cells, self._table, self._rules = cells, table, rules
 
-    def homes(self, uuids: collections.abc.Sequence[str]) -> Homes:
+    def servers_by_cell(self, uuids: collections.abc.Sequence[str]) -> ServersByCell:
         return [(self._cells.default, list(uuids))]
 
     def attempts(self, uuids: collections.abc.Sequence[str]) -> collections.abc.Iterator[tuple[Attempt, list[str]]]:
@@ -102,17 +102,17 @@ class CellClaimer:
         try:
             placed: Placed
             placed, usage = self._cells.default.db.run(_place_batch, hosts, decisions, self._rules)
-        except _Changed:
+        except _NotWaiting:
             return {}
         except Exception:
-            LOG.exception('%d requests could not be claimed in one batch; each is placed by itself.', len(decisions))
+            LOG.exception('Could not claim a batch of %d requests; each request is placed separately.', len(decisions))
             return {}
         self._table.note_usage(self._cells.default, usage)
         return placed
 
 
 class _CellAttempt:
-    """Claims all in one transaction."""
+    """Claims for all servers in one transaction."""
 
     def __init__(self, cell: db_cells.Cell, rules: decision.Rules) -> None:
         self._cell, self._rules = cell, rules
@@ -129,14 +129,14 @@ class _CellAttempt:
         return self._chosen
 
     def give_up(self) -> None:
-        pass                             # the transaction has ended
+        pass  # the transaction has ended
 
 
 def claim_servers(conn: engine.Connection, hosts: host_view.Hosts, request: pipeline.Request, rankings: Rankings,
                   rules: decision.Rules) -> dict[str, Selections]:
-    """Take nodes for servers whose rows are here, and write the hosts into these; {uuid: selections}.
+    """Take nodes for servers with rows in this cell and write the hosts into the rows; return {uuid: selections}.
 
-    :raises ClaimFailed: a server found no room on any of its hosts
+    :raises ClaimFailed: no host of a server has room
     """
     claims = node_claims.NodeClaims(conn, hosts, request)
     found: dict[str, Selections] = {}
@@ -148,22 +148,22 @@ def claim_servers(conn: engine.Connection, hosts: host_view.Hosts, request: pipe
             found[uuid] = rules.selections(hosts, ranking[number:])
             continue
         claims.give_back(claim)
-        LOG.info('Server %s is not waiting for a host any more.', uuid)
+        LOG.info('Server %s no longer waits for a host.', uuid)
         found[uuid] = []
     return found
 
 
 # ---- batches ---------------------------------------------------------------------
 
-class _Changed(Exception):
-    """A server does not wait any more."""
+class _NotWaiting(Exception):
+    """A server no longer waits for a host."""
 
 
 class BatchClaim(typing.NamedTuple):
-    """What was taken of nodes for a batch.
+    """Resources taken from nodes for a batch.
 
     places   {uuid: {'host', 'node', 'availability_zone'}}
-    usage    {node: its usage now}
+    usage    {node: its usage after the claim}
     """
 
     places: dict[str, dict[str, str | None]]
@@ -173,9 +173,9 @@ class BatchClaim(typing.NamedTuple):
 
 def take_batch(conn: engine.Connection, hosts: host_view.Hosts, decisions: Decisions,
                rules: decision.Rules) -> BatchClaim:
-    """Take of the nodes what those demands need that find it there, and whose hosts are in the zone they ask for.
+    """Claim nodes for the demands that fit on hosts in the requested zone.
 
-    Each demand is taken whole or not at all; the condition of a claim is judged on locked rows.
+    A demand is claimed as a whole or not at all. The claim's condition is checked on locked rows.
     """
     firsts = {position for each in decisions.values() for position in each.chosen}
     nodes = claim_batches.Nodes(conn, {int(hosts.ids[position]) for position in firsts})
@@ -198,9 +198,9 @@ def take_batch(conn: engine.Connection, hosts: host_view.Hosts, decisions: Decis
 
 def _place_batch(conn: engine.Connection, hosts: host_view.Hosts, decisions: Decisions,
                  rules: decision.Rules) -> tuple[Placed, dict[int, dict[str, int]]]:
-    """Take nodes for a batch, and write the hosts into the servers' rows; (what found room, {node: its usage now})."""
+    """Take nodes for a batch and write the hosts into the servers' rows; return (placed demands, {node: usage})."""
     taken = take_batch(conn, hosts, decisions, rules)
     if taken.places and claim_batches.place(
             conn, taken.places, states.BUILDING, states.SCHEDULING) != len(taken.places):
-        raise _Changed
+        raise _NotWaiting
     return taken.placed, taken.usage

@@ -1,9 +1,8 @@
-"""Claims of new servers in a deployment of several cells: made where the host is, and the server moves there.
+"""Claims for new servers in a deployment of several cells: each claim is made in the host's cell.
 
-The rows of a server stand in the cell in which it was made, or where building it has failed. Each claim is made in the
-cell of the host, in one transaction with a copy of the server there; when all servers of the request have one, they
-are let in (db/moves/cell_transfer.py). Until then everything can be given back, so that a request that fails has
-claimed nothing.
+A server's rows are in the cell that created it, or where its build has failed. One transaction in the host's cell
+claims the host and copies the server. When all servers of the request have a host, the copies become final
+(db/moves/cell_transfer.py). Until then everything can be rolled back, so a failed request leaves no claim.
 """
 import collections
 import collections.abc
@@ -26,25 +25,25 @@ from nova.scheduler import claimer
 from nova.scheduler import decision
 from nova.scheduler import groups
 from nova.scheduler import host_view
-from nova.scheduler import hosts as host_table
+from nova.scheduler import host_table
 from nova.scheduler import node_claims
 from nova.scheduler import pipeline
 
 LOG = logging.getLogger(__name__)
 
-PAUSE_S = 0.05           # how long at most two requests wait that were in each other's way; more each round
+BACKOFF_S = 0.05  # longest wait after a conflict between two requests, multiplied by the round
 
 Selections = list[objects.Selection]
 
 
 class CrossCellClaimer:
-    """Claims where there are several cells; a claimer.Claimer."""
+    """Claimer for several cells; implements claimer.Claimer."""
 
     def __init__(self, api_db: engine.Database, cells: db_cells.Cells, table: host_table.HostTable,
                  rules: decision.Rules) -> None:
         self._api_db, self._cells, self._table, self._rules = api_db, cells, table, rules
 
-    def homes(self, uuids: collections.abc.Sequence[str]) -> claimer.Homes:
+    def servers_by_cell(self, uuids: collections.abc.Sequence[str]) -> claimer.ServersByCell:
         found: dict[str, list[str]] = {}
         for uuid, cell_uuid in cell_transfer.settled_homes(self._api_db, self._cells, list(uuids)).items():
             found.setdefault(cell_uuid, []).append(uuid)
@@ -54,13 +53,13 @@ class CrossCellClaimer:
 
     def attempts(self, uuids: collections.abc.Sequence[str]
                  ) -> collections.abc.Iterator[tuple[claimer.Attempt, list[str]]]:
-        for home, part in self.homes(uuids):
+        for home, part in self.servers_by_cell(uuids):
             yield _CrossCellAttempt(self._api_db, self._cells, self._table, self._rules, home), part
 
     # ---- batches -------------------------------------------------------------------
 
     def claim_batch(self, hosts: host_view.Hosts, decisions: claimer.Decisions) -> claimer.Placed:
-        """Claim for those demands whose servers are in one cell and go to one other."""
+        """Claim for the demands with servers in one common cell and go to one other cell."""
         uuids = [uuid for each in decisions.values() for uuid in each.demand.uuids]
         homes = cell_transfer.settled_homes(self._api_db, self._cells, uuids) if uuids else {}
         source = self._cells.get(collections.Counter(homes.values()).most_common(1)[0][0]) if homes else None
@@ -78,12 +77,12 @@ class CrossCellClaimer:
             for cell_uuid, part in parts.items():
                 cell = self._cells.get(cell_uuid)
                 if cell is None:
-                    self._table.leave_out(cell_uuid)             # it was deleted; each of them is placed by itself
+                    self._table.exclude_cell(cell_uuid)  # the cell was deleted; its demands are placed separately
                 else:
                     placed |= self._claim_part(transfer, cell, hosts, part)
             there = transfer.finish()
         except Exception:
-            LOG.exception('%d requests could not be claimed in one batch; each is placed by itself.', len(decisions))
+            LOG.exception('Could not claim a batch of %d requests; each request is placed separately.', len(decisions))
             transfer.give_up()
             return {}
         return {number: [chosen if uuid in there else []
@@ -92,7 +91,7 @@ class CrossCellClaimer:
 
     def _claim_part(self, transfer: cell_transfer.Transfer, cell: db_cells.Cell, hosts: host_view.Hosts,
                     part: claimer.Decisions) -> claimer.Placed:
-        """Claim for demands all of whose servers go to this cell; what found room."""
+        """Claim for demands with servers that all go to this cell; return the placed ones."""
         uuids = [uuid for each in part.values() for uuid in each.demand.uuids]
         departing = transfer.leave(uuids, cell)
         ready = {number: each for number, each in part.items() if departing.keys() >= set(each.demand.uuids)}
@@ -105,19 +104,19 @@ class CrossCellClaimer:
         try:
             taken = cell.db.run(claim)
         except db_cells.UNREACHABLE as error:
-            LOG.warning('Nothing is placed in cell %s, which is away: %s', cell.name, error)
-            self._table.leave_out(cell.uuid)
+            LOG.warning('Cell %s is unreachable and gets no servers: %s', cell.name, error)
+            self._table.exclude_cell(cell.uuid)
             taken = claimer.BatchClaim({}, {}, {})
         transfer.has_arrived(list(taken.places), cell)
         transfer.give_up([uuid for uuid in uuids if uuid not in taken.places])
-        self._table.touched(cell)
+        self._table.mark_claimed(cell)
         return taken.placed
 
 
 class _CrossCellAttempt:
-    """Claims for servers of one cell, in the cells of their hosts; a claimer.Attempt.
+    """Claims for servers of one cell in the cells of their hosts; implements claimer.Attempt.
 
-    :param home: the cell in which the servers are
+    :param home: the cell of the servers' rows
     """
 
     def __init__(self, api_db: engine.Database, cells: db_cells.Cells, table: host_table.HostTable,
@@ -128,9 +127,9 @@ class _CrossCellAttempt:
         self._rounds = 0
 
     def claim(self, hosts: host_view.Hosts, request: pipeline.Request, rankings: claimer.Rankings) -> set[str]:
-        """See claimer.Attempt. Claims in other cells come first.
+        """See claimer.Attempt. Other cells come first.
 
-        What is claimed in the servers' own cell is final, and comes when all others have a place.
+        A claim in the servers' own cell is final, so it is made after all others have succeeded.
         """
         parts: dict[str, list[str]] = {}
         left: set[str] = set()
@@ -139,45 +138,45 @@ class _CrossCellAttempt:
         for cell_uuid in sorted(parts, key=lambda each: (each == self._home.uuid, each)):
             uuids, cell = parts[cell_uuid], self._cells.get(cell_uuid)
             if cell is None:
-                LOG.warning('Nothing is placed in cell %s, which was deleted.', cell_uuid)
-                self._table.leave_out(cell_uuid)
+                LOG.warning('Cell %s was deleted and gets no servers.', cell_uuid)
+                self._table.exclude_cell(cell_uuid)
             if cell is None or cell is self._home and left:
                 left.update(uuids)
                 continue
             within = {uuid: [position for position in rankings[uuid] if hosts.rows[position]['cell'] == cell_uuid]
                       for uuid in uuids}
             left |= self._claim_in(cell, hosts, request, within)
-            self._table.touched(cell)
+            self._table.mark_claimed(cell)
         if left:
-            self._pause(request)
+            self._back_off(request)
         return left
 
     def _claim_in(self, cell: db_cells.Cell, hosts: host_view.Hosts, request: pipeline.Request,
                   rankings: claimer.Rankings) -> set[str]:
-        """Claim hosts of one cell; the uuids of the servers, all of them, when that failed."""
+        """Claim hosts of one cell; return the uuids of all the servers if that failed."""
         try:
             claim = self._claim_at_home if cell is self._home else self._claim_elsewhere
             self._chosen |= claim(cell, hosts, request, rankings)
         except exception.ClaimFailed:
             return set(rankings)
         except db_exc.DBDuplicateEntry:
-            LOG.warning('A server was in cell %s before, and is not settled yet.', cell.name)
+            LOG.warning('A server was in cell %s before, and its transfer is not finished.', cell.name)
         except db_cells.UNREACHABLE as error:
-            LOG.warning('Nothing is placed in cell %s, which is away: %s', cell.name, error)
+            LOG.warning('Cell %s is unreachable and gets no servers: %s', cell.name, error)
         else:
             return set()
-        self._table.leave_out(cell.uuid)
+        self._table.exclude_cell(cell.uuid)
         return set(rankings)
 
-    def _pause(self, request: pipeline.Request) -> None:
-        """Let another request for the same group, whose members stand in one place, be done."""
+    def _back_off(self, request: pipeline.Request) -> None:
+        """Wait for a competing request of the same affinity group to finish."""
         self._rounds += 1
         if request.group is not None and request.group.policies & groups.AFFINE:
-            time.sleep(random.uniform(0, PAUSE_S * self._rounds))
+            time.sleep(random.uniform(0, BACKOFF_S * self._rounds))
 
     def _claim_elsewhere(self, cell: db_cells.Cell, hosts: host_view.Hosts, request: pipeline.Request,
                          rankings: claimer.Rankings) -> dict[str, Selections]:
-        """Claim in another cell, and copy the servers there."""
+        """Claim in another cell and copy the servers there."""
         try:
             departing = self._transfer.leave(list(rankings), cell)
         except db_cells.UNREACHABLE as error:
@@ -214,7 +213,9 @@ class _CrossCellAttempt:
         return found
 
     def _is_split(self, request: pipeline.Request) -> bool:
-        """Whether servers with affinity are in several cells: two requests did not see each other's."""
+        """Tell whether servers with affinity are in several cells, because two requests did not see each other's
+        claims.
+        """
         group = request.group
         if group is None or not group.policies & groups.AFFINE:
             return False
@@ -231,7 +232,7 @@ class _CrossCellAttempt:
 
 
 def _unplace(conn: engine.Connection, uuids: list[str]) -> None:
-    """Take servers that are not being built yet from their hosts again."""
+    """Release the hosts of servers that are not being built yet."""
     for uuid, row in instances.get_many(conn, uuids).items():
         if (row['vm_state'], row['task_state']) != (states.BUILDING, states.SCHEDULING):
             continue

@@ -1,4 +1,4 @@
-"""The scheduler's decision: which hosts suit which servers. Nothing is read, written or waited for here."""
+"""The scheduler's decision: hosts for servers. This module does no I/O."""
 import collections.abc
 import dataclasses
 import functools
@@ -13,38 +13,38 @@ from nova.scheduler import request_classes
 from nova.scheduler import weights
 from nova.scheduler.filters import base
 
-BATCH = 64               # servers of one batch; with more, the requests of a batch wait for longer
+BATCH = 64  # most servers of one batch: larger batches delay their requests
 
 
-Positions = collections.abc.Sequence[int] | np.ndarray            # of hosts, the best first
+Positions = collections.abc.Sequence[int] | np.ndarray  # of hosts, best first
 
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """By what hosts are chosen.
+    """Configuration of host selection.
 
-    order       how one of several hosts of equal weight is chosen
-    alternates  further hosts that a caller learns for each server
+    tie_break   choice between hosts of equal weight
+    alternates  number of further hosts that the caller gets for each server
     """
 
     filters: tuple[base.Filter, ...]
     weighers: tuple[weights.AnyWeigher, ...]
-    order: pipeline.Order = pipeline.SPREAD
+    tie_break: pipeline.TieBreak = pipeline.SPREAD
     alternates: int = 0
 
     @functools.cached_property
-    def are_known(self) -> bool:
-        """Whether equal requests find equal hosts; see request_classes."""
-        return request_classes.known(self.filters, self.weighers)
+    def all_builtin(self) -> bool:
+        """Tell whether equal requests find equal hosts; see request_classes."""
+        return request_classes.all_builtin(self.filters, self.weighers)
 
     @property
     def ranked(self) -> int:
-        """Hosts of a ranking of which a batch needs to know: those that the caller learns, or may be chosen among."""
-        return 1 + self.alternates if self.order.subset == 1 else pipeline.MOST
+        """Number of hosts in a batch's rankings: host and alternates, or the candidates of a random choice."""
+        return 1 + self.alternates if self.tie_break.subset == 1 else pipeline.MAX_CANDIDATES
 
     def selections(self, hosts: host_view.Hosts,
                    ranking: Positions) -> list[objects.Selection]:
-        """The host at the head of a ranking, and its alternates."""
+        """Return the first host of a ranking and its alternates."""
         return [objects.Selection(cell_uuid=hosts.rows[position]['cell'], host=hosts.host[position],
                                   node=hosts.node[position], availability_zone=hosts.zone[position])
                 for position in ranking[:1 + self.alternates]]
@@ -52,36 +52,36 @@ class Rules:
 
 @dataclasses.dataclass(frozen=True)
 class Demand:
-    """Servers that are to be placed by one request: all of them, or none."""
+    """Servers that one request places: all of them, or none."""
 
     request: pipeline.Request
     uuids: collections.abc.Sequence[str]
 
     @property
     def batchable(self) -> bool:
-        """Whether it may be one of a batch: it takes counted resources alone."""
+        """Tell whether the demand may be part of a batch: it takes only counted resources."""
         request = self.request
         return (request.group is None and not request.special and not request.limiting
                 and len(self.uuids) <= BATCH)
 
     @property
-    def most(self) -> int | None:
-        """Hosts of a ranking that are enough; a claim of more than counted resources may be refused by many."""
-        return pipeline.MOST if self.batchable else None
+    def enough_hosts(self) -> int | None:
+        """Length of a ranking, or None for all hosts: many hosts may refuse a claim on special resources."""
+        return pipeline.MAX_CANDIDATES if self.batchable else None
 
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """What was decided of a demand: one of ``rankings``, ``shortage`` and ``error``.
+    """The result for a demand: one of ``rankings``, ``no_candidates`` and ``error``.
 
-    rankings   {uuid: positions of the view, the best first}
-    shortage   why no host is left
-    error      what a filter or a weigher raised
+    rankings        {uuid: positions in the view, best first}
+    no_candidates   the reason why no host is left
+    error           the exception of a filter or a weigher
     """
 
     demand: Demand
     rankings: dict[str, Positions] | None = None
-    shortage: pipeline.Shortage | None = None
+    no_candidates: pipeline.NoCandidates | None = None
     error: Exception | None = None
 
     @property
@@ -91,37 +91,38 @@ class Decision:
 
 
 def decide(hosts: host_view.Hosts, demands: collections.abc.Sequence[Demand], rules: Rules) -> list[Decision]:
-    """The plan for some demands: a Decision for each, as if each took what it chose before the next one chooses.
+    """Decide about demands in order: each sees the choices of the demands before it. Return a Decision for each.
 
-    :param hosts: a view, which stays as it is
+    :param hosts: a view, which is not changed
     """
     if len(demands) == 1:
-        return [_decide(demands[0], lambda demand: _select(hosts, demand, rules, demand.most))]
+        return [_decide(demands[0], lambda demand: _select(hosts, demand, rules, demand.enough_hosts))]
     batch = _Batch(hosts.copy(), rules)
     return [_decide(demand, batch.select) for demand in demands]
 
 
-Selected = list[pipeline.Ranking] | pipeline.Shortage
+Selected = list[pipeline.Ranking] | pipeline.NoCandidates
 
 
 def _decide(demand: Demand, select: collections.abc.Callable[[Demand], Selected]) -> Decision:
     try:
         found = select(demand)
-    except Exception as error:               # of a filter of the operator's, for one; the other demands go on
+    except Exception as error:  # for example from an operator's filter; the other demands continue
         return Decision(demand, error=error)
-    if isinstance(found, pipeline.Shortage):
-        return Decision(demand, shortage=found)
+    if isinstance(found, pipeline.NoCandidates):
+        return Decision(demand, no_candidates=found)
     return Decision(demand, dict(zip(demand.uuids, found, strict=True)))
 
 
-def _select(hosts: host_view.Hosts, demand: Demand, rules: Rules, most: int | None) -> Selected:
-    return pipeline.select(hosts, demand.request, rules.filters, rules.weighers, demand.uuids, rules.order, most)
+def _select(hosts: host_view.Hosts, demand: Demand, rules: Rules, enough_hosts: int | None) -> Selected:
+    return pipeline.select(hosts, demand.request, rules.filters, rules.weighers, demand.uuids, rules.tie_break,
+                           enough_hosts)
 
 
 class _Batch:
-    """Demands that are decided one after the other.
+    """Decides about demands in order.
 
-    :param hosts: a view that is this one's own
+    :param hosts: a view that this object may change
     """
 
     def __init__(self, hosts: host_view.Hosts, rules: Rules) -> None:
@@ -129,36 +130,36 @@ class _Batch:
         self._classes: list[request_classes.RequestClass] = []
 
     def select(self, demand: Demand) -> Selected:
-        simple = self._rules.are_known and request_classes.simple(demand.request, demand.uuids)
-        found = (self._of_class(demand.request).select(demand.uuids[0]) if simple else
-                 _select(self._hosts, demand, self._rules, pipeline.MOST))
-        if not isinstance(found, pipeline.Shortage):
+        simple = self._rules.all_builtin and request_classes.simple(demand.request, demand.uuids)
+        found = (self._class_of(demand.request).select(demand.uuids[0]) if simple else
+                 _select(self._hosts, demand, self._rules, pipeline.MAX_CANDIDATES))
+        if not isinstance(found, pipeline.NoCandidates):
             for ranking in found:
                 self._hosts.consume(ranking[0], demand.request.resources)
         return found
 
-    def _of_class(self, request: pipeline.Request) -> request_classes.RequestClass:
-        """The class of a request; the first one of it makes it."""
+    def _class_of(self, request: pipeline.Request) -> request_classes.RequestClass:
+        """Return the class of a request, and create it for the first one."""
         for each in self._classes:
             if each.includes(request):
                 return each
         rules = self._rules
-        weighers = [each for each in rules.weighers if isinstance(each, weights.Weigher)]      # all: they are known
+        weighers = [each for each in rules.weighers if isinstance(each, weights.Weigher)]  # all of them: all_builtin
         self._classes.append(request_classes.RequestClass(
-            self._hosts, request, rules.filters, weighers, rules.order, rules.ranked))
+            self._hosts, request, rules.filters, weighers, rules.tie_break, rules.ranked))
         return self._classes[-1]
 
 
 def rankings_of(decision: Decision) -> dict[str, Positions]:
-    """The rankings of a decision.
+    """Return the rankings of a decision.
 
     :raises NoValidHost: no host is left
-    :raises Exception: what a filter or a weigher raised
+    :raises Exception: the error of a filter or a weigher
     """
     if decision.error is not None:
         raise decision.error
-    if decision.shortage is not None:
-        raise decision.shortage.refusal()
+    if decision.no_candidates is not None:
+        raise decision.no_candidates.no_valid_host()
     if decision.rankings is None:
         raise exception.NoValidHost(reason='', details='')
     return decision.rankings

@@ -1,4 +1,4 @@
-"""What chooses hosts: the filter scheduler, or another class in its place."""
+"""The scheduler's class: the filter scheduler, or another class that the configuration names."""
 import inspect
 import typing
 
@@ -12,25 +12,25 @@ from nova.scheduler import interface
 from nova.scheduler import manager
 
 ENTRY_POINTS = 'nova.scheduler.driver'
-# the name of today, and those that it has had
+# the name and its former names
 FILTER_SCHEDULER = ('filter_scheduler', 'nova.scheduler.FilterScheduler',
                     'nova.scheduler.filter_scheduler.FilterScheduler')
 
 
 def load(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells) -> typing.Any:
-    """The manager that ``[scheduler] driver`` names, ready for its service.
+    """Return an instance of the manager that ``[scheduler] driver`` names.
 
-    :raises InvalidOption: there is none, or it lacks a method; the text says what there is
+    :raises InvalidOption: the class does not exist, or lacks a method; the text lists the choices
     """
     name = conf.scheduler.driver
     if name in FILTER_SCHEDULER:
         return manager.SchedulerManager(conf, api_db, cells)
     cls: typing.Any = entry_points.named('[scheduler] driver', name, ENTRY_POINTS, FILTER_SCHEDULER[:1])
-    ours = inspect.isclass(cls) and issubclass(cls, manager.SchedulerManager)            # which has a table of them
+    ours = inspect.isclass(cls) and issubclass(cls, manager.SchedulerManager)  # these have a table of methods
     methods = [*(() if ours else interface.INTERFACE.methods), 'start', 'stop', 'periodic_tasks']
     missing = [each for each in methods if not callable(getattr(cls, each, None))]
     if not inspect.isclass(cls) or missing:
         raise exception.InvalidOption(
-            f'[scheduler] driver: {name} is no class with the methods {", ".join(missing or methods)}.')
+            f'[scheduler] driver: {name} is not a class with the methods {", ".join(missing or methods)}.')
     made: typing.Any = cls
     return made(conf, api_db, cells)

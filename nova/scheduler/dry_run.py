@@ -1,4 +1,4 @@
-"""A placement that changes nothing: every filter's and every weigher's part in a decision, and the choice."""
+"""Dry run of a placement: the effect of every filter and weigher, and the choice, without any change."""
 import collections.abc
 import typing
 
@@ -13,7 +13,7 @@ from nova.db.servers import instances
 from nova.scheduler import decision
 from nova.scheduler import explain
 from nova.scheduler import host_view
-from nova.scheduler import hosts as host_table
+from nova.scheduler import host_table
 from nova.scheduler import pipeline
 from nova.scheduler import request_reader
 from nova.scheduler import weights
@@ -33,22 +33,22 @@ class DryRun:
 
     def explain(self, ctx: nova_context.RequestContext, spec: objects.RequestSpec, seeds: list[str],
                 instance_uuid: str | None, limit: int, offset: int) -> Document:
-        """How servers would be placed now; see interface.py."""
-        hosts = self._table.hosts(whole=True)
+        """Explain the present placement of servers; see interface.py."""
+        hosts = self._table.hosts(full=True)
         if instance_uuid is None:
             request = self._requests.of_new(spec)
         else:
             cell = self._cells.of_server(instance_uuid)
             with cell.db.reader() as conn:
                 row = instances.get(conn, instance_uuid)
-                hosts = numa_request.given_back(conn, pci.given_back(conn, hosts, row), row)
+                hosts = numa_request.without_server(conn, pci.without_server(conn, hosts, row), row)
             request = self._requests.of_existing(cell, spec, row)
-            hosts = without(hosts, row)
+            hosts = without_server(hosts, row)
         return report(hosts, request, self._rules, seeds, slice(offset, offset + limit))
 
 
-def without(hosts: host_view.Hosts, row: typing.Mapping[str, typing.Any]) -> host_view.Hosts:
-    """A view of the hosts on which the server of this instances row takes nothing."""
+def without_server(hosts: host_view.Hosts, row: typing.Mapping[str, typing.Any]) -> host_view.Hosts:
+    """Return a view of the hosts without the usage of the server of this instances row."""
     hosts = hosts.copy()
     own = (hosts.host == row['host']) & (hosts.node == row['node'])
     for name, amount in claims.resources(dict(row)).items():
@@ -59,16 +59,16 @@ def without(hosts: host_view.Hosts, row: typing.Mapping[str, typing.Any]) -> hos
 
 def report(hosts: host_view.Hosts, request: pipeline.Request, rules: decision.Rules, seeds: list[str],
            page: slice) -> Document:
-    """The answer of a dry run, as JSON; see interface.py for its form.
+    """Return the result of a dry run as JSON; interface.py documents its form.
 
     :param seeds: a uuid for each server
-    :param page: of the hosts that each list names
+    :param page: slice of the hosts in each list
     """
-    view = pipeline.joined(hosts, request)
+    view = pipeline.mutable_view(hosts, request)
     left, reports = _filters(view, request, rules.filters, page)
     choices, reason = [], None
     try:
-        rankings = pipeline.choose(hosts, request, rules.filters, rules.weighers, seeds, rules.order)
+        rankings = pipeline.choose(hosts, request, rules.filters, rules.weighers, seeds, rules.tie_break)
     except exception.NoValidHost as error:
         reason = error.kwargs['reason']
     else:
@@ -85,11 +85,12 @@ def report(hosts: host_view.Hosts, request: pipeline.Request, rules: decision.Ru
 
 def _filters(hosts: host_view.Hosts, request: pipeline.Request, filters: collections.abc.Iterable[base.Filter],
              page: slice) -> tuple[np.ndarray, list[Document]]:
-    """(positions of the hosts that pass all, what each filter did to those that the ones before it had left)."""
+    """Return (positions of the hosts that pass all filters, each filter's effect on the hosts left by those before it).
+    """
     left, reports = np.arange(len(hosts)), []
     for each in filters:
         found: Document = {'name': each.name, 'asked': each.applies(request), 'reason': None, 'hosts': []}
-        # a filter by itself: those that it lets through do not depend on the others
+        # the filters are independent, so each one is applied separately
         passing = np.isin(left, pipeline.narrow(hosts, request, [each])[0])
         removed, left = left[~passing], left[passing]
         if len(removed):
@@ -101,10 +102,10 @@ def _filters(hosts: host_view.Hosts, request: pipeline.Request, filters: collect
 
 
 def _ranking(hosts: host_view.Hosts, left: np.ndarray, rules: decision.Rules, seed: str, page: slice) -> list[Document]:
-    """The hosts that are left, best first, each with its weight and what every weigher gives to it."""
+    """Return the remaining hosts, best first, each with its weight and every weigher's part."""
     if not len(left):
         return []
-    ranked = pipeline.rank(hosts, left, rules.weighers, seed, rules.order)
+    ranked = pipeline.rank(hosts, left, rules.weighers, seed, rules.tie_break)
     total = dict(zip(left.tolist(), weights.weigh(hosts, left, rules.weighers), strict=True))
     parts = {each.name: dict(zip(left.tolist(), weights.weigh(hosts, left, [each]), strict=True))
              for each in rules.weighers}

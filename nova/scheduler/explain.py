@@ -1,7 +1,7 @@
-"""Why a placement came out as it did: one sentence for users, all details for administrators.
+"""Explanations of a placement: one sentence for users, all details for administrators.
 
-What users read names no host. ``details`` does: it goes into the part of a fault, and of an action's event, that only
-administrators see.
+The text for users names no host. ``details`` names hosts; only administrators see it, in a fault and in an action's
+event.
 """
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if typing.TYPE_CHECKING:
     from nova.scheduler import pipeline
     from nova.scheduler.filters import base
 
-# A fault has room for 255 characters, and begins with 'No valid host was found. '
+# a fault holds 255 characters and begins with 'No valid host was found. '
 SENTENCE = 230
-NAMED = 50               # hosts that an explanation names of those that one filter removed
-NEAREST = 5              # hosts that it names of those that came nearest
-LOOKED_AT = 200          # hosts that filters which judge one after the other are consulted about
+NAMED = 50  # most hosts that an explanation names for one filter
+NEAREST = 5  # number of nearest hosts that it names
+LOOKED_AT = 200  # hosts for which filters of single hosts are consulted
 OTHERS = '{} for other reasons'
 
 
 @dataclasses.dataclass(frozen=True)
 class Removal:
-    """What one filter removed: how many hosts, why, and for administrators which."""
+    """Hosts that one filter removed: their number, the reason, and for administrators their names."""
 
     filter: str
     count: int
@@ -38,9 +38,9 @@ class Removal:
 
 @dataclasses.dataclass(frozen=True)
 class Miss:
-    """A host that came near.
+    """A host that nearly passed.
 
-    lacks   ((filter, what is against the host), …) of the filters that it fails
+    lacks   ((filter, reason), …) of the filters that the host fails
     """
 
     host: str
@@ -53,20 +53,22 @@ class Miss:
 
 
 def removal(each: base.Filter, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> Removal:
-    """The Removal of hosts at these positions by a filter."""
+    """Return the Removal of the hosts at these positions by a filter."""
     reason = conjugated(each.reason(hosts, request, removed), len(removed))
     return Removal(each.name, len(removed), reason, tuple(hosts.host[removed[:NAMED]]))
 
 
 def conjugated(reason: str, count: int) -> str:
-    """``is|are down`` -> ``is down`` or ``are down``."""
+    """Return ``is|are down`` as ``is down`` or ``are down``."""
     verb, _, rest = reason.partition(' ')
     singular, _, plural = verb.partition('|')
     return f'{singular if count == 1 else plural or singular} {rest}'
 
 
 def sentence(count: int, removals: list[Removal], room: int = SENTENCE) -> str:
-    """How many hosts there were and what removed them, in ``room`` characters at most; what removed few is left out."""
+    """Return the number of hosts and the reasons of their removal in at most ``room`` characters, largest removals
+    first.
+    """
     if not count:
         return 'There are no compute hosts.'
     begin = f'{count} {"host" if count == 1 else "hosts"}: '
@@ -86,19 +88,18 @@ def _joined(parts: list[str], removals: list[Removal], named: set[int]) -> str:
 
 
 def details(removals: list[Removal], nearest: collections.abc.Iterable[Miss] = ()) -> str:
-    """All of it for administrators: a line for each filter that removed hosts, and for each host that came near."""
+    """Return the explanation for administrators: a line for each filter that removed hosts and each nearest host."""
     lines = [f'{each.filter} removed {each.count}: {each.reason}: {", ".join(each.hosts)}'
              + (', …' if each.count > len(each.hosts) else '') for each in removals]
     return '\n'.join([*lines, *(f'Nearest: {miss}' for miss in nearest)])
 
 
 def nearest(hosts: host_view.Hosts, request: pipeline.Request, filters: collections.abc.Iterable[base.Filter],
-            passing: collections.abc.Iterable[int] = (), most: int = NEAREST) -> list[Miss]:
-    """The nearest first: hosts that fail the fewest filters, and of those the ones that lack the least.
+            passing: collections.abc.Iterable[int] = (), limit: int = NEAREST) -> list[Miss]:
+    """Return the nearest hosts: those that fail the fewest filters, then those that lack the least.
 
-    Of a request that names a host, or excludes some, only hosts that it allows. Filters that judge one host after the
-    other are consulted about those alone that come near by the others.
-
+    If the request names or excludes hosts, only the allowed hosts count. Filters of single hosts are consulted only
+    about the hosts that are nearest by the other filters.
     :param passing: positions of the hosts that pass all filters
     """
     consulted = [each for each in filters if each.applies(request)]
@@ -112,17 +113,17 @@ def nearest(hosts: host_view.Hosts, request: pipeline.Request, filters: collecti
         masks[each] = passed = each.mask(hosts, request)
         failed += ~passed
         short += np.where(passed, 0, each.shortfall(hosts, request))
-        if each.forced:
+        if each.selects_hosts:
             possible &= passed
     near = _first(np.flatnonzero(possible), failed, short)[:LOOKED_AT]
     for each in consulted:
         if each.costly:
             passed = masks[each] = np.ones(len(hosts), dtype=bool)
-            judged = each.among(hosts, request, near)
+            judged = each.mask_at(hosts, request, near)
             passed[near] = True if judged is None else judged
             failed += ~passed
             short += np.where(passed, 0, each.shortfall(hosts, request))
-    near = _first(near[failed[near] > 0], failed, short)[:most]
+    near = _first(near[failed[near] > 0], failed, short)[:limit]
     return [Miss(hosts.host[position], hosts.node[position], tuple(
         (each.name, each.lacks(hosts, request, position)) for each in consulted if not masks[each][position]))
         for position in near]
@@ -132,13 +133,13 @@ def _first(positions: np.ndarray, failed: np.ndarray, short: np.ndarray) -> np.n
     return positions[np.lexsort((short[positions], failed[positions]))]
 
 
-def refusal(hosts: host_view.Hosts, request: pipeline.Request, filters: collections.abc.Sequence[base.Filter],
+def no_valid_host(hosts: host_view.Hosts, request: pipeline.Request, filters: collections.abc.Sequence[base.Filter],
             removals: list[Removal], placed: int = 0, requested: int = 1) -> exception.NoValidHost:
-    """The NoValidHost of a request for which no host is left.
+    """Return the NoValidHost error of a request for which no host is left.
 
-    :param placed: servers of the request that had found room, of the ``requested`` ones
+    :param placed: number of the ``requested`` servers that had found room
     """
-    begin = f'Only {placed} of {requested} servers find room. ' if placed else ''
+    begin = f'Only {placed} of {requested} servers have room. ' if placed else ''
     error = exception.NoValidHost(
         reason=begin + sentence(len(hosts), removals, SENTENCE - len(begin)),
         details=details(removals, nearest(hosts, request, filters)))

@@ -1,6 +1,6 @@
-"""Server groups in placement: where the members are, and which host their policies allow one more.
+"""Server groups in placement: the hosts of the members, and the hosts that the policies allow for one more.
 
-What the table of hosts says is a guess; ``LockedMembers`` decides, in the claim's transaction.
+The table of hosts only guides the choice. ``LockedMembers`` decides in the claim's transaction.
 """
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ if typing.TYPE_CHECKING:
 __all__ = ('AFFINE', 'AFFINITY', 'ANTI_AFFINITY', 'CAPABILITIES', 'PROXIMITY', 'SOFT_AFFINITY', 'SOFT_ANTI_AFFINITY',
            'Group', 'LockedMembers', 'find', 'places', 'refreshed', 'shared', 'split')
 
-# What one member's host decides about the others': judged again in the claim's transaction.
+# policies by which a member's host limits the others' hosts: checked again in the claim's transaction
 MUTUAL = frozenset((AFFINITY, ANTI_AFFINITY, PROXIMITY))
 AFFINE = frozenset((AFFINITY, PROXIMITY))
 
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """A server group as placement sees it.
+    """A server group in placement.
 
     policies      names of its policies
-    most          members that a host may have under anti-affinity
-    moving        uuid of the server when it has a place already: it is no companion of itself
-    members       {host: members on it, or on their way to it}
-    capabilities  {key: what the hosts must have}, under host-capabilities
-    between       a member has two hosts: it moves, or may still go back to where it was
+    max_per_host  members that a host may have under anti-affinity
+    moving        uuid of the moving server, which does not count as a member, or None
+    members       {host: members on it, or moving to it}
+    capabilities  {key: requirement on hosts}, under host-capabilities
+    between       a member has two hosts: it moves, or its move can still be reverted
     places        {uuid of a cell: {(member, host)}}
-    unknown       cells that did not answer: members may be there
-    within        the network locality that servers of one request try, under network-proximity; None: any
+    unknown       cells that did not answer; members may be there
+    within        network locality that the servers of one request try under network-proximity, or None for any
     """
 
     uuid: str
     policies: frozenset[str]
-    most: int
+    max_per_host: int
     moving: str | None
     members: collections.abc.Mapping[str, int]
     capabilities: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -64,11 +64,11 @@ class Group:
 
 def find(api_db: engine.Database, cells: db_cells.Cells, group_id: str, project_id: str,
          moving: str | None = None) -> Group | None:
-    """The Group of an id, None when there is none (any more); see there for ``moving``.
+    """Return the Group with an id, or None if there is none.
 
-    :param cells: db.cells.Cells
-    :param project_id: of its servers: a group of another project is none of theirs, whatever its id
-    :raises NoValidHost: its members have affinity, and some are in a cell that does not answer
+    :param moving: see Group
+    :param project_id: project of the servers; groups of other projects are ignored
+    :raises NoValidHost: the policy is affinity, and members are in a cell that does not answer
     """
     with api_db.reader() as conn:
         row = server_groups.find(conn, group_id)
@@ -76,8 +76,8 @@ def find(api_db: engine.Database, cells: db_cells.Cells, group_id: str, project_
         return None
     policies = frozenset(row['policies'])
     needed = server_groups.capabilities(row['metadata']) if CAPABILITIES in policies else {}
-    most = row['rules'].get(server_groups.MOST, 1)
-    group = refreshed(cells, Group(row['uuid'], policies, most, moving, {}, needed))
+    max_per_host = row['rules'].get(server_groups.MOST, 1)
+    group = refreshed(cells, Group(row['uuid'], policies, max_per_host, moving, {}, needed))
     if group.unknown and policies & AFFINE:
         with api_db.reader() as conn:
             unknown = server_groups.member_cells(conn, group.uuid) & {cell.uuid for cell in group.unknown}
@@ -87,7 +87,7 @@ def find(api_db: engine.Database, cells: db_cells.Cells, group_id: str, project_
 
 
 def refreshed(cells: db_cells.Cells, group: Group) -> Group:
-    """The same group with its members where they are now."""
+    """Return the group with the present hosts of its members."""
     def read(cell: db_cells.Cell) -> set[tuple[str, str]]:
         with cell.db.reader() as conn:
             return server_groups.places(conn, group.uuid, group.moving)
@@ -97,7 +97,7 @@ def refreshed(cells: db_cells.Cells, group: Group) -> Group:
 
 
 def split(group: Group, hosts: host_view.Hosts) -> bool:
-    """Whether members with affinity are in cells, each of which allowed its own, and do not.
+    """Tell whether members with affinity are in cells that each allowed their own members, but not together.
 
     :param hosts: a view of the hosts
     """
@@ -109,25 +109,25 @@ def split(group: Group, hosts: host_view.Hosts) -> bool:
 
 
 def _members(places: set[tuple[str, str]]) -> dict[str, typing.Any]:
-    """What a Group says of {(member, host)}."""
+    """Return the fields of a Group that follow from {(member, host)}."""
     return {'members': collections.Counter(host for _, host in places),
             'between': len(places) > len({uuid for uuid, _ in places})}
 
 
 def shared(localities: collections.abc.Iterable[frozenset[str]]) -> frozenset[str] | None:
-    """What is in all of these sets; None when there are no sets."""
+    """Return the intersection of these sets, or None if there are no sets."""
     localities = list(localities)
     return functools.reduce(frozenset.intersection, localities) if localities else None
 
 
 def places(request: pipeline.Request, hosts: host_view.Hosts, positions: collections.abc.Iterable[int]
            ) -> collections.abc.Iterator[pipeline.Request]:
-    """The requests for one place each in which servers with affinity could all find room.
+    """Yield requests that are limited to one place each, in which all servers with affinity might find room.
 
-    :param positions: of the hosts that would do for one of them, best first
+    :param positions: of the hosts that suit one of the servers, best first
     """
     group = request.group
-    assert group is not None                     # affinity is a policy of one
+    assert group is not None  # affinity is a policy of a group
     if AFFINITY in group.policies:
         for position in positions:
             yield dataclasses.replace(request, host=hosts.host[position])
@@ -140,16 +140,16 @@ def places(request: pipeline.Request, hosts: host_view.Hosts, positions: collect
 
 
 def _locality(row: collections.abc.Mapping[str, typing.Any]) -> frozenset[str]:
-    """The network localities of a row of the table of hosts, a frozenset."""
+    """Return the network localities of a row of the table of hosts."""
     return server_groups.locality(row.get('capabilities'), row.get('aggregates'))
 
 
 class LockedMembers:
-    """The members of a group while claims are made: no other scheduler places one until the transaction ends.
+    """The members of a group during claims, locked so that no other scheduler places one until the transaction ends.
 
-    :param group: Group; one without a mutual policy allows everything
-    :param table: the view of the hosts that claims are for
-    :param cell_uuid: of the cell of the connection; members in others are where the group says
+    :param group: a Group; without a mutual policy it allows everything
+    :param table: the view of the hosts
+    :param cell_uuid: cell of the connection; members in other cells are those of the group's ``places``
     """
 
     def __init__(self, conn: engine.Connection, group: Group, table: host_view.Hosts,
@@ -170,30 +170,30 @@ class LockedMembers:
                 **server_groups.localities(conn, list(self._members))}
 
     def allow(self, host: str) -> bool:
-        """Whether the policies allow one more member on this host."""
+        """Tell whether the policies allow one more member on this host."""
         policies = self._group.policies
         if AFFINITY in policies and self._members and (self._between or host not in self._members):
             return False
-        if ANTI_AFFINITY in policies and self._members.get(host, 0) >= self._group.most:
+        if ANTI_AFFINITY in policies and self._members.get(host, 0) >= self._group.max_per_host:
             return False
         return PROXIMITY not in policies or bool(self._within_reach(host))
 
     def _within_reach(self, host: str) -> frozenset[str] | None:
-        """The localities that all members would share with one here; those of a host that is gone are unknown."""
+        """Return the localities that all members would share with one on this host. Removed hosts have none."""
         others = [self._localities[each] for each in self._members if each in self._localities]
         if host not in self._localities:
             believed = [_locality(self._table.rows[position]) for position in self._table.positions(host)]
             if not any(shared([*others, each]) for each in believed):
-                return frozenset()                   # no query for each of thousands of hosts in other localities
+                return frozenset()  # avoids a query for each of thousands of hosts in other localities
             self._localities.update(server_groups.localities(self._conn, [host]))
         return shared([*others, self._localities.get(host, frozenset())])
 
     def add(self, host: str) -> None:
-        """A member has been placed there."""
+        """Record a member that was placed on a host."""
         self._members[host] = self._members.get(host, 0) + 1
 
     def remove(self, host: str) -> None:
-        """It turned out to need no place."""
+        """Remove a member after its claim was undone."""
         self._members[host] -= 1
         if not self._members[host]:
             del self._members[host]

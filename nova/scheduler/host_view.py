@@ -1,4 +1,4 @@
-"""The hosts at one moment: a struct of arrays, one entry a compute node."""
+"""The hosts at one moment: a struct of arrays with an entry for each compute node."""
 from __future__ import annotations
 
 import collections
@@ -20,30 +20,33 @@ Row = collections.abc.Mapping[str, typing.Any]
 T = typing.TypeVar('T')
 
 RESOURCES = ('vcpus', 'memory_mb', 'local_gb')
-# what changes often, and of single hosts, besides the usage of RESOURCES; io_ops is no column: see hosts.HostTable
+# columns that change often, for single hosts, like the usage of RESOURCES; io_ops is computed: see host_table.HostTable
 COUNTERS = ('running_vms', 'io_ops', 'failed_builds')
-# columns that a view takes over without forgetting what it has remembered
+# columns that a view updates without dropping its cache
 USAGE = frozenset(('changed', 'used_changed', 'last_seen_at', 'metrics', 'pci_stats', *COUNTERS,
                    *(name + '_used' for name in RESOURCES)))
-REMEMBERED = 512             # masks and tables that a view keeps of what is needed again and again
+MAX_CACHED = 512  # most cached masks and tables of a view
 
 
 class Hosts:
-    """A moment's view: arrays of equal length. Choosing changes ``used`` of its own copy only.
+    """A view of the hosts at one moment: arrays of equal length. Placement changes only a copy's ``used``.
 
-    ids, host, node, zone   who and where (arrays of objects, ids of integers)
-    enabled, forced_down    of the host's service; seen: its last heartbeat (numpy datetime64, NaT for none)
+    ids, host, node, zone   identity of the node (arrays of objects, ids of integers)
+    enabled, forced_down    state of the host's service
+    seen                    its last heartbeat (numpy datetime64, NaT for none)
     total, capacity, used   {resource: array}; resources are vcpus, memory_mb and local_gb
     running_vms             servers on the node
-    io_ops                  servers on the node in a task that keeps its disks and network busy
-    failed_builds           builds that have failed on the node since the last that succeeded
-    metrics                 {name: value} that its monitors measured, or None
-    numa                    {position: HostTopology} of hosts of whose cells servers of the same request have taken, or
-                            a server is thought to have given back
-    everything              True for each; a filter's mask that is this object removes nothing
-    request                 the pipeline.Request that is placed; placed: positions of its servers that have a place
-    pci                     the free PCI devices of the nodes, a scheduler.pci.Free
-    group, members          the scheduler.groups.Group that is placed, and how many of it are on each host
+    io_ops                  servers on the node in a task with high disk and network load
+    failed_builds           failed builds on the node since the last success
+    metrics                 {name: value} from its monitors, or None
+    numa                    {position: HostTopology} of hosts that this request has changed: cells that earlier
+    servers of
+                            the request use, and those that the server's present place frees
+    all_pass                array of True; a filter that returns this object removes no host
+    request                 the pipeline.Request that is placed
+    placed                  positions of the request's servers that have a place
+    pci                     free PCI devices of the nodes, a scheduler.pci.FreeDevices
+    group, members          the scheduler.groups.Group of the request, and the number of its members on each host
     """
 
     request: pipeline.Request | None = None
@@ -68,10 +71,10 @@ class Hosts:
             np.array([row.get(name) or 0 for row in rows], dtype=np.int64) for name in COUNTERS)
         self.metrics = np.empty(len(rows), dtype=object)
         self.metrics[:] = [_metrics(row) for row in rows]
-        self.pci = pci.Free([row.get('pci_stats') for row in rows])
-        self.everything = np.ones(len(rows), dtype=bool)
-        self.everything.flags.writeable = False
-        self._remembered: dict[collections.abc.Hashable, typing.Any] = {}
+        self.pci = pci.FreeDevices([row.get('pci_stats') for row in rows])
+        self.all_pass = np.ones(len(rows), dtype=bool)
+        self.all_pass.flags.writeable = False
+        self._cache: dict[collections.abc.Hashable, typing.Any] = {}
         self.total = {name: column(name, np.int64) for name in RESOURCES}
         self.capacity = {
             'vcpus': self.total['vcpus'] * column('cpu_allocation_ratio', float),
@@ -87,21 +90,21 @@ class Hosts:
         return len(self.rows)
 
     def free(self, resource: str) -> np.ndarray:
-        """What one more server could get on each: what is left of the capacity, at most what the node has."""
+        """Return the amount available to one more server on each host: unused capacity, at most the node's total."""
         found = self._free.get(resource)
         if found is None:
             found = self._free[resource] = np.minimum(self.left(resource), self.total[resource])
         return found
 
     def left(self, resource: str) -> np.ndarray:
-        """What is left of the capacity on each; negative where it has shrunk below what is used."""
+        """Return the unused capacity of each host; negative if the capacity has shrunk below the usage."""
         found = self._left.get(resource)
         if found is None:
             found = self._left[resource] = self.capacity[resource] - self.used[resource]
         return found
 
     def copy(self) -> Hosts:
-        """A view whose usage may be changed."""
+        """Return a view with its own usage arrays."""
         twin = object.__new__(Hosts)
         twin.__dict__.update(self.__dict__)
         twin.used = {name: array.copy() for name, array in self.used.items()}
@@ -110,8 +113,8 @@ class Hosts:
             self.running_vms.copy(), self.io_ops.copy(), self.failed_builds.copy())
         return twin
 
-    def of(self, request: pipeline.Request) -> Hosts:
-        """The same view for one request; its arrays are those of this one."""
+    def for_request(self, request: pipeline.Request) -> Hosts:
+        """Return this view for one request, with shared arrays."""
         twin = object.__new__(Hosts)
         twin.__dict__.update(self.__dict__)
         twin.request, twin.group, twin.members = request, request.group, None
@@ -122,7 +125,7 @@ class Hosts:
         return twin
 
     def with_usage(self, rows: collections.abc.Mapping[int, Row]) -> Hosts:
-        """A view in which these rows, of hosts that it has, have other usage: {position: row}."""
+        """Return a view with the usage of these rows: {position: row}."""
         twin = self.copy()
         twin.rows, twin.metrics = list(self.rows), self.metrics.copy()
         devices = {position: row.get('pci_stats') for position, row in rows.items()
@@ -141,28 +144,28 @@ class Hosts:
         return twin
 
     def with_rows(self, rows: collections.abc.Mapping[int, Row]) -> Hosts:
-        """A view in which these rows, of hosts that it has, are others in whatever column: {position: row}."""
+        """Return a view in which these rows replace any columns of known hosts: {position: row}."""
         twin, part, positions = self.with_usage(rows), Hosts(list(rows.values())), list(rows)
         for name, found in vars(part).items():
-            if name == 'everything' or name.startswith('_'):
+            if name == 'all_pass' or name.startswith('_'):
                 continue
             if isinstance(found, np.ndarray):
                 setattr(twin, name, _written(getattr(twin, name), positions, found))
             elif name in ('total', 'capacity', 'used'):
                 setattr(twin, name, {key: _written(array, positions, found[key])
                                      for key, array in getattr(twin, name).items()})
-        twin._remembered = {}
+        twin._cache = {}
         return twin
 
     def with_seen(self, moments: dict[int, datetime.datetime | None]) -> Hosts:
-        """A view in which these hosts' heartbeats are others: {position: moment}."""
+        """Return a view with these heartbeats: {position: moment}."""
         twin = object.__new__(Hosts)
         twin.__dict__.update(self.__dict__)
         twin.seen = _written(self.seen, list(moments), np.array(list(moments.values()), dtype='datetime64[us]'))
         return twin
 
     def consume(self, position: int, resources: dict[str, int]) -> None:
-        """Let a server have this much of a host."""
+        """Add a server's resources to the usage of a host."""
         for name in RESOURCES:
             self.used[name][position] += resources[name]
             if name in self._left:
@@ -175,30 +178,32 @@ class Hosts:
         if self.group is not None:
             self.members = self.members + (self.host == self.host[position])
 
-    # ---- what depends on no usage: found out once, for this view and those that differ from it in usage alone --------
+    # ---- cached values: independent of usage, shared with all views that differ only in usage ------------------------
 
-    def once(self, key: collections.abc.Hashable, make: collections.abc.Callable[[], T]) -> T:
-        """What ``make()`` gave for this key; it must not look at usage, counters or metrics, and may not be changed."""
-        found = self._remembered.get(key)
+    def cached(self, key: collections.abc.Hashable, make: collections.abc.Callable[[], T]) -> T:
+        """Return the cached result of ``make()`` for a key. It must be read-only and independent of usage, counters and
+        metrics.
+        """
+        found = self._cache.get(key)
         if found is None:
             found = make()
-            if len(self._remembered) >= REMEMBERED:
-                self._remembered.clear()
-            self._remembered[key] = found
+            if len(self._cache) >= MAX_CACHED:
+                self._cache.clear()
+            self._cache[key] = found
         return found
 
     def values(self, name: str) -> np.ndarray:
-        """A column as an array of objects."""
+        """Return a column as an array of objects."""
         def make() -> np.ndarray:
             array = np.empty(len(self.rows), dtype=object)
             array[:] = [row.get(name) for row in self.rows]
             return array
-        return self.once(('values', name), make)
+        return self.cached(('values', name), make)
 
     def distinct(self, name: str) -> tuple[list[typing.Any], np.ndarray]:
-        """(distinct values of a column, for each host its position among them).
+        """Return (distinct values of a column, the index among them for each host).
 
-        Documents of the type db.types.Shared are one object when they are equal, and are compared by identity.
+        Equal documents of the type db.types.Shared are one object and are compared by identity.
         """
         def make() -> tuple[list[typing.Any], np.ndarray]:
             numbers: dict[str | int, int] = {}
@@ -213,28 +218,29 @@ class Hosts:
                     found.append(value)
                 codes[position] = number
             return found, codes
-        return self.once(('distinct', name), make)
+        return self.cached(('distinct', name), make)
 
-    def each(self, name: str, judge: collections.abc.Callable[[typing.Any], typing.Any]) -> np.ndarray:
-        """An array of booleans, ``judge(value)`` of a column; called once for each distinct value."""
+    def match_column(self, name: str, judge: collections.abc.Callable[[typing.Any], typing.Any]) -> np.ndarray:
+        """Return a mask: ``judge(value)`` of a column, called once for each distinct value."""
         values, codes = self.distinct(name)
         return np.array([bool(judge(value)) for value in values], dtype=bool)[codes]
 
     def numbers(self, name: str) -> np.ndarray:
-        """A column of integers, 0 for none."""
-        return self.once(('numbers', name), lambda: np.array([row.get(name) or 0 for row in self.rows], dtype=np.int64))
+        """Return a column of integers, 0 for none."""
+        return self.cached(('numbers', name),
+                           lambda: np.array([row.get(name) or 0 for row in self.rows], dtype=np.int64))
 
     def positions(self, host: str) -> list[int]:
-        """Positions of the nodes of a host, [] for one that is not known."""
+        """Return the positions of the nodes of a host, [] for an unknown host."""
         def make() -> dict[str, list[int]]:
             found = collections.defaultdict(list)
             for position, row in enumerate(self.rows):
                 found[row['host']].append(position)
             return dict(found)
-        return self.once('positions', make).get(host, [])
+        return self.cached('positions', make).get(host, [])
 
-    def on(self, names: collections.abc.Iterable[str]) -> np.ndarray:
-        """True for the nodes of these hosts."""
+    def on_hosts(self, names: collections.abc.Iterable[str]) -> np.ndarray:
+        """Return a mask of the nodes of these hosts."""
         mask = np.zeros(len(self.rows), dtype=bool)
         for name in names:
             mask[self.positions(name)] = True
@@ -242,21 +248,21 @@ class Hosts:
 
     @property
     def aggregates(self) -> np.ndarray:
-        """Of each node's host: [{'id', 'uuid', 'name', 'metadata'}]."""
+        """The aggregates of each node's host: [{'id', 'uuid', 'name', 'metadata'}]."""
         def make() -> np.ndarray:
             array = np.empty(len(self.rows), dtype=object)
             array[:] = [row.get('aggregates') or [] for row in self.rows]
             return array
-        return self.once('aggregates', make)
+        return self.cached('aggregates', make)
 
     @property
     def aggregate_sets(self) -> list[dict[str, frozenset[str]]]:
-        """[{key: frozenset of the values}] of the metadata of all aggregates of a host, each distinct one once."""
+        """Merged metadata of the aggregates of a host, [{key: frozenset of the values}], without duplicates."""
         return self._merged()[0]
 
     @property
     def aggregate_set(self) -> np.ndarray:
-        """For each node its position in ``aggregate_sets``."""
+        """For each node the index of its metadata in ``aggregate_sets``."""
         return self._merged()[1]
 
     def _merged(self) -> tuple[list[dict[str, frozenset[str]]], np.ndarray]:
@@ -277,10 +283,12 @@ class Hosts:
                     found.append(merged)
                 of_list.append(numbers[same])
             return found, np.array(of_list, dtype=np.int64)[codes]
-        return self.once('aggregate_sets', make)
+        return self.cached('aggregate_sets', make)
 
     def by_aggregates(self, judge: collections.abc.Callable[[dict[str, frozenset[str]]], typing.Any]) -> np.ndarray:
-        """An array of what ``judge({key: frozenset of values})`` gives; called once for each of ``aggregate_sets``."""
+        """Return an array of ``judge({key: frozenset of values})`` for each host, called once for each of
+        ``aggregate_sets``.
+        """
         return np.array([judge(merged) for merged in self.aggregate_sets])[self.aggregate_set]
 
 

@@ -3,36 +3,36 @@ from nova.rpc.interface import Interface, Method
 
 INTERFACE = Interface(
     'scheduler', '1.0',
-    # chooses and claims a host for each of instance_uuids, of equal requests -> list (as instance_uuids) of lists of
-    # Selection: the first is claimed, the others are alternates; raises NoValidHost, nothing claimed
-    Method('select_destinations', ('spec', 'instance_uuids'), call=True),
+    Method('select_destinations', ('spec', 'instance_uuids'), call=True,
+           doc='Select and claim a host for each of ``instance_uuids``, which have equal requests. Return a list, '
+               'in their order, of lists of Selection: the first is claimed, the others are alternates. Raises '
+               'NoValidHost; nothing is claimed then.'),
 
-    # ---- servers that exist; where their build was wanted, forced or has failed (force_host, requested_host,
-    # retry_hosts of the spec) does not count; its availability zone and its hints do, each -> list: the Selection
-    # that is claimed, or empty when the server does not wait for it any more; raises NoValidHost, nothing claimed
-    #
-    # the destination of a move: claimed into the migrations row, which holds it (server_migrations.hold) and must be
-    # in one of scheduler.moves.LOOKING and hold nothing. The flavor is the move's new_flavor.
-    # ignore: names of hosts that are out of the question; target: name of the one host that is wanted, or None;
-    # force: filters are skipped, room is checked
-    Method('select_move', ('spec', 'migration_id', 'ignore', 'target', 'force'), call=True),
-    # a host for an offloaded server: claimed into the server's own row, which gets host, node and zone while it is
-    # SHELVED_OFFLOADED, in task UNSHELVING and without a host
-    Method('select_unshelve', ('spec', 'instance_uuid', 'target'), call=True),
-    # whether the filters let a server stay on its host with the image of this spec -> None; raises NoValidHost
-    Method('check_host', ('spec', 'host', 'node'), call=True),
+    # ---- existing servers
+    Method('select_move', ('spec', 'migration_id', 'ignore', 'target', 'force'), call=True,
+           doc='Select the destination of a move and claim it in the migrations row (server_migrations.hold), which '
+               'must be in a state of scheduler.moves.LOOKING and hold no claim. The flavor is new_flavor of the '
+               'move. ``ignore``: excluded host names; ``target``: name of the only allowed host, or None; '
+               '``force``: skip the filters and check only capacity. Return as select_unshelve.'),
+    Method('select_unshelve', ('spec', 'instance_uuid', 'target'), call=True,
+           doc="Select a host for an offloaded server and claim it in the server's row, which gets host, node and "
+               'zone while the server is SHELVED_OFFLOADED, in task UNSHELVING and without a host. The host options '
+               'of the first build (force_host, requested_host, retry_hosts) do not apply; availability zone and '
+               'hints do. Return [Selection], or [] if the server no longer waits. Raises NoValidHost; nothing is '
+               'claimed then.'),
+    Method('check_host', ('spec', 'host', 'node'), call=True,
+           doc='Check whether the filters accept the present host of a server for the image in this spec. Raises '
+               'NoValidHost.'),
 
-    # ---- how servers would be placed now; nothing is written
-    #
-    # seeds: the uuids of the servers to be, which break ties; instance_uuid: of a server that exists, or None: it would
-    # be placed again, by what counts in a move, and its own host without its share; limit, offset: the hosts that each
-    # list names.
-    # -> {'seed': the first one; 'hosts': how many there are; 'asked': {resource: amount};
-    #     'filters': [{'name', 'asked': whether it was, 'passed', 'removed': numbers of hosts, 'reason': or None,
-    #                  'hosts': [{'host', 'node', 'reason'}] that it removed}] in their order;
-    #     'remaining': how many passed all; 'weighers': {name: multiplier};
-    #     'ranking': [{'host', 'node', 'availability_zone', 'weight', 'weights': {weigher: its part}}], best first;
-    #     'choices': [{'host', 'node', 'availability_zone'}] for each server, [] when not all find one;
-    #     'reason': why there is none, or None; 'nearest': [{'host', 'node', 'lacks': [{'filter', 'reason'}]}]}
-    Method('explain', ('spec', 'seeds', 'instance_uuid', 'limit', 'offset'), call=True),
+    # ---- explanations
+    Method('explain', ('spec', 'seeds', 'instance_uuid', 'limit', 'offset'), call=True,
+           doc='Explain how servers would be placed now; writes nothing. ``seeds``: the uuids of the new servers, '
+               'which break ties; ``instance_uuid``: an existing server that would be moved, or None; ``limit``, '
+               "``offset``: page of each list of hosts. Return {'seed': the first one; 'hosts': number; 'asked': "
+               "{resource: amount}; 'filters': [{'name', 'asked': whether the request uses it, 'passed', 'removed': "
+               "numbers of hosts, 'reason' or None, 'hosts': [{'host', 'node', 'reason'}] removed}] in order; "
+               "'remaining': number that passed all; 'weighers': {name: multiplier}; 'ranking': [{'host', 'node', "
+               "'availability_zone', 'weight', 'weights': {weigher: part}}], best first; 'choices': [{'host', "
+               "'node', 'availability_zone'}] of each server, [] if one finds no host; 'reason': why, or None; "
+               "'nearest': [{'host', 'node', 'lacks': [{'filter', 'reason'}]}]}."),
 )

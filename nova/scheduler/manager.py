@@ -1,7 +1,7 @@
-"""The scheduler: chooses hosts on its table and claims them in the database.
+"""The scheduler: chooses hosts from its table and claims them in the database.
 
-A request goes one way: request_reader reads the facts, decision decides on a view of the table of hosts, a claimer
-writes; placement repeats that while claims fail, and batch does it for many requests at once.
+The request_reader reads the facts, the decision module decides on a view of the hosts, and a claimer writes. The
+placement module repeats this while claims fail, and the batch module does it for many requests together.
 """
 import collections.abc
 
@@ -16,7 +16,7 @@ from nova.scheduler import cross_cell
 from nova.scheduler import decision
 from nova.scheduler import dry_run
 from nova.scheduler import filters
-from nova.scheduler import hosts as host_table
+from nova.scheduler import host_table
 from nova.scheduler import moves
 from nova.scheduler import new_servers
 from nova.scheduler import pipeline
@@ -29,12 +29,11 @@ from nova.scheduler.interface import INTERFACE
 class SchedulerManager:
     """The filter scheduler.
 
-    methods    what serves the RPC interface
-    table      the hosts as this process sees them
-    rules      the filters, the weighers and the order by which it chooses
-    requests   reads what the decisions go by
+    methods    the methods of the RPC interface
+    table      the table of hosts of this process
+    rules      filters, weighers and tie-breaking
+    requests   reads the facts of a request
     batches    places new servers
-
     :param conf: the configuration
     :param api_db: Database of the API database
     :param cells: db.cells.Cells
@@ -47,19 +46,19 @@ class SchedulerManager:
         options = conf.filter_scheduler
         self.rules = decision.Rules(
             filters=tuple(filters.load(conf, options.enabled_filters)), weighers=weights.load(conf),
-            order=pipeline.Order(options.host_subset_size, options.shuffle_best_same_weighed_hosts),
+            tie_break=pipeline.TieBreak(options.host_subset_size, options.shuffle_best_same_weighed_hosts),
             alternates=conf.scheduler.alternates)
         for each in self.rules.filters:
-            each.begin(cells)
+            each.start(cells)
         self.table = host_table.HostTable(cells, max(1, conf.service_down_time // 4))
         self.requests = request_reader.RequestReader(conf, api_db, cells, self.rules.filters, self.table)
         self._claimers = claimer.Claimers(cells, claimer.CellClaimer(cells, self.table, self.rules),
                                           cross_cell.CrossCellClaimer(api_db, cells, self.table, self.rules))
-        rounds = placement.Rounds(self.rules, self.table, cells)
-        self.batches = batch.BatchPlacer(placement.ServerPlacer(rounds, self._claimers), self._claimers, self.table,
+        claim_loop = placement.ClaimLoop(self.rules, self.table, cells)
+        self.batches = batch.BatchPlacer(placement.ServerPlacer(claim_loop, self._claimers), self._claimers, self.table,
                                          self.rules)
         new = new_servers.NewServers(self.requests, self.batches, self._claimers)
-        existing = moves.Moves(self.requests, rounds, cells, self.table, self.rules)
+        existing = moves.Moves(self.requests, claim_loop, cells, self.table, self.rules)
         self.methods = Methods(INTERFACE, {
             'select_destinations': new.select_destinations,
             'select_move': existing.select_move,
@@ -73,12 +72,12 @@ class SchedulerManager:
             self.table.synchronize()
 
     def stop(self) -> None:
-        """Nothing is under way outside of the messages."""
+        """Do nothing: all work is done within messages."""
 
     def periodic_tasks(self) -> list[tuple[str, int, collections.abc.Callable[[], None]]]:
         return [('follow_hosts', max(1, self._conf.report_interval // 2), self.table.synchronize)]
 
     def in_progress(self) -> dict[str, int]:
-        """For a report about the process."""
+        """Return counts for a report about the process."""
         return {'nodes in the host table': self.table.size(), 'filters': len(self.rules.filters),
                 'weighers': len(self.rules.weighers)}

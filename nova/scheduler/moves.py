@@ -1,4 +1,4 @@
-"""Places for servers that exist: destinations of moves, and a new home for an offloaded server."""
+"""Placement of existing servers: destinations of moves, and new hosts of offloaded servers."""
 import collections.abc
 import dataclasses
 import logging
@@ -21,7 +21,7 @@ from nova.objects import pci
 from nova.scheduler import claimer
 from nova.scheduler import decision
 from nova.scheduler import host_view
-from nova.scheduler import hosts as host_table
+from nova.scheduler import host_table
 from nova.scheduler import node_claims
 from nova.scheduler import pipeline
 from nova.scheduler import placement
@@ -31,22 +31,22 @@ from nova.scheduler.resources import pci as pci_resources
 
 LOG = logging.getLogger(__name__)
 
-# a move that looks for its destination is in one of these
+# states of a move that looks for its destination
 LOOKING = ('accepted', 'queued', 'pre-migrating', 'preparing')
 
 Row = collections.abc.Mapping[str, typing.Any]
 Selections = list[objects.Selection]
-# writes where a server goes, in the transaction that claimed it: (conn, the claim, the view) -> {'availability_zone'};
-# None: the server does not wait for a host any more
+# writes the server's destination in the transaction of the claim: (conn, claim, view) -> {'availability_zone'}, or None
+# if the server no longer waits for a host
 Write = collections.abc.Callable[[engine.Connection, node_claims.Claim, host_view.Hosts], Row | None]
 
 
 class Moves:
-    """The RPC methods that place servers that exist; see interface.py."""
+    """The RPC methods that place existing servers; see interface.py."""
 
-    def __init__(self, requests: request_reader.RequestReader, rounds: placement.Rounds, cells: db_cells.Cells,
+    def __init__(self, requests: request_reader.RequestReader, claim_loop: placement.ClaimLoop, cells: db_cells.Cells,
                  table: host_table.HostTable, rules: decision.Rules) -> None:
-        self._requests, self._rounds, self._cells = requests, rounds, cells
+        self._requests, self._claim_loop, self._cells = requests, claim_loop, cells
         self._table, self._rules = table, rules
 
     @placement_metrics.measured
@@ -66,7 +66,7 @@ class Moves:
                                       aggregate=migration['arguments'].get('aggregate'))
 
         needed: dict[str, int] = {}
-        if migration['arguments'].get('grows'):          # it has its room, and needs the difference
+        if migration['arguments'].get('grows'):  # the server keeps its room and needs the difference
             needed = request.resources
             had = claims.resources({**row, 'numa_topology': None})
             request = dataclasses.replace(request, resources={name: needed[name] - had[name] for name in needed})
@@ -77,7 +77,7 @@ class Moves:
             _check_size(node, needed, row['uuid'])
             zone = _zone(conn, node, request)
             if not server_migrations.hold(conn, migration_id, node, request.resources, LOOKING):
-                LOG.info('Move %s does not look for a host any more.', migration_id)
+                LOG.info('Move %s no longer looks for a host.', migration_id)
                 return None
             if of_ports:
                 now = server_migrations.get(conn, migration_id)['new_flavor']
@@ -88,7 +88,7 @@ class Moves:
         try:
             return self._place(cell, row['uuid'], request, write, migration_id)
         except exception.NoValidHost:
-            # a message that came twice: the room that is missing may be what the first one took for this very move
+            # a repeated message: the first one may have taken the missing room for this move
             with cell.db.reader() as conn:
                 migration = server_migrations.get(conn, migration_id)
             if migration['held_host'] is None and migration['status'] in LOOKING:
@@ -109,7 +109,7 @@ class Moves:
         def write(conn: engine.Connection, claim: node_claims.Claim, hosts: host_view.Hosts) -> Row | None:
             node = hosts.rows[claim.position]
             place = {'host': node['host'], 'node': node['node'], 'availability_zone': _zone(conn, node, request)}
-            # what it had where it was is not what it has now
+            # resources of the former host do not count
             found = instances.set_where(conn, instance_uuid, {'numa_topology': None, **place, **claim.values}, waiting)
             if found and of_ports:
                 now = instances.get(conn, instance_uuid)['flavor']
@@ -118,25 +118,26 @@ class Moves:
         return self._place(cell, instance_uuid, request, write)
 
     def check_host(self, ctx: nova_context.RequestContext, spec: objects.RequestSpec, host: str, node: str) -> None:
-        """Whether a server may stay where it is with another image.
+        """Check whether a server may stay on its host with another image.
 
-        :raises NoValidHost: it may not
+        :raises NoValidHost: the filters refuse
         """
-        hosts = self._table.hosts(whole=True)
+        hosts = self._table.hosts(full=True)
         request = self._requests.of_rebuild(self._cells.of_server(spec.instance_uuid), spec, host, node)
-        rules = dataclasses.replace(self._rules, filters=tuple(each for each in self._rules.filters if each.rebuild))
+        rules = dataclasses.replace(self._rules,
+                                    filters=tuple(each for each in self._rules.filters if each.run_on_rebuild))
         found, = decision.decide(hosts, [decision.Demand(request, [spec.instance_uuid])], rules)
         decision.rankings_of(found)
 
     def _place(self, cell: db_cells.Cell, uuid: str, request: pipeline.Request, write: Write,
                migration_id: int | None = None) -> Selections:
-        found = self._rounds.run(request, [uuid], _MoveAttempt(cell, write, migration_id))
-        self._table.touched(cell)
+        found = self._claim_loop.run(request, [uuid], _MoveAttempt(cell, write, migration_id))
+        self._table.mark_claimed(cell)
         return found[uuid]
 
 
 class _MoveAttempt:
-    """Claims for a server in the cell in which it stays; a claimer.Attempt."""
+    """Claims for a server within its own cell; implements claimer.Attempt."""
 
     def __init__(self, cell: db_cells.Cell, write: Write, migration_id: int | None) -> None:
         self._cell, self._write, self._migration_id = cell, write, migration_id
@@ -169,16 +170,16 @@ class _MoveAttempt:
         return self._chosen
 
     def give_up(self) -> None:
-        pass                             # the transaction has ended
+        pass  # the transaction has ended
 
 
 def _of_ports(request: pipeline.Request) -> list[pci.Request]:
-    """The devices that ports need: one may go while a host is looked for."""
+    """Return the devices that ports need; a port may be removed during the placement."""
     return [each for each in pci_resources.requests_of(request) if each.request_id]
 
 
 def _hypervisor(conn: engine.Connection, migration: Row) -> str | None:
-    """The type of the hypervisor of a guest that moves; None: it is gone, or is made again."""
+    """Return the hypervisor type of a moving guest, or None if the guest is lost or is created again."""
     if migration['migration_type'] == server_migrations.EVACUATION:
         return None
     nodes = compute_nodes.by_host(conn, migration['source_compute'])
@@ -186,18 +187,18 @@ def _hypervisor(conn: engine.Connection, migration: Row) -> str | None:
 
 
 def _check_size(node: Row, needed: dict[str, int], uuid: str) -> None:
-    """Look at what a server needs in all, where it claims a part.
+    """Check the node for a server's whole size when only a part is claimed.
 
-    :raises ClaimFailed: the node has less
+    :raises ClaimFailed: the node is smaller
     """
     if any(needed[name] > node[name] for name in needed):
         raise exception.ClaimFailed(host=node['host'], instance_id=uuid)
 
 
 def _zone(conn: engine.Connection, node: Row, request: pipeline.Request) -> str | None:
-    """The zone of a node that was just claimed, which it keeps until the transaction ends (zones.move).
+    """Return the zone of a node that was just claimed; it cannot change until the transaction ends (zones.move).
 
-    :raises ClaimFailed: it is not the requested one any more
+    :raises ClaimFailed: it is no longer the requested zone
     """
     zone = zones.of(conn, [node['host']]).get(node['host'])
     if request.zone is not None and zone not in request.zones:

@@ -1,4 +1,4 @@
-"""Places for new servers: the RPC method select_destinations."""
+"""Placement of new servers: the RPC method select_destinations."""
 import collections.abc
 import logging
 
@@ -19,7 +19,8 @@ Selections = list[objects.Selection]
 
 
 class NewServers:
-    """
+    """The RPC method select_destinations.
+
     :param placer: places the servers of a request
     """
 
@@ -32,15 +33,14 @@ class NewServers:
                             instance_uuids: list[str]) -> list[Selections]:
         """Choose and claim a host for each server; see interface.py.
 
-        A server that does not wait to be placed any more (deleted meanwhile) gets an empty list; one whose host was
-        chosen before, by a message whose answer was lost, gets that host.
-
-        :raises ServiceUnavailable: there are several cells, and the one that the servers are in does not answer
+        A server that no longer waits, for example because it was deleted, gets an empty list. A server that was placed
+        by an earlier message with a lost reply gets the same host.
+        :raises ServiceUnavailable: there are several cells, and the servers' cell does not answer
         """
         request = self._requests.of_new(spec)
         try:
             placed, refused = self._placer.place(request, instance_uuids), None
-        except exception.NoValidHost as error:   # the room that is missing may be what they have themselves
+        except exception.NoValidHost as error:  # the missing room may be that of the same servers
             placed, refused = [[] for _ in instance_uuids], error
         except db_cells.UNREACHABLE as error:
             raise self._unavailable(instance_uuids, error) from None
@@ -48,24 +48,24 @@ class NewServers:
         if not missing:
             return placed
         try:
-            given = self._given(missing)
+            already_placed = self._already_placed(missing)
         except db_cells.UNREACHABLE as error:
             raise self._unavailable(instance_uuids, error) from None
-        if refused is not None and not given:
+        if refused is not None and not already_placed:
             raise refused
-        return [chosen or given.get(uuid, []) for uuid, chosen in zip(instance_uuids, placed, strict=True)]
+        return [chosen or already_placed.get(uuid, []) for uuid, chosen in zip(instance_uuids, placed, strict=True)]
 
     def _unavailable(self, uuids: collections.abc.Sequence[str], error: Exception) -> Exception:
-        """What to raise when a cell cannot be reached, which it may later where there are several."""
+        """Return the error for an unreachable cell; with several cells the caller may retry."""
         if not self._claimers.several():
             return error
-        LOG.warning('%d servers cannot be placed now: %s', len(uuids), error)
+        LOG.warning('Cannot place %d servers: %s', len(uuids), error)
         return exception.ServiceUnavailable(service='database')
 
-    def _given(self, uuids: list[str]) -> dict[str, Selections]:
-        """{uuid: selections} of the servers that have a host on which building them has not begun."""
+    def _already_placed(self, uuids: list[str]) -> dict[str, Selections]:
+        """Return {uuid: selections} of the servers that have a host and are not being built yet."""
         found: dict[str, Selections] = {}
-        for cell, part in self._claimers.current().homes(uuids):
+        for cell, part in self._claimers.current().servers_by_cell(uuids):
             with cell.db.reader() as conn:
                 rows = instances.get_many(conn, part)
             found |= {uuid: [objects.Selection(cell_uuid=cell.uuid, host=row['host'], node=row['node'],

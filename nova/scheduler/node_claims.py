@@ -1,6 +1,6 @@
-"""Claims on nodes in one transaction: counted resources by condition, groups under their lock, special resources.
+"""Claims on nodes in one transaction: counted resources by condition, groups under a lock, special resources.
 
-KINDS has a row for each kind of special resources; a request without any costs no statement more.
+KINDS has a row for each kind of special resource. A request without any costs no additional statement.
 """
 import collections.abc
 import dataclasses
@@ -22,29 +22,29 @@ from nova.scheduler.resources import numa_request
 from nova.scheduler.resources import pci
 from nova.scheduler.resources import special_resources
 
-# requested(conf, spec) -> a SpecialResource or None: of every request, in this order. ``spec`` is the
-# objects.RequestSpec, in which ``flavor`` is the one that the server is to have: of a resize the new one. It must be
-# cheap where nothing is requested.
+# requested(conf, spec) -> a SpecialResource or None, called in this order for every request. ``spec`` is the
+# objects.RequestSpec; its ``flavor`` is the server's flavor after the request, for a resize the new one. The function
+# must be cheap if nothing is requested.
 KINDS: list[collections.abc.Callable[[cfg.ConfigOpts, objects.RequestSpec],
                                      special_resources.SpecialResource | None]] = [
     numa_request.requested, pci.requested]
 
 
 def special_of(conf: cfg.ConfigOpts, spec: objects.RequestSpec) -> tuple[special_resources.SpecialResource, ...]:
-    """The special resources that a request needs."""
+    """Return the special resources that a request needs."""
     return tuple(found for found in (kind(conf, spec) for kind in KINDS) if found is not None)
 
 
 @dataclasses.dataclass
 class Claim:
-    """A server's claim on a host of a view, while its transaction lasts.
+    """A server's claim on a host of a view, during its transaction.
 
     instance_uuid   the server
-    migration_id    the move that holds the claim; None: the server's own row does
+    migration_id    the move that holds the claim, or None if the server's own row does
     request         the pipeline.Request
-    values          further columns of the row that holds it (instances, or migrations for a move): the caller of the
-                    claim writes them
-    taken           what one special resource leaves for another one that is taken after it: {name: anything}
+    values          further columns for the row that holds the claim (instances or migrations), written by the
+    caller
+    taken           data for special resources that are taken later: {name: anything}
     """
 
     position: int
@@ -61,8 +61,8 @@ class Claim:
 class NodeClaims:
     """Claims for one request in one transaction.
 
-    :param hosts: the view that positions are of
-    :param cell_uuid: of the cell of the connection; None: there is one cell
+    :param hosts: the view of the positions
+    :param cell_uuid: cell of the connection, or None if there is one cell
     """
 
     def __init__(self, conn: engine.Connection, hosts: host_view.Hosts, request: pipeline.Request,
@@ -73,9 +73,9 @@ class NodeClaims:
 
     def first(self, ranking: collections.abc.Sequence[int] | np.ndarray, instance_uuid: str,
               migration_id: int | None = None) -> tuple[int, Claim]:
-        """(number in the ranking, Claim) of the first of these hosts that has room.
+        """Return (index in the ranking, Claim) of the first host that has room.
 
-        :raises ClaimFailed: none has
+        :raises ClaimFailed: no host has room
         """
         for number, position in enumerate(ranking):
             claim = self.take(position, instance_uuid, migration_id)
@@ -84,9 +84,9 @@ class NodeClaims:
         raise exception.ClaimFailed(host=self._hosts.host[ranking[0]], instance_id=instance_uuid)
 
     def take(self, position: int, instance_uuid: str, migration_id: int | None = None) -> Claim | None:
-        """The Claim on a host, None when it has no room for it, or the server's group does not allow it.
+        """Return the Claim on a host, or None if it has no room or the server's group refuses.
 
-        :raises ClaimFailed: its zone is not the requested one any more
+        :raises ClaimFailed: the host's zone is no longer the requested one
         """
         hosts, request = self._hosts, self._request
         claim = Claim(int(position), hosts.host[position], int(hosts.ids[position]), instance_uuid, migration_id,
@@ -107,10 +107,10 @@ class NodeClaims:
         return claim
 
     def _limits(self, position: int) -> dict[str, float]:
-        """Numbers of filters that the claim keeps to in place of the node's own; see claims.claim."""
+        """Return limits of filters that replace the node's own numbers; see claims.claim."""
         limits: dict[str, float] = {}
         for each in self._request.limiting:
-            limiting: typing.Any = each             # it has limits: request_reader chose it so
+            limiting: typing.Any = each  # request_reader selected filters with limits
             for name, value in limiting.limits(self._hosts, position).items():
                 limits[name] = min(value, limits.get(name, value))
         return limits
@@ -118,11 +118,11 @@ class NodeClaims:
     def _take_special(self, claim: Claim) -> bool:
         if not self._request.special:
             return True
-        node = compute_nodes.get(self._conn, claim.node_id)          # the claim on its numbers has locked it
+        node = compute_nodes.get(self._conn, claim.node_id)  # locked by the claim on its numbers
         return all(each.take(self._conn, node, claim) for each in self._request.special)
 
     def give_back(self, claim: Claim) -> None:
-        """The server turned out to need none: undo the claim."""
+        """Undo a claim that the server does not need."""
         if claim.savepoint is not None:
             claim.savepoint.rollback()
         else:

@@ -12,9 +12,9 @@ _NAME = 'scheduler.select_destinations'
 
 
 class NotifyingManager:
-    """A scheduler's manager, of which each selection of hosts is notified before and after it.
+    """A scheduler manager that sends a notification before and after each selection of hosts.
 
-    :param manager: what driver.load gives
+    :param manager: from driver.load
     """
 
     def __init__(self, manager: typing.Any, notifier: notify.Notifier) -> None:

@@ -1,4 +1,4 @@
-"""Choosing hosts: pure functions of a view of the hosts and of a request."""
+"""Host selection: pure functions of a view of the hosts and a request."""
 from __future__ import annotations
 
 import collections.abc
@@ -19,37 +19,37 @@ from nova.scheduler import weights
 from nova.scheduler.filters import base
 from nova.scheduler.resources import special_resources
 
-MOST = 16               # best hosts that a claim tries before the scheduler looks again
-BLOCK = 64              # hosts of which the best one is looked at first
-MAX_TOGETHER = 100      # places that are tried for servers of one request with affinity
+MAX_CANDIDATES = 16  # best hosts that a claim tries before the next decision
+BLOCK = 64  # hosts of a block in the search for the highest values
+MAX_AFFINITY_PLACES = 100  # places that are tried for servers of one request with affinity
 
 _64 = 2 ** 64 - 1
-_ODD, _ODDER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)      # multipliers that mix bits well
+_ODD, _ODDER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)  # multipliers with good bit mixing
 
-# a filter that removed hosts, the mask before it and the mask behind it
+# a filter that removed hosts, the mask before it, the mask after it
 Step = tuple[base.Filter, np.ndarray, np.ndarray]
-Ranking = np.ndarray                     # positions, the best first
+Ranking = np.ndarray  # positions, best first
 
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What one server needs of a host.
+    """Requirements of one server on a host.
 
-    resources   {resource: amount}, see db.claims.resources
-    zone, host, node   None: any
-    cell        uuid of the cell in which the server stays; None: any
-    closed      uuids of cells that get no new servers, in order
-    forced      an administrator forces the host: only filters about room are consulted besides it
-    tried       (host, node) where building it has failed
-    ignored     names of hosts that are out of the question
-    aggregate   id of the one aggregate whose hosts are meant, None: any
-    hypervisor  type of the hypervisor that can take over the guest, None: any
-    group       scheduler.groups.Group that the server is a member of
-    spec        the whole objects.RequestSpec
-    facts       {name of a filter: what it read besides the table}, see filters.facts
-    limiting    filters whose ``limits`` the claim has to keep to
-    special     special resources that it takes of a node
-    requirements   {key: value} that the server's instance category requires of hosts
+    resources       {resource: amount}, see db.claims.resources
+    zone, host, node   None for any
+    cell            uuid of the cell in which the server must stay, or None for any
+    disabled_cells  uuids of the cells that get no new servers, sorted
+    forced          an administrator forces the host: only this host's capacity is checked
+    failed_nodes    (host, node) of failed builds of the server
+    ignored         names of excluded hosts
+    aggregate       id of the required aggregate, or None for any
+    hypervisor      hypervisor type that can run the guest, or None for any
+    group           scheduler.groups.Group of the server
+    spec            the whole objects.RequestSpec
+    facts           {name of a filter: data from outside the table}, see filters.facts
+    limiting        filters with ``limits`` that apply to the claim
+    special         special resources of the request
+    requirements    {key: value} that the server's instance category requires of hosts
     """
 
     resources: dict[str, int]
@@ -57,7 +57,7 @@ class Request:
     host: str | None = None
     node: str | None = None
     forced: bool = False
-    tried: tuple[tuple[str, str], ...] = ()
+    failed_nodes: tuple[tuple[str, str], ...] = ()
     ignored: tuple[str, ...] = ()
     aggregate: int | None = None
     hypervisor: str | None = None
@@ -68,52 +68,52 @@ class Request:
     special: tuple[special_resources.SpecialResource, ...] = ()
     requirements: dict[str, str] = dataclasses.field(default_factory=dict)
     cell: str | None = None
-    closed: tuple[str, ...] = ()
+    disabled_cells: tuple[str, ...] = ()
 
     @property
     def zones(self) -> set[str | None]:
-        """The zones any of which will do; only where ``zone`` is not None."""
+        """The allowed zones, if ``zone`` is not None."""
         return {self.zone, *(part.strip() for part in (self.zone or '').split(','))}
 
 
 @dataclasses.dataclass(frozen=True)
-class Order:
-    """How one of several hosts of equal weight, or nearly so, is chosen.
+class TieBreak:
+    """Choice between hosts of equal or nearly equal weight.
 
-    subset    one of so many of the best is taken, which one the server's uuid decides
-    shuffle   equals come in an order that differs from server to server, so that they spread; False: as in the table
+    subset    number of best hosts from which the server's uuid selects one
+    shuffle   order equal hosts differently for each server, to spread them; False: in the order of the table
     """
 
     subset: int = 1
     shuffle: bool = True
 
 
-SPREAD = Order()
+SPREAD = TieBreak()
 
 
 def narrow(hosts: host_view.Hosts, request: Request, filters: collections.abc.Sequence[base.Filter]
            ) -> tuple[np.ndarray, list[explain.Removal]]:
-    """(positions of the hosts that pass all filters, what those filters removed that removed some)."""
+    """Return (positions of the hosts that pass all filters, Removals of the filters that removed hosts)."""
     left, steps = survivors(hosts, request, filters)
     return left, _removals(hosts, request, steps)
 
 
 def survivors(hosts: host_view.Hosts, request: Request, filters: collections.abc.Sequence[base.Filter]
               ) -> tuple[np.ndarray, list[Step]]:
-    """(positions of the hosts that pass all filters, the steps of those filters that removed some)."""
-    passing, count = hosts.everything, len(hosts)
+    """Return (positions of the hosts that pass all filters, steps of the filters that removed hosts)."""
+    passing, count = hosts.all_pass, len(hosts)
     steps: list[Step] = []
     for each in filters:
         if not each.applies(request):
             continue
-        if type(each).among is base.Filter.among:
+        if type(each).mask_at is base.Filter.mask_at:
             mask = each.mask(hosts, request)
-            if mask is hosts.everything:
+            if mask is hosts.all_pass:
                 continue
             after = passing & mask
         else:
             left = np.flatnonzero(passing)
-            judged = each.among(hosts, request, left)
+            judged = each.mask_at(hosts, request, left)
             if judged is None:
                 continue
             after = np.zeros(len(hosts), dtype=bool)
@@ -123,7 +123,7 @@ def survivors(hosts: host_view.Hosts, request: Request, filters: collections.abc
             steps.append((each, passing, after))
             passing, count = after, number
     if count == len(hosts):
-        return hosts.once('every position', lambda: np.arange(len(hosts))), steps
+        return hosts.cached('every position', lambda: np.arange(len(hosts))), steps
     return np.flatnonzero(passing), steps
 
 
@@ -132,75 +132,78 @@ def _removals(hosts: host_view.Hosts, request: Request, steps: list[Step]) -> li
 
 
 def rank(hosts: host_view.Hosts, positions: np.ndarray, weighers: collections.abc.Sequence[weights.AnyWeigher],
-         instance_uuid: str, order: Order = SPREAD, most: int | None = None) -> Ranking:
-    """The positions, best first; equals as ``order`` says, by a hash of the server's uuid and the node's number.
+         instance_uuid: str, tie_break: TieBreak = SPREAD, enough_hosts: int | None = None) -> Ranking:
+    """Rank positions, best first. Ties are broken by ``tie_break`` and a hash of the server's uuid and the node's
+    number.
 
-    :param most: so many are enough
+    :param enough_hosts: required length of the ranking, or None for all
     """
-    return ranked(hosts, positions, rounded(weights.score(hosts, positions, weighers)), instance_uuid, order, most)
+    return ranked(hosts, positions, rounded(weights.score(hosts, positions, weighers)), instance_uuid, tie_break,
+                  enough_hosts)
 
 
 def rounded(score: np.ndarray) -> np.ndarray:
-    """Scores of which those that differ by rounding alone are equal."""
+    """Return scores in which rounding differences are equal."""
     return np.rint(score * 1e9)
 
 
 def ranked(hosts: host_view.Hosts, positions: np.ndarray, score: np.ndarray, instance_uuid: str,
-           order: Order = SPREAD, most: int | None = None) -> Ranking:
-    """``rank`` by these scores of the positions, which ``rounded`` gave."""
+           tie_break: TieBreak = SPREAD, enough_hosts: int | None = None) -> Ranking:
+    """Rank positions by scores from ``rounded``; see ``rank``."""
     seed = uuidlib.UUID(instance_uuid).int
-    if most == 1 and order.subset == 1:
+    if enough_hosts == 1 and tie_break.subset == 1:
         best = np.flatnonzero(score == score.max())
         best = positions if len(best) == len(positions) else positions[best]
-        return best[np.argmax(_dice(hosts, best, seed, order)):][:1]
-    highest = None if most is None else _highest(score, most)
-    if most is None or highest is None:
-        dice = _dice(hosts, positions, seed, order)
+        return best[np.argmax(_seeded_random(hosts, best, seed, tie_break)):][:1]
+    highest = None if enough_hosts is None else _highest(score, enough_hosts)
+    if enough_hosts is None or highest is None:
+        keys = _seeded_random(hosts, positions, seed, tie_break)
     else:
         threshold, some = highest
-        dice = _dice(hosts, positions[some], seed, order)
-        if len(some) > 4 * most:                       # many equals at the end: so many of them are enough
+        keys = _seeded_random(hosts, positions[some], seed, tie_break)
+        if len(some) > 4 * enough_hosts:  # many equal hosts: select the needed number of them
             equal = score[some] == threshold
-            enough = most + int(np.count_nonzero(~equal))
-            among = _highest(np.where(equal, dice, np.iinfo(np.uint64).max), enough)
-            if among is not None:
-                some, dice = some[among[1]], dice[among[1]]
+            enough = enough_hosts + int(np.count_nonzero(~equal))
+            narrowed = _highest(np.where(equal, keys, np.iinfo(np.uint64).max), enough)
+            if narrowed is not None:
+                some, keys = some[narrowed[1]], keys[narrowed[1]]
         positions, score = positions[some], score[some]
-    found: np.ndarray = positions[np.lexsort((~dice, -score))][:most]
-    if order.subset > 1:
-        first = found[:order.subset]
-        found = np.concatenate((first[np.argsort(_dice(hosts, first, ~seed, SPREAD))], found[order.subset:]))
+    found: np.ndarray = positions[np.lexsort((~keys, -score))][:enough_hosts]
+    if tie_break.subset > 1:
+        first = found[:tie_break.subset]
+        found = np.concatenate((first[np.argsort(_seeded_random(hosts, first, ~seed, SPREAD))],
+                                found[tie_break.subset:]))
     return found
 
 
-def _highest(values: np.ndarray, most: int) -> tuple[typing.Any, np.ndarray] | None:
-    """(a number that at least ``most`` of the values reach, positions of those that do); None: take all.
+def _highest(values: np.ndarray, enough_hosts: int) -> tuple[typing.Any, np.ndarray] | None:
+    """Return (a threshold that at least ``enough_hosts`` values reach, their positions), or None to take all.
 
-    No sort: so many blocks of the array have a maximum that reaches it.
+    It avoids sorting: the maxima of that many blocks reach the threshold.
     """
     blocks = len(values) // BLOCK
-    if blocks <= most:
+    if blocks <= enough_hosts:
         return None
     whole = blocks * BLOCK
     maxima = values[:whole].reshape(blocks, BLOCK).max(axis=1)
-    threshold = np.partition(maxima, blocks - most)[blocks - most]
+    threshold = np.partition(maxima, blocks - enough_hosts)[blocks - enough_hosts]
     return threshold, np.flatnonzero(values >= threshold)
 
 
-def _dice(hosts: host_view.Hosts, positions: np.ndarray, seed: int, order: Order) -> np.ndarray:
-    """A number for each position, evenly spread over 64 bits."""
-    if not order.shuffle:
+def _seeded_random(hosts: host_view.Hosts, positions: np.ndarray, seed: int, tie_break: TieBreak) -> np.ndarray:
+    """Return a number for each position, evenly distributed over 64 bits."""
+    if not tie_break.shuffle:
         return np.uint64(len(hosts)) - positions.astype(np.uint64)
-    mixed = hosts.once('dice', lambda: _mixed(hosts))
-    dice = (mixed if len(positions) == len(hosts) else mixed[positions]) ^ np.uint64((seed ^ seed >> 64) & _64)
-    dice *= _ODD
-    dice ^= dice >> np.uint64(32)
-    dice *= _ODDER
-    return dice
+    mixed = hosts.cached('keys', lambda: _node_hashes(hosts))
+    keys = (mixed if len(positions) == len(hosts) else mixed[positions]) ^ np.uint64((seed ^ seed >> 64) & _64)
+    keys *= _ODD
+    keys ^= keys >> np.uint64(32)
+    keys *= _ODDER
+    return keys
 
 
-def _mixed(hosts: host_view.Hosts) -> np.ndarray:
-    """Numbers of the nodes, those of different cells apart, as noise."""
+def _node_hashes(hosts: host_view.Hosts) -> np.ndarray:
+    """Return hashes of the nodes' numbers that differ between cells."""
     values, cells = hosts.distinct('cell')
     salt = np.array([zlib.crc32((value or '').encode()) for value in values], dtype=np.uint64)
     mixed = (hosts.ids.astype(np.uint64) + (salt[cells] << np.uint64(32))) * _ODDER
@@ -208,12 +211,12 @@ def _mixed(hosts: host_view.Hosts) -> np.ndarray:
 
 
 @dataclasses.dataclass(frozen=True)
-class Shortage:
-    """No host is left for a server of a request.
+class NoCandidates:
+    """The result for a request when no host is left for one of its servers.
 
-    hosts    the view as it was then
+    hosts    the view at that point
     steps    of the filters that removed hosts
-    placed   servers of the request that had found room, of the ``requested`` ones
+    placed   number of the ``requested`` servers that had found room
     """
 
     hosts: host_view.Hosts
@@ -223,62 +226,62 @@ class Shortage:
     placed: int
     requested: int
 
-    def refusal(self) -> exception.NoValidHost:
-        """The error that explains it, with ``reason`` and ``details``."""
-        return explain.refusal(self.hosts, self.request, self.filters,
+    def no_valid_host(self) -> exception.NoValidHost:
+        """Return the explaining error, with ``reason`` and ``details``."""
+        return explain.no_valid_host(self.hosts, self.request, self.filters,
                                _removals(self.hosts, self.request, self.steps), self.placed, self.requested)
 
 
 def choose(hosts: host_view.Hosts, request: Request, filters: collections.abc.Sequence[base.Filter],
            weighers: collections.abc.Sequence[weights.AnyWeigher], instance_uuids: collections.abc.Sequence[str],
-           order: Order = SPREAD, most: int | None = None) -> list[Ranking]:
-    """What ``select`` gives.
+           tie_break: TieBreak = SPREAD, enough_hosts: int | None = None) -> list[Ranking]:
+    """Return the rankings of ``select``.
 
-    :raises NoValidHost: with ``reason`` and ``details``; for one of the servers is for all of them
+    :raises NoValidHost: with ``reason`` and ``details``, for all servers if one has no host
     """
-    found = select(hosts, request, filters, weighers, instance_uuids, order, most)
-    if isinstance(found, Shortage):
-        raise found.refusal()
+    found = select(hosts, request, filters, weighers, instance_uuids, tie_break, enough_hosts)
+    if isinstance(found, NoCandidates):
+        raise found.no_valid_host()
     return found
 
 
 def select(hosts: host_view.Hosts, request: Request, filters: collections.abc.Sequence[base.Filter],
            weighers: collections.abc.Sequence[weights.AnyWeigher], instance_uuids: collections.abc.Sequence[str],
-           order: Order = SPREAD, most: int | None = None) -> list[Ranking] | Shortage:
-    """A ranking of host positions for each server, as if each took its first choice before the next chooses.
+           tie_break: TieBreak = SPREAD, enough_hosts: int | None = None) -> list[Ranking] | NoCandidates:
+    """Return a ranking of host positions for each server; each server sees the first choices of those before it.
 
-    :param most: so many hosts of each ranking are enough
+    :param enough_hosts: required length of each ranking, or None for all
     """
-    found = _select(hosts, request, filters, weighers, instance_uuids, order, most)
-    if not isinstance(found, Shortage) or len(instance_uuids) == 1 or request.group is None or (
+    found = _select(hosts, request, filters, weighers, instance_uuids, tie_break, enough_hosts)
+    if not isinstance(found, NoCandidates) or len(instance_uuids) == 1 or request.group is None or (
             request.group.members or not request.group.policies & groups.AFFINE):
         return found
-    # The place that is best for the first of them has no room for all; another one may have.
-    left, _ = survivors(joined(hosts, request), request, filters)
-    ranking = rank(hosts.of(request), left, weighers, instance_uuids[0], order)
-    for narrower in itertools.islice(groups.places(request, hosts, ranking), MAX_TOGETHER):
-        other = _select(hosts, narrower, filters, weighers, instance_uuids, order, most)
-        if not isinstance(other, Shortage):
+    # the best place for the first server lacks room for all servers; another place may have it
+    left, _ = survivors(mutable_view(hosts, request), request, filters)
+    ranking = rank(hosts.for_request(request), left, weighers, instance_uuids[0], tie_break)
+    for narrower in itertools.islice(groups.places(request, hosts, ranking), MAX_AFFINITY_PLACES):
+        other = _select(hosts, narrower, filters, weighers, instance_uuids, tie_break, enough_hosts)
+        if not isinstance(other, NoCandidates):
             return other
     return found
 
 
-def joined(hosts: host_view.Hosts, request: Request) -> host_view.Hosts:
-    """A view of the hosts that may be changed, with the members of the request's group on them."""
-    return hosts.copy().of(request)
+def mutable_view(hosts: host_view.Hosts, request: Request) -> host_view.Hosts:
+    """Return a copy of the view for the request, with its group's members."""
+    return hosts.copy().for_request(request)
 
 
 def _select(hosts: host_view.Hosts, request: Request, filters: collections.abc.Sequence[base.Filter],
             weighers: collections.abc.Sequence[weights.AnyWeigher], instance_uuids: collections.abc.Sequence[str],
-            order: Order, most: int | None) -> list[Ranking] | Shortage:
+            tie_break: TieBreak, enough_hosts: int | None) -> list[Ranking] | NoCandidates:
     changing = len(instance_uuids) > 1
-    hosts = joined(hosts, request) if changing else hosts.of(request)
+    hosts = mutable_view(hosts, request) if changing else hosts.for_request(request)
     rankings: list[Ranking] = []
     for uuid in instance_uuids:
         left, steps = survivors(hosts, request, filters)
         if not len(left):
-            return Shortage(hosts, request, filters, steps, len(rankings), len(instance_uuids))
-        ranking = rank(hosts, left, weighers, uuid, order, most)
+            return NoCandidates(hosts, request, filters, steps, len(rankings), len(instance_uuids))
+        ranking = rank(hosts, left, weighers, uuid, tie_break, enough_hosts)
         rankings.append(ranking)
         if changing:
             hosts.consume(ranking[0], request.resources)

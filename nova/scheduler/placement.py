@@ -1,4 +1,4 @@
-"""Placing servers: decide, claim, and again with what has changed while claims fail."""
+"""Placement of servers: decide and claim, and repeat with fresh data while claims fail."""
 import collections.abc
 import dataclasses
 import typing
@@ -11,40 +11,41 @@ from nova.scheduler import claimer
 from nova.scheduler import decision
 from nova.scheduler import groups
 from nova.scheduler import host_view
-from nova.scheduler import hosts as host_table
+from nova.scheduler import host_table
 from nova.scheduler import pipeline
 
-ROUNDS = 10          # decisions on a fresh table after claims that all failed; each time another scheduler was faster
+# decisions after failed claims; in each round another scheduler was faster
+MAX_ROUNDS = 10
 
 Selections = list[objects.Selection]
 Rankings = dict[str, decision.Positions]
 
 
 class Placer(typing.Protocol):
-    """Places the servers of a request; ServerPlacer, or what wraps it."""
+    """Places the servers of a request; ServerPlacer or a wrapper of it."""
 
     def place(self, request: pipeline.Request, uuids: collections.abc.Sequence[str]) -> list[Selections]:
-        """The selections of each server, in the order of ``uuids``; [] for one that does not wait any more.
+        """Return the selections of each server in the order of ``uuids``, [] for servers that no longer wait.
 
         :raises NoValidHost: nothing is claimed
         """
 
 
-class Rounds:
-    """Decides and claims, up to ROUNDS times."""
+class ClaimLoop:
+    """Decides and claims, up to MAX_ROUNDS times."""
 
     def __init__(self, rules: decision.Rules, table: host_table.HostTable, cells: db_cells.Cells) -> None:
         self._rules, self._table, self._cells = rules, table, cells
 
     def run(self, request: pipeline.Request, uuids: collections.abc.Sequence[str],
             attempt: claimer.Attempt) -> dict[str, Selections]:
-        """What an attempt has claimed when all servers have a host.
+        """Return the claims of an attempt after all servers have a host.
 
-        :raises NoValidHost: some find none; the attempt has given up
+        :raises NoValidHost: some servers have no host; the attempt is rolled back
         """
         waiting = list(uuids)
         try:
-            for number in range(ROUNDS):
+            for number in range(MAX_ROUNDS):
                 hosts, rankings = self._decide(decision.Demand(request, waiting), again=number > 0)
                 left = attempt.claim(hosts, request, rankings)
                 waiting = [uuid for uuid in waiting if uuid in left]
@@ -59,31 +60,31 @@ class Rounds:
             raise
 
     def _decide(self, demand: decision.Demand, again: bool) -> tuple[host_view.Hosts, Rankings]:
-        """(view of the hosts, what is decided on it).
+        """Return (view of the hosts, the rankings on it).
 
-        :param again: a claim has failed: the table is looked at closely
-        :raises NoValidHost:
+        :param again: a claim has failed, so read the full table
+        :raises NoValidHost: no host is left
         """
-        hosts = self._table.hosts(whole=again)
+        hosts = self._table.hosts(full=again)
         if again:
             for each in demand.request.special:
                 hosts = each.verified(hosts)
         found, = decision.decide(hosts, [demand], self._rules)
-        if found.shortage is not None and not again:
-            # the table may be behind: what was freed, or a host that came, counts
-            hosts = self._table.hosts(whole=True)
+        if found.no_candidates is not None and not again:
+            # the table may be stale: recently freed room and new hosts count
+            hosts = self._table.hosts(full=True)
             found, = decision.decide(hosts, [demand], self._rules)
         return hosts, decision.rankings_of(found)
 
 
 class ServerPlacer:
-    """Places the servers of one request, each time by themselves."""
+    """Places the servers of a single request."""
 
-    def __init__(self, rounds: Rounds, claimers: claimer.Claimers) -> None:
-        self._rounds, self._claimers = rounds, claimers
+    def __init__(self, claim_loop: ClaimLoop, claimers: claimer.Claimers) -> None:
+        self._claim_loop, self._claimers = claim_loop, claimers
 
     def place(self, request: pipeline.Request, uuids: collections.abc.Sequence[str]) -> list[Selections]:
         placed: dict[str, Selections] = {}
         for attempt, part in self._claimers.current().attempts(uuids):
-            placed |= self._rounds.run(request, part, attempt)
+            placed |= self._claim_loop.run(request, part, attempt)
         return [placed.get(uuid, []) for uuid in uuids]

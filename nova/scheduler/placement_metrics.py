@@ -1,4 +1,4 @@
-"""Metrics of the operations that place servers."""
+"""Metrics of the placement operations."""
 import collections.abc
 import functools
 import time
@@ -12,14 +12,14 @@ P = typing.ParamSpec('P')
 
 
 def measured(function: collections.abc.Callable[P, list[typing.Any]]) -> collections.abc.Callable[P, list[typing.Any]]:
-    """A method that answers with a list, an item for each server, and an empty one where a server got no host."""
+    """Measure a method that returns a list with an item for each server, empty for servers without a host."""
     @functools.wraps(function)
     def method(*args: P.args, **kwargs: P.kwargs) -> list[typing.Any]:
         begun = time.monotonic()
         try:
             answer = function(*args, **kwargs)
         except exception.NoValidHost as error:
-            _count_refusal(getattr(error, 'removals', None))
+            _count_no_valid_host(getattr(error, 'removals', None))
             raise
         finally:
             metrics.PLACEMENT_SECONDS.observe(time.monotonic() - begun)
@@ -28,9 +28,10 @@ def measured(function: collections.abc.Callable[P, list[typing.Any]]) -> collect
     return method
 
 
-def _count_refusal(removals: list[explain.Removal] | None) -> None:
-    """
-    :param removals: [] where there are no hosts, None where claims were lost again and again
+def _count_no_valid_host(removals: list[explain.Removal] | None) -> None:
+    """Count a NoValidHost error.
+
+    :param removals: [] if there are no hosts, None if claims failed repeatedly
     """
     last = 'claims' if removals is None else removals[-1].filter if removals else 'none'
     metrics.PLACEMENT_REFUSED.labels(last).inc()

@@ -1,8 +1,8 @@
-"""Equivalent requests of one batch: all hosts are looked at once, and each server gets what it would get by itself.
+"""Classes of equivalent requests in a batch: one evaluation of all hosts serves all requests of a class.
 
-Between two of them only those hosts change that were taken. What they weigh is computed again, by the formula of
-``weights.score``. Whether such a host still passes the filters matters in two cases: it would be chosen, or it may be
-what the weights of all are normalised by. In these cases all hosts are looked at again.
+Between two such requests only the chosen hosts change. Their weights are recomputed with ``weights.score``. All hosts
+are evaluated again if a changed host may no longer pass the filters and either would be chosen or may be an end of the
+range by which weights are normalised.
 """
 from __future__ import annotations
 
@@ -17,77 +17,79 @@ from nova.scheduler import pipeline
 from nova.scheduler import weights
 from nova.scheduler.filters import base
 
-READ = ('flavor', 'image', 'project_id', 'user_id')      # of a spec: what filters and weighers of the system go by
+READ = ('flavor', 'image', 'project_id', 'user_id')  # fields of a spec that built-in filters and weighers read
 
 
-def known(using: collections.abc.Iterable[base.Filter], weighers: collections.abc.Iterable[weights.AnyWeigher]) -> bool:
-    """Whether these filters and weighers go by hosts and requests alone: those that come with the system do."""
+def all_builtin(using: collections.abc.Iterable[base.Filter],
+                weighers: collections.abc.Iterable[weights.AnyWeigher]) -> bool:
+    """Tell whether all filters and weighers are built-in ones, which depend only on hosts and requests."""
     ours = set(filters.builtin_filters().values())
     return all(type(each) in ours for each in using) and all(type(each) is weights.Weigher for each in weighers)
 
 
 def simple(request: pipeline.Request, instance_uuids: collections.abc.Sequence[str]) -> bool:
-    """Whether a request is for one server and counted resources, with nothing that was read besides the table."""
+    """Tell whether a request is for one server and counted resources, without facts from outside the table."""
     return (len(instance_uuids) == 1 and not request.facts and not request.special and not request.limiting
             and request.group is None and request.spec is not None and not request.spec.hints)
 
 
 def _key(request: pipeline.Request) -> tuple[typing.Any, ...]:
-    """What decides of a ``simple`` request: equal ones find the same hosts."""
-    return (request.resources, request.zone, request.host, request.node, request.forced, request.tried,
-            request.ignored, request.aggregate, request.hypervisor, request.requirements, request.cell, request.closed,
-            *(getattr(request.spec, name) for name in READ))
+    """Return the key of a ``simple`` request: equal keys find the same hosts."""
+    return (request.resources, request.zone, request.host, request.node, request.forced, request.failed_nodes,
+            request.ignored, request.aggregate, request.hypervisor, request.requirements, request.cell,
+            request.disabled_cells, *(getattr(request.spec, name) for name in READ))
 
 
 class RequestClass:
-    """
+    """A class of equivalent requests.
+
     :param hosts: a view that only ``consume`` changes
     :param request: one of the ``simple`` requests
-    :param most: hosts of a ranking that are enough
+    :param enough_hosts: required length of a ranking
     """
 
     def __init__(self, hosts: host_view.Hosts, request: pipeline.Request,
                  using: collections.abc.Sequence[base.Filter], weighers: collections.abc.Sequence[weights.Weigher],
-                 order: pipeline.Order, most: int | None) -> None:
+                 tie_break: pipeline.TieBreak, enough_hosts: int | None) -> None:
         self._hosts, self._request, self._key = hosts, request, _key(request)
-        self._filters, self._weighers, self._order, self._most = using, weighers, order, most
-        self._left = np.empty(0, dtype=np.int64)     # positions that pass, or did when they were looked at
+        self._filters, self._weighers, self._order, self._enough_hosts = using, weighers, tie_break, enough_hosts
+        self._left = np.empty(0, dtype=np.int64)  # positions that passed in the last evaluation
         self._looked = False
 
     def includes(self, request: pipeline.Request) -> bool:
-        """Whether another request is equivalent."""
+        """Tell whether another request is equivalent."""
         return self._key == _key(request)
 
-    def select(self, instance_uuid: str) -> list[pipeline.Ranking] | pipeline.Shortage:
-        """What ``pipeline.select`` gives for one server."""
+    def select(self, instance_uuid: str) -> list[pipeline.Ranking] | pipeline.NoCandidates:
+        """Return the result of ``pipeline.select`` for one server."""
         if not self._looked or not self._update():
             self._look()
         if not len(self._left):
-            return self._shortage()
+            return self._no_candidates()
         ranking = self._ranked(instance_uuid)
         if not self._taken.isdisjoint(ranking.tolist()):
             self._look()
             if not len(self._left):
-                return self._shortage()
+                return self._no_candidates()
             ranking = self._ranked(instance_uuid)
         return [ranking]
 
-    def _shortage(self) -> pipeline.Shortage:
-        return pipeline.Shortage(self._view, self._request, self._filters, self._steps, 0, 1)
+    def _no_candidates(self) -> pipeline.NoCandidates:
+        return pipeline.NoCandidates(self._view, self._request, self._filters, self._steps, 0, 1)
 
     def _ranked(self, instance_uuid: str) -> pipeline.Ranking:
-        return pipeline.ranked(self._hosts, self._left, self._score, instance_uuid, self._order, self._most)
+        return pipeline.ranked(self._hosts, self._left, self._score, instance_uuid, self._order, self._enough_hosts)
 
     def _look(self) -> None:
-        """Look at all hosts."""
-        self._view = self._hosts.of(self._request)
+        """Evaluate all hosts."""
+        self._view = self._hosts.for_request(self._request)
         self._left, self._steps = pipeline.survivors(self._view, self._request, self._filters)
         self._looked = True
         self._seen, self._taken = len(self._hosts.placed), set[int]()
-        self._spans: list[_Span] = []
+        self._spans: list[_ValueRange] = []
         score = None
         for each in self._weighers if len(self._left) else ():
-            span = _Span(self._view, self._left, each)
+            span = _ValueRange(self._view, self._left, each)
             self._spans.append(span)
             if span.differs and span.values is not None:
                 part = weights.scaled(span.multiplier, span.values, span.low, span.high)
@@ -95,14 +97,14 @@ class RequestClass:
         self._score = pipeline.rounded(np.zeros(len(self._left)) if score is None else score)
 
     def _update(self) -> bool:
-        """Take over what was taken since the last time; False: all hosts have to be looked at."""
+        """Apply the placements since the last call; return False if all hosts must be evaluated again."""
         placed = self._hosts.placed
         while self._seen < len(placed):
             position = placed[self._seen]
             self._seen += 1
             index = int(np.searchsorted(self._left, position))
             if index == len(self._left) or self._left[index] != position:
-                return False               # it did not pass, and may now, where a request is for hosts with little left
+                return False  # it did not pass, but may pass now, for example if the request prefers full hosts
             if not self._weigh(index, position):
                 return False
             self._taken.add(position)
@@ -129,29 +131,29 @@ class RequestClass:
         return True
 
 
-class _Span:
-    """What a weigher says of the hosts at ``left``: its values and how far they go.
+class _ValueRange:
+    """Values of a weigher for the hosts at ``left``, and their range.
 
-    counts    whether its multiplier is another than 0
-    differs   whether its values do
+    counts    its multiplier is not 0
+    differs   its values are not all equal
     """
 
     def __init__(self, view: host_view.Hosts, left: np.ndarray, weigher: weights.Weigher) -> None:
         self.weigher = weigher
         self.multiplier, values = weigher.weigh(view, left)
         self.counts = isinstance(self.multiplier, np.ndarray) or self.multiplier != 0
-        self.values = None if values is None else values.copy()          # the view's own change
+        self.values = None if values is None else values.copy()  # the view changes its arrays
         self.differs = False
         if self.values is not None:
             self.low, self.high = self.values.min(), self.values.max()
             self.differs = bool(self.low != self.high)
-            self._at_end: dict[float, int] = {}          # {end of the span: hosts there that were not taken}
+            self._at_end: dict[float, int] = {}  # {end of the range: hosts with that value that were not chosen}
 
     def holds(self, index: int, values: np.ndarray | None, again: bool) -> bool:
-        """Whether the span is the same whether the host at this index, which was taken, still passes or not.
+        """Tell whether the range is unchanged, whether or not the chosen host at this index still passes.
 
-        :param values: what the weigher says of it now
-        :param again: it was taken before already
+        :param values: the weigher's present value for the host
+        :param again: the host was chosen before
         """
         if values is None or self.values is None:
             return values is self.values
@@ -161,7 +163,7 @@ class _Span:
         return again or before not in (self.low, self.high) or self._others_at(before)
 
     def _others_at(self, end: float) -> bool:
-        """Whether hosts that were not taken are left at an end of the span, of which one was taken now."""
+        """Tell whether unchosen hosts remain at an end of the range after one host was chosen."""
         if end not in self._at_end:
             self._at_end[end] = int(np.count_nonzero(self.values == end))
         self._at_end[end] -= 1

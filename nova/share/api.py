@@ -1,4 +1,4 @@
-"""What the rest of the system needs of shared file systems: one interface. ``manila`` is the client of a service.
+"""Interface to shared file systems; ``manila`` is the client of a service.
 
 A share is a dict: 'id', 'project_id', 'status', 'export_location' and 'protocol' ('NFS', 'CEPHFS').
 """
@@ -13,30 +13,30 @@ if TYPE_CHECKING:
 
 
 class Shares:
-    """The interface. ``ctx`` is who asks: what it may not see raises ShareNotFound.
+    """Interface of a backend. Shares that the caller (``ctx``) may not see raise ShareNotFound.
 
-    Who sees a share may not use it for that: a public one is seen by all projects.
+    Visibility does not imply permission to use a share: public ones are visible to all projects.
     """
 
     def get(self, ctx: RequestContext, share_id: str) -> Any:
-        """One share; raises ShareNotFound."""
+        """Return one share; raises ShareNotFound."""
         raise NotImplementedError
 
     def allow(self, ctx: RequestContext, share_id: str, address: str, protocol: str | None) -> dict[str, str] | None:
-        """Let the host of an address mount the share; does nothing when it may.
+        """Allow the host with an address to mount the share; idempotent.
 
-        :returns: what it needs with the address: {'user', 'key'} of Ceph for a share of CephFS; None: nothing
+        :returns: {'user', 'key'} of Ceph for a CephFS share; None: no credentials needed
         :raises ShareNotFound, Conflict, Unavailable:
         """
         raise NotImplementedError
 
     def deny(self, ctx: RequestContext, share_id: str, address: str, protocol: str | None) -> None:
-        """Take that back; does nothing when it may not, or the share is gone."""
+        """Revoke the access; idempotent, also if the share is gone."""
         raise NotImplementedError
 
 
 class NoShares(Shares):
-    """A deployment without a Shared File Systems service: every share is unknown."""
+    """Backend of a deployment without a Shared File Systems service: no share exists."""
 
     def get(self, ctx: RequestContext, share_id: str) -> None:
         raise exception.ShareNotFound(share_id=share_id)

@@ -1,4 +1,4 @@
-"""Shares of a Shared File Systems service (Manila v2) over HTTP.
+"""HTTP client of a Shared File Systems service (Manila v2).
 
 https://docs.openstack.org/api-ref/shared-file-system/ describes each request.
 """
@@ -19,20 +19,20 @@ from nova.virt import share_exports
 if TYPE_CHECKING:
     from nova.context import RequestContext
 
-# the first in which an access rule can be kept from its share's owner, who would take it from under a guest
+# first version in which access rules can be locked against deletion by the share's owner
 VERSION = {'X-OpenStack-Manila-API-Version': '2.82'}
-SERVICE_TYPE = 'shared-file-system'      # in the catalog, unless [manila] names another
+SERVICE_TYPE = 'shared-file-system'      # in the catalog, unless set in [manila]
 ERRORS = {400: exception.Conflict, 409: exception.Conflict, 413: exception.Forbidden}
 IP, CEPHX = 'ip', 'cephx'                # types of rules
 REASON = 'a server has the share'
-RULE_S, POLL_S = 30, 0.5                 # that a rule may take to be carried out; between two looks
+RULE_S, POLL_S = 30, 0.5                 # time limit for a rule to become active; polling interval
 _GONE = (403, 404)
 
 
 class ManilaShares(api.Shares):
-    """One client for all threads.
+    """Thread-safe client.
 
-    ``get`` asks with the caller's token; rules of access are those of the service's own account.
+    ``get`` uses the caller's token; access rules belong to the service account.
 
     :param conf: uses [manila] (see nova.runtime.rest_client)
     """
@@ -53,20 +53,20 @@ class ManilaShares(api.Shares):
             body = {'allow_access': {'access_type': kind, 'access_to': name, 'access_level': 'rw',
                                      'lock_visibility': True, 'lock_deletion': True, 'lock_reason': REASON}}
             answer = self._request(ctx, 'POST', share_id, '/action', json=body)
-            rule = self._rule(ctx, share_id, kind, name)     # also one that was made at the same moment
+            rule = self._rule(ctx, share_id, kind, name)     # also finds a rule that was created concurrently
             if rule is None:
                 raise self._refusal(ctx, share_id, answer.status_code)
         deadline = time.monotonic() + RULE_S
         while rule is not None and rule['state'] != 'active':
             if rule['state'] == 'error' or time.monotonic() > deadline:
-                raise exception.Conflict(f'The Shared File Systems service does not open share {share_id} to '
-                                         f'{address}: the rule is in state {str(rule["state"])[:40]}.')
+                raise exception.Conflict(f'The Shared File Systems service does not allow {address} to access share '
+                                         f'{share_id}: the rule is in state {str(rule["state"])[:40]}.')
             time.sleep(POLL_S)
             rule = self._rule(ctx, share_id, kind, name)
         if kind != CEPHX:
             return None
         if rule is None or not rule.get('access_key'):
-            raise exception.Conflict(f'The Shared File Systems service gives no key of Ceph for share {share_id}.')
+            raise exception.Conflict(f'The Shared File Systems service returned no Ceph key for share {share_id}.')
         return {'user': name, 'key': str(rule['access_key'])}
 
     def deny(self, ctx: RequestContext, share_id: str, address: str, protocol: str | None) -> None:
@@ -81,7 +81,7 @@ class ManilaShares(api.Shares):
                 raise self._refusal(ctx, share_id, code)
 
     def _rule(self, ctx: RequestContext, share_id: str, kind: str, name: str) -> dict[str, Any] | None:
-        """The rule that opens a share to an address or a user, {'id', 'state', 'access_key'}; None: there is none."""
+        """Return the access rule of an address or user, {'id', 'state', 'access_key'}, or None."""
         answer = self._service.request(ctx, 'GET', lambda: f'{self._root()}/share-access-rules', VERSION,
                                        params={'share_id': _checked(share_id)})
         if answer.status_code >= 400:
@@ -110,8 +110,10 @@ class ManilaShares(api.Shares):
 
 
 def _who(share_id: str, address: str, protocol: str | None) -> tuple[str, str]:
-    """(type, name) of the rule for a host: its address, or a user of Ceph for this host and this share alone, so that
-    its key opens nothing else, and goes with the rule. Ceph's users have no periods in their names."""
+    """Return (type, name) of a host's access rule: its address, or a Ceph user for this host and share.
+
+    A separate Ceph user limits its key to one share and to the lifetime of the rule. Ceph user names have no periods.
+    """
     if protocol != share_exports.CEPHFS:
         return IP, address
     return CEPHX, f'nova-{_checked(share_id)}-{hashlib.sha256(address.encode()).hexdigest()[:16]}'
@@ -122,7 +124,7 @@ def _checked(share_id: str) -> str:
 
 
 def _chosen(locations: list[dict[str, Any]]) -> str:
-    """Path of the export location that the service prefers, of those that are not for administrators alone."""
+    """Return the path of the preferred export location that is not for administrators only."""
     offered = [each for each in locations if not each.get('is_admin_only')]
     offered.sort(key=lambda each: not each.get('preferred'))
     return str(offered[0]['path']) if offered else ''

@@ -1,8 +1,9 @@
-"""What the compute service needs of a hypervisor: a dozen required methods, and features as mixins.
+"""The contract between the compute service and a hypervisor: a dozen required methods, and optional features.
 
-A driver inherits ``ComputeDriver`` and the mixins it can do. Its capabilities are computed from them, so that flag
-and method cannot disagree. Every method is idempotent: called again after a crash it finishes what was begun.
-A driver knows no database and no RPC; it is handed what it needs.
+A driver inherits ``ComputeDriver`` and registers an object for each feature that it has in ``ComputeDriver.features``.
+A capability is the presence of a feature, so flag and method cannot disagree. Every method is idempotent: called
+again after a crash it completes the interrupted work. A driver uses no database and no RPC; the compute service
+passes it what it needs.
 """
 from __future__ import annotations
 
@@ -21,6 +22,8 @@ from nova.virt import monitors
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects import pci
+
+_Feature = typing.TypeVar('_Feature')
 
 GUEST_AGENT = 'guest_agent'              # capabilities: attributes of ComputeDriver
 DEVICE_NAMES = 'device_names'
@@ -140,6 +143,9 @@ class ComputeDriver:
     :param inspect_image: a function of a path and a disk format that raises ImageUnacceptable; None: nothing is checked
     :param helper: runtime.privileges.Helper that does privileged steps; None: this process does all itself
 
+    ``features`` is {feature: the object that implements it}; the keys are among ``FEATURES``. A driver that inherits
+    feature classes implements them itself.
+
     ``real_guests`` is False where nothing runs: no network is plumbed for such guests. ``guest_agent`` is True where a
     password and a quiet file system are up to an agent in the guest. ``device_names`` is False where the system in the
     guest names its disks by itself, whatever a request asks for.
@@ -152,17 +158,25 @@ class ComputeDriver:
     def __init__(self, conf: ConfigOpts, host: str, images: Any, inspect_image: Any = None,
                  helper: Any = None) -> None:
         self.conf, self.host, self.images, self.inspect_image, self.helper = conf, host, images, inspect_image, helper
+        self.features: dict[type[object], object] = {
+            feature: self for feature in FEATURES if feature in type(self).__mro__}
         self.on_event: Callable[[str, int], None] = lambda uuid, power_state: None
         self.on_hypervisor: Callable[[str], None] = lambda reason: None
         self.disk_key: Callable[[str], str] | None = None
         self.volume_key: Callable[[str, str], str] | None = None
         self.certificate: Callable[[RequestContext, str], bytes] | None = None
 
-    @classmethod
-    def capabilities(cls) -> Any:
-        """{feature: bool} of every mixin there is, GUEST_AGENT and DEVICE_NAMES."""
-        return {**{mixin.feature: issubclass(cls, mixin) for mixin in MIXINS}, GUEST_AGENT: cls.guest_agent,
-                DEVICE_NAMES: cls.device_names}
+    def capabilities(self) -> dict[str, bool]:
+        """Return {capability: whether this driver has it}: the names of FEATURES, GUEST_AGENT and DEVICE_NAMES."""
+        return {**{feature.feature: feature in self.features for feature in FEATURES},
+                GUEST_AGENT: self.guest_agent, DEVICE_NAMES: self.device_names}
+
+    def get_feature(self, feature: type[_Feature]) -> _Feature | None:
+        """Return the object that implements a feature, or None if this driver does not have the feature.
+
+        :param feature: one of FEATURES
+        """
+        return typing.cast('_Feature | None', self.features.get(feature))
 
     @property
     def weaknesses(self) -> list[str]:
@@ -305,7 +319,7 @@ class ComputeDriver:
         raise NotImplementedError
 
 
-# ---- features: one mixin each --------------------------------------------------
+# ---- features: one class each --------------------------------------------------
 
 class Pause:
     feature = 'pause'
@@ -754,6 +768,6 @@ class Adoption:
         raise NotImplementedError
 
 
-MIXINS = (Pause, Suspend, Snapshot, Rescue, StableRescue, Password, Quiesce, CrashDump, Diagnostics, Interfaces,
-          Consoles, Screenshots, Volumes, Shares, Resize, Growth, LiveMigration, ExtendVolume, VolumeCopies,
-          AssistedSnapshots, HostControl, ImageCache, Adoption, EncryptedDisks, EncryptedVolumes, PortDevices)
+FEATURES = (Pause, Suspend, Snapshot, Rescue, StableRescue, Password, Quiesce, CrashDump, Diagnostics, Interfaces,
+            Consoles, Screenshots, Volumes, Shares, Resize, Growth, LiveMigration, ExtendVolume, VolumeCopies,
+            AssistedSnapshots, HostControl, ImageCache, Adoption, EncryptedDisks, EncryptedVolumes, PortDevices)

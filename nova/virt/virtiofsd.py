@@ -21,6 +21,7 @@ from nova.virt import share_servers
 CLONE_NEWNS = 0x00020000                 # linux/sched.h
 MOUNT_S = 60                             # that a server has to answer
 MOST_BYTES = 16384                       # of the file
+VERSION = 1                              # of its format (virt/libvirt/features/shares.py) that this program reads
 CAPABILITIES = ['--print-capabilities']  # what libvirt asks first, from 10.0 on
 KEY = '.key'                             # end of the name of the file with the key of a share's user, next to it
 DESCRIPTIONS = '/usr/share/qemu/vhost-user/*.json'       # of programs that serve QEMU's devices, in QEMU's form
@@ -79,6 +80,10 @@ def described(directory: str) -> tuple[typing.Any, typing.Any, typing.Any]:
         found = json.loads(file.read(MOST_BYTES))
     if not isinstance(found, dict):
         raise ValueError('The file of the share is not what nova-compute writes.')
+    needed = found.get('readable_by', 1)
+    if type(needed) is not int or needed > VERSION:
+        raise ValueError(f'The file of the share needs version {str(needed)[:20]} of its format, and this program '
+                         f'reads version {VERSION}.')
     return found.get('protocol'), found.get('export_location'), found.get('user')
 
 

@@ -1,12 +1,12 @@
-"""What the rest of the system needs of volumes: one interface, the embedded block storage or Cinder behind it.
+"""Interface to block storage; the backends are the embedded block storage and Cinder.
 
 A volume is a dict: 'id', 'name', 'description', 'project_id', 'status', 'size' (GiB), 'bootable', 'multiattach',
 'volume_type', 'encrypted', 'availability_zone', 'image_metadata' ({name: text}), 'migration_status' and 'attachments'
-([{'id', 'instance_uuid', 'device', 'host'}]). A snapshot is one of 'id', 'name', 'volume_id',
-'project_id', 'status' and 'size'.
+([{'id', 'instance_uuid', 'device', 'host'}]). A snapshot is a dict: 'id', 'name', 'volume_id', 'project_id', 'status'
+and 'size'.
 
-An attachment is a server's hold on a volume: made (the volume is reserved, or it is refused: that decides every
-race), updated with the host's connector (which gives the connection), complete, and deleted.
+An attachment connects a volume to a server. Creating it reserves the volume or fails, which decides races. Updating it
+with the host's connector returns the connection. Then it is completed, and finally deleted.
 """
 from __future__ import annotations
 
@@ -20,71 +20,71 @@ from nova import exception
 if TYPE_CHECKING:
     from nova.context import RequestContext
 
-LUKS = ('luks', 'nova.volume.encryptors.luks.LuksEncryptor')     # providers; the second is an old name of the first
-# Of the encryption of a volume that nova-volume has: who keeps its key, and the action that gives it to services.
+# encryption providers; the second is an old name of the first
+LUKS = ('luks', 'nova.volume.encryptors.luks.LuksEncryptor')
+# Encryption of nova-volume's volumes: the key's owner, and the action that returns the passphrase to services.
 KEEPER, BLOCK_STORAGE, PASSPHRASE = 'nova:key_keeper', 'block-storage', 'nova:passphrase'
 
 
 class BlockStorage:
-    """The interface. ``ctx`` is who asks: what it may not see raises VolumeNotFound."""
+    """Interface of a backend. Volumes that the caller (``ctx``) may not see raise VolumeNotFound."""
 
-    keeps_chains = False         # whether it lets the hypervisor make and merge files of its volumes, which it follows
+    keeps_chains = False         # whether the hypervisor creates and merges files of its volumes (backing chains)
 
     @classmethod
     def new(cls, conf: ConfigOpts, api_db: Any, images: Any) -> BlockStorage:
-        """The backend for a deployment.
+        """Create the backend for a deployment.
 
-        :param api_db: Database of what all cells share
+        :param api_db: the API database
         :param images: nova.image.api.Images
         """
         return cls()
 
     def get(self, ctx: RequestContext, volume_id: str) -> Any:
-        """One volume; raises VolumeNotFound."""
+        """Return one volume; raises VolumeNotFound."""
         raise NotImplementedError
 
     def list(self, ctx: RequestContext, limit: int, offset: int = 0) -> Any:
-        """Volumes of the caller's project, newest first; in addition to what ``get`` has 'created_at', 'metadata' and
-        'snapshot_id'."""
+        """List the project's volumes, newest first, with 'created_at', 'metadata' and 'snapshot_id' as well."""
         raise NotImplementedError
 
     def create(self, ctx: RequestContext, size: int, *, name: str = '', description: str = '',
                image_id: str | None = None, snapshot_id: str | None = None, volume_type: Any = None,
                availability_zone: Any = None, metadata: Any = None) -> Any:
-        """Begin to make a volume and return it; it is usable when its status is 'available'.
+        """Start the creation of a volume and return it; it is usable when its status is 'available'.
 
-        :param size: GiB; None with a snapshot: the snapshot's
+        :param size: GiB; None with a snapshot: the snapshot's size
         :raises BadRequest, Forbidden, ImageNotFound, VolumeSnapshotNotFound, VolumeTypeNotFound:
         """
         raise NotImplementedError
 
     def delete(self, ctx: RequestContext, volume_id: str) -> Any:
-        """Remove a volume; raises VolumeNotFound, InvalidVolume (it is in use)."""
+        """Delete a volume; raises VolumeNotFound, InvalidVolume (in use)."""
         raise NotImplementedError
 
     def check_type(self, ctx: RequestContext, name: str) -> Any:
-        """:raises VolumeTypeNotFound: no type has this name or id"""
+        """Check that a type with this name or id exists; raises VolumeTypeNotFound."""
         raise NotImplementedError
 
     def reimage(self, ctx: RequestContext, volume_id: str, image_id: str) -> Any:
-        """Begin to put an image onto a reserved volume; done when its status is 'reserved' again."""
+        """Start writing an image to a reserved volume; done when its status is 'reserved' again."""
         raise NotImplementedError
 
     # ---- attachments
 
     def attach(self, ctx: RequestContext, volume_id: str, instance_uuid: str) -> Any:
-        """Reserve a volume for a server; the attachment's id.
+        """Reserve a volume for a server and return the attachment's id.
 
-        A server that has the volume already may have a further attachment: that is how it moves between hosts.
+        A server may have several attachments of one volume during a migration.
 
         :raises VolumeNotFound, InvalidVolume: it is not available
         """
         raise NotImplementedError
 
     def renew(self, ctx: RequestContext, volume_id: str, instance_uuid: str, held: str | None) -> Any:
-        """Reserve a volume once more for a server, whose attachment ``held`` is to go; the new one's id.
+        """Reserve a volume again for a server, before attachment ``held`` is deleted; return the new attachment's id.
 
-        The volume is the server's all the time, also when no host has ever completed ``held``.
+        The volume stays attached throughout, even if no host has completed ``held``.
 
         :raises VolumeNotFound, InvalidVolume:
         """
@@ -92,9 +92,9 @@ class BlockStorage:
 
     def attach_elsewhere(self, ctx: RequestContext, volume_id: str, instance_uuid: str, held: str | None,
                          connector: Any, device: Any) -> tuple[Any, Any]:
-        """Let a second host reach the volume of a server that moves there; the id of an attachment and its connection.
+        """Attach a volume to a second host during a server's migration; return (attachment id, connection).
 
-        When it fails, ``held``, the server's attachment, is the only one that it has.
+        After a failure ``held`` is the server's only attachment.
 
         :raises VolumeNotFound, InvalidVolume:
         """
@@ -106,69 +106,69 @@ class BlockStorage:
             raise
 
     def connect(self, ctx: RequestContext, attachment_id: str, connector: Any, device: Any) -> Any:
-        """Let a host reach the volume; the connection: {'driver_volume_type', 'data', 'host'}.
+        """Connect a host to the volume and return the connection: {'driver_volume_type', 'data', 'host'}.
 
-        :param connector: what virt.driver.Volumes.volume_connector returned
+        :param connector: the result of virt.driver.Volumes.volume_connector
         :raises VolumeAttachmentNotFound, InvalidVolume:
         """
         raise NotImplementedError
 
     def complete(self, ctx: RequestContext, attachment_id: str) -> Any:
-        """The server uses it now: the volume is 'in-use'."""
+        """Complete an attachment: the volume is 'in-use'."""
         raise NotImplementedError
 
     def passphrase(self, ctx: RequestContext, volume_id: str) -> str:
-        """What opens an encrypted volume (LUKS).
+        """Return the LUKS passphrase of an encrypted volume.
 
-        :param ctx: of a request of its owner, with a token
-        :raises InvalidVolume: it cannot be had, or the volume is encrypted in another way
+        :param ctx: context of the owner's request, with a token
+        :raises InvalidVolume: the key is not available, or the volume uses another encryption
         """
-        raise exception.InvalidVolume(reason='this block storage has no encrypted volumes.')
+        raise exception.InvalidVolume(reason='this block storage does not support encrypted volumes.')
 
     def detach(self, ctx: RequestContext, attachment_id: str) -> Any:
-        """Give up a hold on a volume; no error when there is none."""
+        """Delete an attachment; idempotent."""
         raise NotImplementedError
 
     def begin_detaching(self, ctx: RequestContext, volume_id: str) -> Any:
-        """Reserve the right to detach; raises InvalidVolume when the volume is not in use, or being detached."""
+        """Reserve a volume for detaching; raises InvalidVolume if it is not in use, or already detaching."""
         raise NotImplementedError
 
     def roll_detaching(self, ctx: RequestContext, volume_id: str) -> Any:
-        """Take that back: the volume is in use."""
+        """Revert begin_detaching: the volume is in use."""
         raise NotImplementedError
 
     def attachments_of(self, ctx: RequestContext, instance_uuid: str) -> Any:
-        """Ids of all attachments of a server."""
+        """Return the ids of a server's attachments."""
         raise NotImplementedError
 
     # ---- snapshots
 
     def get_snapshot(self, ctx: RequestContext, snapshot_id: str) -> Any:
-        """One snapshot; raises VolumeSnapshotNotFound."""
+        """Return one snapshot; raises VolumeSnapshotNotFound."""
         raise NotImplementedError
 
     def list_snapshots(self, ctx: RequestContext, limit: int, offset: int = 0) -> Any:
-        """Snapshots of the caller's project, newest first, with 'description' and 'created_at'."""
+        """List the project's snapshots, newest first, with 'description' and 'created_at' as well."""
         raise NotImplementedError
 
     def create_snapshot(self, ctx: RequestContext, volume_id: str, name: str, description: str = '') -> Any:
-        """Begin a snapshot of a volume, also of one in use, and return it."""
+        """Start a snapshot of a volume, which may be in use, and return it."""
         raise NotImplementedError
 
     def delete_snapshot(self, ctx: RequestContext, snapshot_id: str) -> Any:
-        """Remove a snapshot; no error when there is none."""
+        """Delete a snapshot; idempotent."""
         raise NotImplementedError
 
     def update_snapshot_status(self, ctx: RequestContext, snapshot_id: str, status: Any, progress: Any) -> None:
-        """A snapshot whose files a compute makes or merges is so far; nothing where a storage makes its own."""
+        """Report the progress of a snapshot made by a compute host. Backends with their own snapshots ignore it."""
 
     def complete_migration(self, ctx: RequestContext, volume_id: str, new_volume_id: str, failed: bool) -> str:
-        """Finish a swap that the block storage requested; return the id of the volume that stays."""
+        """Finish a swap requested by the block storage; return the id of the remaining volume."""
         return new_volume_id
 
 
 class NoVolumes(BlockStorage):
-    """A deployment without block storage: every volume is unknown, none can be made."""
+    """Backend of a deployment without block storage: no volume exists or can be created."""
 
     def get(self, ctx: RequestContext, volume_id: str) -> None:
         raise exception.VolumeNotFound(volume_id=volume_id)

@@ -1,4 +1,4 @@
-"""Keys of encrypted volumes and disks, and certificates of images, in a Key Manager service (Barbican v1), over HTTP.
+"""HTTP client of a Key Manager service (Barbican v1): keys of volumes and disks, certificates of images.
 
 https://docs.openstack.org/api-guide/key-manager/secrets.html
 """
@@ -16,15 +16,15 @@ from nova.runtime import rest_client
 if TYPE_CHECKING:
     from nova.context import RequestContext
 
-SERVICE_TYPE = 'key-manager'             # in the catalog, unless [barbican] names another
+SERVICE_TYPE = 'key-manager'             # in the catalog, unless set in [barbican]
 MOST_CERTIFICATE_BYTES = 64 * 1024
 _CERTIFICATE_KINDS = ('application/octet-stream', 'application/pkix-cert', 'text/plain')
-MOST_BYTES = 512                         # of a key; libvirt and QEMU bear more
+MOST_BYTES = 512                         # maximum size of a key; libvirt and QEMU accept more
 _ID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
 
 
 class Barbican:
-    """One client for all threads.
+    """Thread-safe client.
 
     :param conf: uses [barbican] (see nova.runtime.rest_client)
     """
@@ -33,26 +33,26 @@ class Barbican:
         self._service = rest_client.Service(conf, 'barbican', SERVICE_TYPE, 'Key Manager')
 
     def passphrase(self, ctx: RequestContext, key_id: str) -> str:
-        """The passphrase of LUKS that a key stands for, as Block Storage makes it: a symmetric key in hexadecimal
-        digits, a passphrase as it is.
+        """Return the LUKS passphrase of a key in Block Storage's format: a symmetric key in hexadecimal digits, or a
+        passphrase.
 
-        :raises InvalidVolume: there is no such key for the caller, or it is none
+        :raises InvalidVolume: the caller has no such key, or it is not usable
         :raises Unavailable:
         """
         if not _ID.match(key_id):
-            raise exception.InvalidVolume(reason='the id of its key is none.')
+            raise exception.InvalidVolume(reason='its key has an invalid id.')
         kind = self._get(ctx, f'/{key_id}', 'application/json').json().get('secret_type')
         content = self._get(ctx, f'/{key_id}/payload', 'text/plain' if kind == 'passphrase'
                             else 'application/octet-stream').content
         if kind not in ('symmetric', 'passphrase') or not 0 < len(content) <= MOST_BYTES:
-            raise exception.InvalidVolume(reason='its key is none of LUKS.')
+            raise exception.InvalidVolume(reason='its key is not a LUKS key.')
         return content.decode() if kind == 'passphrase' else content.hex()
 
     def certificate(self, ctx: RequestContext, ident: str) -> bytes:
-        """A certificate, as it was stored: PEM or DER.
+        """Return a certificate as stored: PEM or DER.
 
-        :param ctx: of who may read it; without a token it is the system's own account
-        :raises NotFound: there is none of this id for the caller, or it is something else
+        :param ctx: context of a permitted user; without a token: the service account
+        :raises NotFound: no such certificate for the caller
         :raises Unavailable:
         """
         try:
@@ -65,14 +65,14 @@ class Barbican:
             raise exception.NotFound()
         return bytes(content)
 
-    # ---- those of the system's own account
+    # ---- with the service account
 
     @property
     def has_account(self) -> bool:
         return self._service.has_account
 
     def store(self, ctx: RequestContext, name: str, passphrase: str) -> str:
-        """Keep a passphrase; its id.
+        """Store a passphrase and return its id.
 
         :param ctx: without a token
         :raises Unavailable, Forbidden:
@@ -82,7 +82,7 @@ class Barbican:
         return _ident(self._service.fine(ctx, answer).json()['secret_ref'])
 
     def named(self, ctx: RequestContext, name: str) -> list[str]:
-        """The ids of the account's secrets of this name.
+        """Return the ids of the account's secrets with a name.
 
         :raises Unavailable, Forbidden:
         """
@@ -90,7 +90,7 @@ class Barbican:
         return [_ident(each['secret_ref']) for each in self._service.fine(ctx, answer).json()['secrets']]
 
     def destroy(self, ctx: RequestContext, key_id: str) -> None:
-        """Forget a key for ever; no error when there is none.
+        """Delete a key permanently; idempotent.
 
         :raises Unavailable, Forbidden:
         """
@@ -104,8 +104,8 @@ class Barbican:
     def _get(self, ctx: RequestContext, path: str, kind: str) -> Any:
         answer = self._service.request(ctx, 'GET', lambda: f'{self._root()}/v1/secrets{path}', {'Accept': kind})
         if answer.status_code in (403, 404):
-            raise exception.InvalidVolume(reason='the Key Manager service does not give its key for this request. '
-                                                 "A request of the volume's owner gets it.")
+            raise exception.InvalidVolume(reason='the Key Manager service refuses access to its key. Send the request '
+                                                 "as the volume's owner.")
         return self._service.fine(ctx, answer)
 
 

@@ -1,4 +1,4 @@
-"""Volumes of a Block Storage service (Cinder v3) over HTTP."""
+"""HTTP client of a Block Storage service (Cinder v3)."""
 from __future__ import annotations
 
 import contextlib
@@ -19,21 +19,20 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-VERSION = {'OpenStack-API-Version': 'volume 3.44'}       # the first with os-complete for attachments
+VERSION = {'OpenStack-API-Version': 'volume 3.44'}       # required for os-complete of attachments
 REIMAGE_VERSION = {'OpenStack-API-Version': 'volume 3.68'}
-SERVICE_TYPE = 'block-storage'                           # in the catalog, unless [cinder] names another
+SERVICE_TYPE = 'block-storage'                           # in the catalog, unless set in [cinder]
 PAGE = 1000
-ATTACHING = 'attaching'                                  # a host has a connection, and has not completed it
+ATTACHING = 'attaching'                                  # a host has a connection and has not completed it
 REFUSALS = {400: exception.InvalidVolume, 409: exception.InvalidVolume}
-PREFIX = 'Invalid volume: '         # of a service's sentence; the error of this side has it as well
+PREFIX = 'Invalid volume: '         # prefix of service messages that the exception here adds as well
 ERRORS = {413: exception.Forbidden}
 
 
 class CinderVolumes(api.BlockStorage):
-    """One client for all threads.
+    """Thread-safe client.
 
-    All requests have the service's own token besides that of the caller: Cinder wants it to delete an attachment of a
-    server.
+    Requests carry the service token in addition to the caller's: Cinder requires it to delete a server's attachment.
 
     :param conf: uses [cinder] (see nova.runtime.rest_client)
     """
@@ -75,9 +74,12 @@ class CinderVolumes(api.BlockStorage):
         return _volume(answer.json()['volume'])
 
     def _check_owner(self, ctx: RequestContext, what: str) -> None:
-        """:raises InvalidVolume: the service's own token would make it in the service's project"""
+        """Check that the volume or snapshot would be created in the caller's project.
+
+        :raises InvalidVolume: with the service token it would belong to the service's project
+        """
         if not ctx.auth_token and self._service.has_account and ctx.project_id != self._service.own_project():
-            raise exception.InvalidVolume(reason=f'{what} can be made only while the request of its owner runs.')
+            raise exception.InvalidVolume(reason=f'{what} can be created only during a request of its owner.')
 
     def delete(self, ctx: RequestContext, volume_id: str) -> None:
         self._volume(ctx, 'DELETE', volume_id)
@@ -108,18 +110,18 @@ class CinderVolumes(api.BlockStorage):
         return self._call(ctx, 'POST', '/attachments', missing, json=body).json()['attachment']
 
     def renew(self, ctx: RequestContext, volume_id: str, instance_uuid: str, held: str | None) -> Any:
-        # a volume that is attaching takes no further attachment of its server, one that is in use does
+        # Cinder refuses another attachment while a volume is attaching, but not while it is in use
         if held is not None and self.get(ctx, volume_id)['status'] == ATTACHING:
             self.complete(ctx, held)
         return self.attach(ctx, volume_id, instance_uuid)
 
     def attach_elsewhere(self, ctx: RequestContext, volume_id: str, instance_uuid: str, held: str | None,
                          connector: Any, device: Any) -> tuple[Any, Any]:
-        # a further attachment is refused its connector later: it has to come with it
+        # Cinder refuses to add a connector to a second attachment later
         try:
             made = self._attach(ctx, volume_id, instance_uuid, {**connector, 'mountpoint': device})
         except exception.NovaException:
-            with contextlib.suppress(exception.NovaException):           # what it has made until it failed stays
+            with contextlib.suppress(exception.NovaException):           # remove what the failed request has created
                 for each in self._attachments_of(ctx, instance_uuid):
                     if each['volume_id'] == volume_id and each['id'] != held:
                         self.detach(ctx, each['id'])
@@ -142,14 +144,14 @@ class CinderVolumes(api.BlockStorage):
     def passphrase(self, ctx: RequestContext, volume_id: str) -> str:
         found = self._volume(ctx, 'GET', volume_id, '/encryption').json()
         if found.get('control_location') not in (None, 'front-end') or found.get('provider') not in api.LUKS:
-            raise exception.InvalidVolume(reason=f'it is encrypted with {str(found.get("provider"))[:80]}, and hosts '
-                                                 'open LUKS alone.')
+            raise exception.InvalidVolume(reason=f'its encryption provider is {str(found.get("provider"))[:80]}, but '
+                                                 'hosts support only LUKS.')
         if found.get(api.KEEPER) == api.BLOCK_STORAGE:
             return self._kept_passphrase(ctx, volume_id)
         return self._keys.passphrase(ctx, str(found.get('encryption_key_id')))
 
     def _kept_passphrase(self, ctx: RequestContext, volume_id: str) -> str:
-        """What nova-volume gives to services alone. Neither the request nor the answer is logged."""
+        """Return the passphrase from nova-volume, which only services may get. Neither request nor answer is logged."""
         own = context.admin_context(ctx.request_id)
         answer = self._volume(own, 'POST', volume_id, '/action', json={api.PASSPHRASE: {}}, log=False)
         return str(answer.json()['passphrase'])
@@ -211,7 +213,7 @@ class CinderVolumes(api.BlockStorage):
 
     def _call(self, ctx: RequestContext, method: Any, path: Any, missing: Any, headers: Any = VERSION,
               **kwargs: Any) -> Any:
-        """The answer; ``missing`` is raised for 404."""
+        """Return the answer; raise ``missing`` for 404."""
         response = self._service.request(ctx, method, lambda: self._address(ctx) + path,
                                          {'Accept': 'application/json', **headers}, **kwargs)
         code = response.status_code
@@ -225,7 +227,7 @@ class CinderVolumes(api.BlockStorage):
         raise self._service.refusal(ctx, code)
 
     def _address(self, ctx: RequestContext) -> Any:
-        """Where the API is for the project whose token goes along; the catalog has one for the service's."""
+        """Return the API's URL for the project of the request's token. The catalog has it for the service's project."""
         if self._root is None:
             endpoint = self._service.endpoint()
             root, found, _project = endpoint.partition('/v3')
@@ -235,7 +237,7 @@ class CinderVolumes(api.BlockStorage):
 
 
 def _message(response: Any) -> Any:
-    """The sentence of a fault document."""
+    """Return the message of a fault document."""
     try:
         (fault,) = response.json().values()
         return str(fault['message'])[:500]
@@ -246,7 +248,7 @@ def _message(response: Any) -> Any:
 def _connection(attachment: Any, connector: Any) -> Any:
     info = attachment['connection_info']
     kind = info.pop('driver_volume_type', None)
-    # the service spreads the data of a connection over the document itself
+    # Cinder puts the data of a connection into the document itself
     return {'driver_volume_type': kind, 'data': info.get('data', info), 'host': connector.get('host')}
 
 

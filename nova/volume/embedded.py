@@ -1,7 +1,7 @@
-"""The embedded block storage. The HTTP face and the rest of the system call this.
+"""The embedded block storage, used by the HTTP API and the rest of the system.
 
-A caller sees its own project's volumes, an administrator all; everything else does not exist for it. Rows stand in the
-API database, blocks in files of the host that serves the face. Its parts: nova/volume/store.
+Callers see their own project's volumes, administrators all. Rows are in the API database, data in files of the host
+that serves the API. Parts are in nova/volume/store.
 """
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from nova.db.placement import aggregates
 from nova.db.tables.volume import volume_snapshots
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
+from nova.disk_files import qemu_img
 from nova.runtime import disk_space
 from nova.runtime import host_identity
-from nova.virt.libvirt import qemu_img
 from nova.volume import api
 from nova.volume.store import attachments
 from nova.volume.store import backups as volume_backups
@@ -43,7 +43,7 @@ from nova.volume.store import transfers as volume_transfers
 from nova.volume.store import type_access
 from nova.volume.store import types as volume_types
 from nova.volume.store import uploads as volume_uploads
-from nova.volume.store import ways
+from nova.volume.store import attach_backend
 
 GIB = contents.GIB
 REIMAGED = ('available', 'error')
@@ -51,19 +51,20 @@ DELETABLE = ('available', 'error', 'error_restoring', 'error_extending')
 
 
 class EmbeddedVolumes(api.BlockStorage):
-    """
-    limits, attachments, ways   what a project may have; who holds what, and how its host reaches it
-    snapshots, backups          copies of one moment; whole copies
-    uploads                     images that are made of volumes
-    transfers, retypes          volumes that change their project, or their type
-    types, type_access, keys    their types, who may use them, and what opens those that are encrypted
-    services                    what runs
+    """The backend and its parts.
+
+    limits                      quotas of projects
+    attachments, attach_backend attachments of volumes to servers; export to hosts
+    snapshots, backups          snapshots; full copies
+    uploads                     images created from volumes
+    transfers, retypes          changes of a volume's project or type
+    types, type_access, keys    volume types, access to private types, keys of encrypted volumes
+    services                    status of the services
 
     :param conf: uses [volume], [image] and [libvirt], host, my_ip, state_path and default_availability_zone
     :param database: the API database
     :param images: nova.image.api.Images
-    :param cells: Cells, of the guests whose hosts are notified of changes of their volumes, and of the services; None:
-        no host can be notified
+    :param cells: Cells, to notify hosts of guests and list services; None: no notification
     """
 
     @classmethod
@@ -81,31 +82,31 @@ class EmbeddedVolumes(api.BlockStorage):
         self.contents = contents.Contents(database, self.files, images, self.keys)
         self.limits = volume_limits.Limits(conf, database)
         self.types, self.type_access = volume_types.Types(database), type_access.TypeAccess(database)
-        self.ways = ways.Ways(conf, database, self.files)
-        self.snapshots = snapshots.Snapshots(database, self.files, self.contents, self.limits, self.ways, guests,
-                                             self.keys)
+        self.attach_backend = attach_backend.EmbeddedAttachBackend(conf, database, self.files)
+        self.snapshots = snapshots.Snapshots(database, self.files, self.contents, self.limits, self.attach_backend,
+                                             guests, self.keys)
         self.backups = volume_backups.Backups(database, self.files, self.contents, self.limits, self.snapshots.create,
                                               self.keys)
         self.transfers, self.retypes = volume_transfers.Transfers(database, self.limits), retypes.Retypes(database)
         self.uploads = volume_uploads.Uploads(database, self.files, self.contents, images)
-        self.attachments = attachments.Attachments(database, self.ways)
+        self.attachments = attachments.Attachments(database, self.attach_backend)
         self.services = volume_services.Services(conf, cells)
 
     def recover(self) -> None:
-        """Call once at start, of the process that keeps the files: see Contents.recover.
+        """Recover interrupted work once at the start of the process that owns the files: see Contents.recover.
 
-        :raises InvalidInput: a file that the configuration names cannot be used
+        :raises InvalidInput: a configured file is not usable
         """
-        self.ways.check_credentials()
+        self.attach_backend.check_credentials()
         self.contents.recover()
         self.uploads.recover()
-        self.keys.forget_unused()
-        self.contents.forget_keys()
+        self.keys.delete_unused()
+        self.contents.delete_unused_keys()
         self.attachments.recover()
-        self.ways.watch()
+        self.attach_backend.watch()
 
     def stop(self, timeout: float) -> bool:
-        return all([self.ways.stop(timeout), self.contents.stop(timeout)])
+        return all([self.attach_backend.stop(timeout), self.contents.stop(timeout)])
 
     # ---- volumes
 
@@ -119,7 +120,7 @@ class EmbeddedVolumes(api.BlockStorage):
 
     def _page(self, ctx: nova_context.RequestContext, table: Any, view: Callable[..., Any], limit: int,
               offset: int) -> Any:
-        """Rows of the caller's project; what belongs to administrative servers is for administrators."""
+        """Return rows of the caller's project; volumes of administrative servers only for administrators."""
         ctx.require_project()
         with self.db.reader() as conn:
             return view(conn, db.page(conn, table, ctx.project_id or '', {}, administrative=bool(ctx.is_admin),
@@ -131,13 +132,13 @@ class EmbeddedVolumes(api.BlockStorage):
                multiattach: bool = False, metadata: Any = None, of_server_images: bool = True) -> Any:
         """See api.py.
 
-        :param of_server_images: whether an image without data means the snapshot that it names; False: it is refused
+        :param of_server_images: whether an image without data stands for the snapshot that it names; False: refuse it
         """
         image = self._active_image(ctx, image_id) if image_id else None
         if image and not server_images.has_data(image):
             if not of_server_images:
-                raise exception.BadRequest(f'Image {image_id} has no data. Volumes are made of the snapshot that it '
-                                           'names since microversion 3.46.')
+                raise exception.BadRequest(f'Image {image_id} has no data. Creating volumes from the snapshot that it '
+                                           'names requires microversion 3.46.')
             snapshot_id = server_images.root_snapshot(image)
             image = image_id = None
         values: dict[str, Any] = {
@@ -154,13 +155,13 @@ class EmbeddedVolumes(api.BlockStorage):
             if snapshot_id:
                 source = rows.snapshot(conn, ctx, snapshot_id, lock=True)
                 if source['status'] not in (contents.AVAILABLE, contents.CREATING):
-                    raise exception.InvalidVolume(reason=f'the snapshot is in status {source["status"]}.')
+                    raise exception.InvalidVolume(reason=f'the snapshot has status {source["status"]}.')
                 _inherit(values, source, 'the snapshot')
             elif source_volume_id:
                 source = rows.volume(conn, ctx, source_volume_id, lock=True)
                 if source['status'] != contents.AVAILABLE:
-                    raise exception.InvalidVolume(reason=f'the source volume is in status {source["status"]}; a '
-                                                         'snapshot of a volume in use can be made.')
+                    raise exception.InvalidVolume(reason=f'the source volume has status {source["status"]}. Create a '
+                                                         'snapshot of a volume in use instead.')
                 _inherit(values, source, 'the source volume')
             elif backup_id:
                 source = self.backups.begin_restore(conn, ctx, backup_id)
@@ -177,8 +178,8 @@ class EmbeddedVolumes(api.BlockStorage):
             self.limits.use(conn, ctx.project_id, 'volumes', values['size'], values['size'])
             return {'volume_type_id': kind['id'], **db.insert(conn, volumes, values)}
         log.about(values['id'])
-        copied = snapshot_id or source_volume_id or backup_id        # and has the key of its source
-        with self.contents.forgetting_keys(), self.keys.reserved(
+        copied = snapshot_id or source_volume_id or backup_id        # copies use the key of their source
+        with self.contents.deleting_unused_keys(), self.keys.reserved(
                 None if copied else self._encrypted_type(ctx, volume_type)) as key_id:
             row = self.db.run(write)
         if backup_id:
@@ -190,16 +191,15 @@ class EmbeddedVolumes(api.BlockStorage):
         return {**row, 'migration_status': None, 'attachments': [], 'status': self._status(row)}
 
     def _encrypted_type(self, ctx: nova_context.RequestContext, name: str | None) -> volume_types.Type | None:
-        """The type of a new volume, if a key is to be made before the volume."""
-        if not self.keys.outside:
+        """Return the type of a new volume if its key must be created before the volume, else None."""
+        if not self.keys.external:
             return None
         with self.db.reader() as conn:
             return volume_types.find(conn, name, ctx.sees)
 
     def _kind(self, conn: Connection, ctx: nova_context.RequestContext, name: str | None,
               source: dict[str, Any] | None) -> volume_types.Type:
-        """The type of a new volume, by its name, of what it is made of, if anything. Copies are encrypted as their
-        source is: they are the same file.
+        """Return the type of a new volume. Copies are encrypted like their source: they are the same file.
 
         :raises VolumeTypeNotFound, InvalidVolume:
         """
@@ -207,25 +207,25 @@ class EmbeddedVolumes(api.BlockStorage):
             return self.keys.kind(conn, source['key_id'], ctx.sees, lock=True)
         kind = volume_types.find(conn, name, ctx.sees, lock=True)
         if source is not None and bool(source['key_id']) != bool(kind['encryption']):
-            raise exception.InvalidVolume(reason='what it is to be made of is encrypted, and its type is not, or the '
-                                                 'other way round. Leave the type out.')
+            raise exception.InvalidVolume(reason='the source and the volume type differ in encryption. Omit the volume '
+                                                 'type.')
         return kind
 
     def _key(self, conn: Connection, kind: volume_types.Type, source: dict[str, Any] | None, multiattach: bool,
              reserved: str | None) -> str:
-        """The id of the key of a new volume of an encrypted type.
+        """Return the key id of a new volume of an encrypted type.
 
         :raises InvalidVolume: it cannot be encrypted
         """
         if multiattach:
-            raise exception.InvalidVolume(reason='encrypted volumes are of one server at a time here.')
+            raise exception.InvalidVolume(reason='encrypted volumes do not support multiattach.')
         if not self.files.has_tools:
-            raise exception.InvalidVolume(reason='qemu-img, which makes encrypted volumes, is not installed where the '
-                                                 'volumes are.')
+            raise exception.InvalidVolume(reason='qemu-img is needed for encrypted volumes, and is not installed on '
+                                                 'the volume host.')
         return str(source['key_id']) if source is not None else self.keys.make(conn, kind, reserved)
 
     def zones(self, conn: Connection) -> builtins.list[str]:
-        """Names of the zones that a volume may be said to be in: volumes reach servers in each of them."""
+        """Return the names of availability zones for volumes: volumes are reachable from all zones."""
         return sorted({self.conf.default_availability_zone, *aggregates.zone_names(conn)})
 
     def _status(self, row: Any) -> Any:
@@ -241,28 +241,28 @@ class EmbeddedVolumes(api.BlockStorage):
 
     def delete(self, ctx: nova_context.RequestContext, volume_id: str, cascade: bool = False,
                force: bool = False) -> None:
-        """See api.BlockStorage; ``cascade`` removes its snapshots, too, and ``force`` asks for no status."""
+        """See api.BlockStorage. ``cascade`` also deletes snapshots, ``force`` ignores the status."""
         def write(conn: Connection) -> Any:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             if db.attachments(conn, volume_ids=[row['id']]) or not force and row['status'] not in DELETABLE:
                 raise exception.InvalidVolume(reason='Volume status must be available or error, and it must not be '
                                                      f'attached; it is {row["status"]}.')
             if db.being_copied(conn, row['id']):
-                raise exception.InvalidVolume(reason='a copy of the volume is being made.')
-            gone = db.delete_snapshots(conn, row['id']) if cascade else []       # which have its key
+                raise exception.InvalidVolume(reason='the volume is being copied.')
+            gone = db.delete_snapshots(conn, row['id']) if cascade else []       # they share its key
             if db.copied_from(conn, gone):
-                raise exception.InvalidVolume(reason='a volume or a backup is being made of one of its snapshots.')
+                raise exception.InvalidVolume(reason='a volume or backup is being created from one of its snapshots.')
             if db.has_snapshots(conn, row['id']):
                 raise exception.InvalidVolume(reason=f'Volume {row["id"]} still has dependent snapshots.')
             db.delete_transfer(conn, row['id'])
             db.delete(conn, volumes, row['id'])
-            self.keys.forget(conn, row['key_id'])
+            self.keys.delete_if_unused(conn, row['key_id'])
             return [self.files.volume(row['id']), *map(self.files.snapshot, gone)]
         self.contents.discard(*self.db.run(write))
 
     def update(self, ctx: nova_context.RequestContext, volume_id: str,
                change: Callable[..., Any]) -> dict[str, Any]:
-        """Write what ``change(row)`` gives, in the transaction that reads the row; the volume then."""
+        """Write the values of ``change(row)`` in the transaction that reads the row; return the volume."""
         def write(conn: Connection) -> Any:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             values = change(row)
@@ -271,9 +271,10 @@ class EmbeddedVolumes(api.BlockStorage):
         return self.db.run(write)
 
     def extend(self, ctx: nova_context.RequestContext, volume_id: str, size: int, online: bool = False) -> None:
-        """
-        :param online: also while a server has it, whose guest is notified
-        :raises InvalidVolume, BadRequest: it is in use, or would not grow
+        """Extend a volume.
+
+        :param online: also a volume in use; its guest is notified
+        :raises InvalidVolume, BadRequest: it is in use, or the size is not larger
         """
         allowed = ('available', 'in-use') if online else ('available',)
 
@@ -288,12 +289,12 @@ class EmbeddedVolumes(api.BlockStorage):
             self.limits.use(conn, row['project_id'], None, size - row['size'], size)
             held = db.attachments(conn, volume_ids=[row['id']])
             if held and row['key_id']:
-                raise exception.InvalidVolume(reason='it is encrypted, and grows while no server has it.')
-            if any(self.ways.is_export(each['connector']) for each in held):
-                raise exception.InvalidVolume(reason='a server on another host has it over the network, where '
-                                                     'it cannot grow meanwhile.')
+                raise exception.InvalidVolume(reason='it is encrypted and attached. Detach it first.')
+            if any(self.attach_backend.is_export(each['connector']) for each in held):
+                raise exception.InvalidVolume(reason='it is exported to another host, which does not support extending '
+                                                     'it online.')
             db.update(conn, volumes, row['id'], {'size': size})
-            if not held:                             # else the guest's QEMU has the file, and makes it larger
+            if not held:                             # otherwise the guest's QEMU extends the open file
                 path = self.files.volume(row['id'])
                 self.files.extend(path, self.files.room(path, size * GIB, row['key_id']))
             return {each['instance_uuid'] for each in held}
@@ -303,10 +304,10 @@ class EmbeddedVolumes(api.BlockStorage):
                 self._guests.extended(nova_context.admin_context(ctx.request_id), instance_uuid, volume_id)
 
     def reimage(self, ctx: nova_context.RequestContext, volume_id: str, image_id: str, reserved: bool = True) -> None:
-        """Put an image onto a volume that no server writes to.
+        """Write an image to a volume that is not in use.
 
-        :param reserved: also one that a server has reserved, which is rebuilt
-        :raises InvalidVolume: it is in use, or a copy of it is being made
+        :param reserved: also a volume reserved by a server that is being rebuilt
+        :raises InvalidVolume: it is in use or being copied
         """
         with self.db.reader() as conn:
             size = rows.volume(conn, ctx, volume_id)['size']
@@ -321,15 +322,15 @@ class EmbeddedVolumes(api.BlockStorage):
                                                      f'{row["status"]}.')
             rows.check_writable(row)
             if not reserved and db.attachments(conn, volume_ids=[row['id']]):
-                raise exception.InvalidVolume(reason='a server has it.')
+                raise exception.InvalidVolume(reason='it is attached to a server.')
             if db.being_copied(conn, row['id']):
-                raise exception.InvalidVolume(reason='a copy of the volume is being made.')
+                raise exception.InvalidVolume(reason='the volume is being copied.')
             db.update(conn, volumes, row['id'], values)
             return {**row, **values}
         self.contents.fill_volume(ctx, self.db.run(write))
 
     def encryption(self, ctx: nova_context.RequestContext, volume_id: str) -> dict[str, Any]:
-        """How a volume is encrypted: 'encryption_key_id', and the rest of its type's encryption; {} of one that is not.
+        """Return a volume's encryption: 'encryption_key_id' and its type's encryption; {} if it is not encrypted.
 
         :raises VolumeNotFound:
         """
@@ -395,7 +396,7 @@ class EmbeddedVolumes(api.BlockStorage):
 
 
 def _from_image(image: dict[str, Any], size: int | None) -> dict[str, Any]:
-    """What a volume with the data of an image has of it."""
+    """Return the values that a volume takes from its image."""
     needed = max(image.get('min_disk') or 0, -(-(image.get('virtual_size') or image.get('size') or 0) // GIB))
     if size is not None and size < needed:
         raise exception.InvalidInput(reason=f'Size of specified image {needed}GB is larger than volume size '
@@ -408,7 +409,7 @@ def _from_image(image: dict[str, Any], size: int | None) -> dict[str, Any]:
 
 
 def _inherit(values: dict[str, Any], source: dict[str, Any], noun: str) -> None:
-    """What a copy takes over; its size is that of its source unless it is larger."""
+    """Copy values from the source. The size is the source's unless a larger one is given."""
     if values['size'] is not None and values['size'] < source['size']:
         raise exception.InvalidInput(reason=f"Volume size '{values['size']}'GB cannot be smaller than {noun} size "
                                             f'{source["size"]}GB.')

@@ -1,4 +1,4 @@
-"""The Key Manager service of a deployment, if it has one."""
+"""Find the Key Manager service of a deployment."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 
 def find(conf: ConfigOpts) -> Barbican | None:
-    """The client of the service that [barbican] names; None: it names none."""
+    """Return the client for [barbican], or None if it is not configured."""
     if not conf.barbican.auth_type and not conf.barbican.endpoint_override:
         return None
-    from nova.volume import barbican                         # its libraries are loaded where it is used alone
+    from nova.volume import barbican                         # loads its libraries only if needed
     return barbican.Barbican(conf)

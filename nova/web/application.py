@@ -1,7 +1,7 @@
-"""An HTTP application made of rows: the walk of every request, the same for every API.
+"""HTTP application built from Route rows. Every API processes its requests in the same steps.
 
-path → row → version → caller → policy → query and body → handler → answer. What a step refuses is an exception, and the
-API's own form of faults makes the answer of it.
+Steps: path → row → version → caller → policy → query and body → handler → response. A step refuses a request by raising
+an exception; the API formats it as its fault document.
 """
 import collections.abc
 import functools
@@ -28,16 +28,17 @@ _NO_CONTENT = (204, 304)
 
 Values = dict[str, str]
 Work = collections.abc.Callable[[], typing.Any]
-R = typing.TypeVar('R', bound=Request)        # what the handlers of an API get
+R = typing.TypeVar('R', bound=Request)        # request class of an API's handlers
 
 
 class Api(typing.Generic[R]):
-    """What one API has that others have not: the base is the plainest.
+    """Hooks that differ between APIs; this base class has the plain defaults.
 
     :param routes: Route rows
-    :cvar content_type: of its documents
-    :cvar max_body: bytes of a request's document
-    :cvar adds: whether requests that are no deletions add something: without them nothing can be deleted, where not
+    :cvar content_type: media type of the API's documents
+    :cvar max_body: maximum size of a request document in bytes
+    :cvar adds: POST, PUT and PATCH store data, so they are refused while disk space is short. False for an API whose
+     deletions use these methods.
     """
 
     content_type = JSON
@@ -49,9 +50,9 @@ class Api(typing.Generic[R]):
         self.mapper = mappers.Mapper(self.routes)
 
     def path(self, environ: dict[str, typing.Any]) -> str:
-        """The decoded path of a request.
+        """Return the decoded path of a request.
 
-        :raises NotFound: it is no text
+        :raises NotFound: the path is not text
         """
         try:
             return decoded_path(environ)
@@ -59,13 +60,13 @@ class Api(typing.Generic[R]):
             raise exception.NotFound() from None
 
     def request(self, environ: dict[str, typing.Any]) -> R:
-        """The Request that handlers get."""
+        """Build the Request for the handlers."""
         return typing.cast(R, Request(environ))
 
     def find(self, req: R) -> tuple[mappers.Methods | None, list[str]] | Response:
-        """The rows of a path, and the values of its parts; or the answer, where there is nothing to look for.
+        """Find the rows and path values of a request, or return a response that needs no row.
 
-        :raises NotFound: nothing can be there
+        :raises NotFound: no resource can have this path
         """
         return self.mapper.find(segments_of(req.path), req.method)
 
@@ -73,67 +74,67 @@ class Api(typing.Generic[R]):
         """Set the version of a request whose path is known."""
 
     def refuse_method(self, req: R, methods: mappers.Methods) -> Exception:
-        """What a path says to a method that none of its rows has."""
+        """Build the error for a method that the path does not support."""
         return exception.MethodNotAllowed(allow=sorted(methods))
 
     def admit(self, req: R, row: Route, parts: Values) -> None:
         """Refuse a caller before the body is read.
 
-        :param row: the first one of the path and method
-        :param parts: {name: value} of its path
+        :param row: first row of the path and method
+        :param parts: {name: value} of the path parameters
         """
 
     def read(self, req: R, row: Route) -> bytes:
-        """The bytes of the body; none where no row of the path and method takes one."""
+        """Read the body; empty if no row of the path and method takes one."""
         return bodies.read(req.environ, self.max_body) if row.body is not None or row.action is not None else b''
 
     def authorize(self, req: R, row: Route, parts: Values) -> None:
-        """Refuse a caller of a known operation, and begin its record in the audit log."""
+        """Authorize the caller for the operation and start its audit record."""
 
     def parse(self, raw: bytes) -> typing.Any:
-        """The document of a body.
+        """Parse a body.
 
-        :raises BadRequest: it is none
+        :raises BadRequest: the body is malformed
         """
         return bodies.parse(raw)
 
     def check(self, req: R, row: Route, parts: Values) -> None:
-        """Refuse what a valid body asks for."""
+        """Refuse a valid body for reasons outside its schema."""
 
     def perform(self, req: R, raw: bytes, work: Work) -> Response:
-        """The answer of an operation.
+        """Run an operation and return its response.
 
-        :param work: () -> what the handler gives
+        :param work: runs the handler without arguments
         """
         return self.answer(req, work())
 
     def answer(self, req: R, result: typing.Any) -> Response:
-        """What a handler gave, with the code of its row and the headers of the API."""
+        """Complete a handler's result with the row's status code and the API's headers."""
         response = result if isinstance(result, Response) else Response(result)
         code = response.status or (req.route.code(req.version) if req.route is not None else http.HTTPStatus.OK)
         return Response(response.body, code, [*response.headers, *self.headers(req)])
 
     def serves_again(self, req: R) -> bool:
-        """Whether a request that found nothing is served under another path, which is set."""
+        """Return True after setting another path, if a request that got 404 is to be retried there."""
         return False
 
     def fault(self, req: R, error: Exception) -> Response:
-        """The answer to an error; its body is JSON-able."""
+        """Build the response to an error; its body is JSON-able."""
         raise NotImplementedError
 
     def headers(self, req: R) -> Headers:
-        """Headers of an operation's answer in addition to those of its handler."""
+        """Return extra headers for the response of an operation."""
         return ()
 
     def finish(self, req: R, code: int, headers: Headers, error: Exception | None) -> Headers:
-        """Headers of every answer; called once, before it is sent."""
+        """Return extra headers for every response. Called once, before it is sent."""
         return ()
 
 
 class Application:
-    """The WSGI callable.
+    """WSGI callable of an API.
 
-    Middleware before it puts the caller into ``environ['nova.context']``.
+    Middleware must store the caller in ``environ['nova.context']``.
 
     :param api: Api
     """
@@ -220,5 +221,5 @@ def _content_headers(api: Api[typing.Any], code: int, body: bytes | Stream, head
 
 
 def segments_of(path: str) -> list[str]:
-    """The segments of a path, without empty ones at its ends."""
+    """Split a path into segments, ignoring slashes at both ends."""
     return path.strip('/').split('/') if path.strip('/') else []

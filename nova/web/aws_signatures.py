@@ -1,4 +1,4 @@
-"""Headers and dates that AWS Signature Version 4 covers, read from a WSGI request: for EC2, STS and S3."""
+"""Headers and dates covered by AWS Signature Version 4, read from a WSGI request (EC2, STS, S3)."""
 from __future__ import annotations
 
 import re
@@ -7,17 +7,17 @@ from typing import Any
 from nova.web import formats
 
 ALGORITHM = 'AWS4-HMAC-SHA256'
-MAX_NAMES = 64                      # of signed headers: SDKs sign 3 to 15
-MAX_BYTES = 16 * 1024               # of their names and values: a cookie of 8 KiB and tracing headers fit
+MAX_NAMES = 64                      # signed headers; SDKs sign 3 to 15
+MAX_BYTES = 16 * 1024               # total size of signed names and values; fits a cookie of 8 KiB and tracing headers
 _NAME = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
 _BLANKS = re.compile('[ \t]+')
 _CONTENT_HASH = 'x-amz-content-sha256'
 
 
 class Incomplete(Exception):
-    """A signature does not cover what it must cover, or names more than it may.
+    """The signature omits a required header or lists too many headers.
 
-    :param message: a sentence for the client
+    :param message: sentence for the client
     """
 
     def __init__(self, message: str) -> None:
@@ -26,10 +26,9 @@ class Incomplete(Exception):
 
 
 def headers_of(environ: dict[str, Any]) -> dict[str, str]:
-    """Return all headers as {name in lower case: value in its canonical form}.
+    """Return all headers as {lowercase name: canonical value}.
 
-    The canonical form has no blanks at its ends and one space in place of several. Bytes that are not UTF-8 become
-    surrogates.
+    The canonical value is stripped and has single spaces. Bytes that are not UTF-8 become surrogates.
     """
     found = {name[5:]: value for name, value in environ.items() if name.startswith('HTTP_') and isinstance(value, str)}
     found |= {name: environ[name] for name in ('CONTENT_TYPE', 'CONTENT_LENGTH') if environ.get(name)}
@@ -37,20 +36,20 @@ def headers_of(environ: dict[str, Any]) -> dict[str, str]:
 
 
 def covered(headers: dict[str, str], names: str, in_url: bool) -> dict[str, str]:
-    """Return the headers that a signature covers, in the order of SignedHeaders. A header that did not arrive is ''.
+    """Return the signed headers in the order of SignedHeaders. A header that is missing in the request is ''.
 
-    :param headers: see ``headers_of``
-    :param names: the value of SignedHeaders
-    :param in_url: the signature is in the query: the hash of the content may be unsigned
-    :raises Incomplete: Host or an x-amz- header is not covered, a name is malformed, or there are too many
+    :param headers: result of ``headers_of``
+    :param names: value of SignedHeaders
+    :param in_url: the signature is in the query string, so the content hash may be unsigned
+    :raises Incomplete: Host or an x-amz- header is unsigned, a name is malformed, or too many headers are listed
     """
     listed = names.split(';')
     if len(listed) > MAX_NAMES or len(set(listed)) < len(listed) or not all(map(_NAME.fullmatch, listed)):
-        raise Incomplete(f'SignedHeaders must list 1 to {MAX_NAMES} different names of headers in lower case.')
+        raise Incomplete(f'SignedHeaders must list 1 to {MAX_NAMES} different header names in lower case.')
     needed = {'host', *(name for name in headers if name.startswith('x-amz-'))} - set(listed)
     missing = sorted(needed - {_CONTENT_HASH} if in_url else needed)
     if missing:
-        raise Incomplete(f'The header {missing[0][:255]} was sent and is not signed: add it to SignedHeaders. '
+        raise Incomplete(f'The header {missing[0][:255]} is sent but not signed: add it to SignedHeaders. '
                          'Host and each x-amz- header must be signed.')
     found = {name: headers.get(name, '') for name in listed}
     if sum(len(name) + len(value) for name, value in found.items()) > MAX_BYTES:
@@ -59,9 +58,9 @@ def covered(headers: dict[str, str], names: str, in_url: bool) -> dict[str, str]
 
 
 def date_of(headers: dict[str, str]) -> str:
-    """Return the date of the string to sign: X-Amz-Date, or Date in the form of X-Amz-Date (YYYYMMDDTHHMMSSZ).
+    """Return the date of the string to sign: X-Amz-Date, or Date converted to its format (YYYYMMDDTHHMMSSZ).
 
-    A Date in another form than HTTP's is returned as it came.
+    A Date that is not an HTTP date is returned unchanged.
     """
     if 'x-amz-date' in headers:
         return headers['x-amz-date']

@@ -1,24 +1,24 @@
-"""Bodies of requests: read within a bound, and parsed."""
+"""Request bodies: bounded reading and parsing."""
 import typing
 
 import orjson
 
 from nova import exception
 
-MAX_DEPTH = 32                    # nested objects and lists of a body
+MAX_DEPTH = 32                    # nested objects and lists in a body
 
 Environ = dict[str, typing.Any]
 
 
 def is_chunked(environ: Environ) -> bool:
-    """Whether a body comes whose length its request does not give."""
+    """Return True if a body follows without Content-Length."""
     return bool(environ.get('wsgi.input_terminated')) or 'chunked' in environ.get('HTTP_TRANSFER_ENCODING', '').lower()
 
 
 def length_of(environ: Environ) -> int | None:
-    """Content-Length; None where the request has none.
+    """Return Content-Length, or None without the header.
 
-    :raises BadRequest: it is not a number
+    :raises BadRequest: Content-Length is not a number
     """
     length = environ.get('CONTENT_LENGTH') or ''
     if not length:
@@ -29,8 +29,9 @@ def length_of(environ: Environ) -> int | None:
 
 
 def refuse_encoded(environ: Environ) -> None:
-    """
-    :raises UnsupportedContentEncoding: the body is compressed, or encoded otherwise
+    """Refuse a compressed body.
+
+    :raises UnsupportedContentEncoding: Content-Encoding is not identity
     """
     encoding = environ.get('HTTP_CONTENT_ENCODING', '').strip().lower()
     if encoding not in ('', 'identity'):
@@ -38,12 +39,12 @@ def refuse_encoded(environ: Environ) -> None:
 
 
 def read(environ: Environ, most: int) -> bytes:
-    """The bytes of a request's body.
+    """Read the body of a request.
 
-    :param most: bytes
+    :param most: maximum size in bytes
     :raises BadRequest: Content-Length is not a number
-    :raises UnsupportedContentEncoding: the body is compressed, or encoded otherwise
-    :raises TooLarge: there are more than ``most``
+    :raises UnsupportedContentEncoding: the body is compressed
+    :raises TooLarge: the body has more than ``most`` bytes
     """
     refuse_encoded(environ)
     length = length_of(environ)
@@ -58,15 +59,15 @@ def read(environ: Environ, most: int) -> bytes:
 
 
 def parse(raw: bytes) -> dict[str, typing.Any]:
-    """The object that a body holds.
+    """Parse a body that must be a JSON object.
 
-    :raises BadRequest: it is no JSON object, or nested too deeply, or has NUL characters
+    :raises BadRequest: the body is not a JSON object, is nested too deeply or contains NUL
     """
     if not raw:
-        raise exception.BadRequest('Malformed request body: there is none.')
+        raise exception.BadRequest('Malformed request body: it is empty.')
     try:
         body = orjson.loads(raw)
-    except ValueError:                      # also NaN, Infinity, bytes that are not UTF-8
+    except ValueError:                      # also NaN, Infinity and invalid UTF-8
         raise exception.BadRequest('Malformed request body: it is not JSON.') from None
     if not isinstance(body, dict):
         raise exception.BadRequest('Malformed request body: it is not a JSON object.')
@@ -76,17 +77,17 @@ def parse(raw: bytes) -> dict[str, typing.Any]:
 
 
 def _inspect(body: dict[str, typing.Any]) -> None:
-    """Refuse what few bodies can have: too many levels, and NUL characters, which databases do not take."""
+    """Refuse too many levels, and NUL characters, which databases cannot store."""
     level: list[typing.Any] = [body]
     depth = 0
     while level:
         depth += 1
         if depth > MAX_DEPTH:
-            raise exception.BadRequest(f'Malformed request body: it has more than {MAX_DEPTH} levels.')
+            raise exception.BadRequest(f'Malformed request body: it has more than {MAX_DEPTH} nested levels.')
         inner: list[typing.Any] = []
         for value in level:
             items = [*value, *value.values()] if isinstance(value, dict) else value
             if any(isinstance(item, str) and '\0' in item for item in items):
-                raise exception.BadRequest('Malformed request body: it has a NUL character.')
+                raise exception.BadRequest('Malformed request body: it contains a NUL character.')
             inner += [item for item in items if isinstance(item, (dict, list))]
         level = inner

@@ -1,4 +1,4 @@
-"""What an answer shows: fields with their versions and rules, compiled into one function that builds a dict.
+"""Fields of a response, with versions and rules, compiled into one function that builds a dict.
 
     VIEW = Fields(
         Field('id', 'flavor_id'),                              # a column
@@ -9,7 +9,7 @@
     build = VIEW.builder(req)
     {'flavors': [build(row) for row in rows]}
 
-Versions and rules are looked at when the function is made, never per row.
+Versions and rules are evaluated once, when the function is compiled, and not for each row.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from nova import utils
 
-Build = Callable[[typing.Any, typing.Any], dict[str, typing.Any]]         # of (row, view)
+Build = Callable[[typing.Any, typing.Any], dict[str, typing.Any]]         # (row, view) -> dict
 
 
 class _Absent:
@@ -27,31 +27,31 @@ class _Absent:
         return 'ABSENT'
 
 
-ABSENT = _Absent()        # a getter's answer: this row has no such field
+ABSENT = _Absent()        # returned by a getter if the row does not have the field
 
 
 def moment(name: str) -> Callable[[typing.Any, typing.Any], typing.Any]:
-    """A getter of a column with a time, in whole seconds with a Z; None stays None."""
+    """Return a getter of a time column: whole seconds with a Z. None stays None."""
     return lambda row, view: utils.isotime(row[name])
 
 
 def exact_moment(name: str) -> Callable[[typing.Any, typing.Any], typing.Any]:
-    """A getter of a column with a time, in microseconds without a zone; None stays None."""
+    """Return a getter of a time column: microseconds without a zone. None stays None."""
     return lambda row, view: utils.exact_time(row[name])
 
 
 class Shape:
-    """A JSON type with what is below it.
+    """JSON type of a nested value.
 
-    :param members: (place, words[, since[, until]]): '' is the value itself, '.key' and '[]' are below it. The words
-        are those of nova.web.json_types; since and until bound the place within the versions of its field.
+    :param members: (path, words[, since[, until]]): '' is the value itself, '.key' and '[]' are below it. The words
+        are those of nova.web.json_types. since and until restrict the path to some versions of the field.
     """
 
     def __init__(self, *members: tuple[typing.Any, ...]) -> None:
         self.members = tuple((*member, 1, None)[:4] if len(member) == 2 else (*member, None)[:4] for member in members)
 
     def at(self, version: int) -> dict[str, str]:
-        """{place: words} at a version."""
+        """Return {path: words} at a version."""
         return {place: words for place, words, since, until in self.members
                 if since <= version and (until is None or version <= until)}
 
@@ -60,14 +60,14 @@ class Shape:
 class Field:
     """One field.
 
-    name    its key in the answer
-    get     a column's name, or ``get(row, view)``: the value, or ABSENT when ``optional``
+    name    its key in the response
+    get     column name, or ``get(row, view)``: the value, or ABSENT when ``optional``
     since, until   first and last minor version
-    rule    policy rule that the caller must pass to see it
-    optional   ``get`` may answer ABSENT
-    columns    columns that a ``get`` function reads, so that a listing selects no others (see Fields.columns)
-    type       JSON type in the words of nova.web.json_types, or a Shape; None where only the description of the answer
-               says it
+    rule    policy rule that the caller must pass to see the field
+    optional   ``get`` may return ABSENT
+    columns    columns that a ``get`` function reads; a listing selects only these (see Fields.columns)
+    type       JSON type in the words of nova.web.json_types, or a Shape; None if only the description of the response
+               has it
     """
 
     name: str
@@ -80,7 +80,7 @@ class Field:
     type: str | Shape | None = None
 
     def described(self, version: int) -> dict[str, str]:
-        """{place: words} of the value at a version; empty without a type."""
+        """Return {path: words} of the value at a version; empty without a type."""
         if self.type is None:
             return {}
         return {'': self.type} if isinstance(self.type, str) else self.type.at(version)
@@ -90,7 +90,7 @@ class Field:
 
 
 class Fields:
-    """A table of fields, in the order in which an answer shows them."""
+    """Ordered table of response fields."""
 
     def __init__(self, *rows: Field) -> None:
         self.rows = rows
@@ -101,7 +101,7 @@ class Fields:
         return Fields(*self.rows, *(other.rows if isinstance(other, Fields) else other))
 
     def rules(self, version: int) -> tuple[str, ...]:
-        """The rules that decide about fields of this version."""
+        """Return the rules that decide about fields of this version."""
         found = self._rules.get(version)
         if found is None:
             found = self._rules[version] = tuple(sorted({
@@ -109,11 +109,11 @@ class Fields:
         return found
 
     def allowed(self, req: typing.Any, target: typing.Any = None) -> frozenset[str]:
-        """The rules of this table that the caller passes, as builders are keyed by."""
+        """Return the rules of this table that the caller passes; they are part of the key of a builder."""
         return frozenset([rule for rule in self.rules(req.version) if req.allows(rule, target)])
 
     def described(self, version: int) -> dict[str, str]:
-        """{place: words} of all fields that may be there at a version."""
+        """Return {path: words} of all fields that a response may have at a version."""
         return {row.name + place: words for row in self.rows if row.at(version)
                 for place, words in row.described(version).items()}
 
@@ -121,7 +121,7 @@ class Fields:
         return [row for row in self.rows if row.at(version) and (row.rule is None or row.rule in allowed)]
 
     def columns(self, version: int, allowed: Collection[str] = frozenset()) -> set[str]:
-        """The columns that a listing must select for this view."""
+        """Return the columns that a listing must select for this view."""
         names: set[str] = set()
         for row in self.active(version, allowed):
             names.update((row.get,) if isinstance(row.get, str) else row.columns)
@@ -129,17 +129,17 @@ class Fields:
 
     def builder(self, req: typing.Any, view: typing.Any = None,
                 target: typing.Any = None) -> Callable[[typing.Any], dict[str, typing.Any]]:
-        """``build(row)`` -> dict, for this request.
+        """Return ``build(row)`` -> dict for a request.
 
-        :param view: what getters get in addition to the row; the request itself unless given
-        :param target: whose resource it is, for the rules; the caller's own project unless given
+        :param view: second argument of the getters; default: the request
+        :param target: policy target of the rules; default: the caller's project
         """
         build = self.compiled(req.version, self.allowed(req, target))
         view = req if view is None else view
         return lambda row: build(row, view)
 
     def compiled(self, version: int, allowed: frozenset[str] = frozenset()) -> Build:
-        """``build(row, view)`` -> dict; made once per version and set of rules."""
+        """Return ``build(row, view)`` -> dict, cached for each version and set of rules."""
         build = self._builders.get((version, allowed))
         if build is None:
             build = self._builders[version, allowed] = _compile(self.active(version, allowed))
@@ -147,7 +147,7 @@ class Fields:
 
 
 def _compile(rows: Iterable[Field]) -> Build:
-    """One function whose body is one dict display: columns are subscripts, other fields one call each."""
+    """Compile a function with one dict display: columns are subscripts, other fields are calls."""
     names: dict[str, typing.Any] = {'ABSENT': ABSENT}
     items, optional = [], []
     for number, row in enumerate(rows):

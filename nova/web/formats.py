@@ -1,4 +1,4 @@
-"""String formats of the JSON Schemas, and what a user reads when a value has not that form."""
+"""String formats of the JSON Schemas, and the user's message for each format."""
 import base64
 import binascii
 import datetime
@@ -17,7 +17,7 @@ Check = TypeVar('Check', bound=Callable[[str], bool])
 
 CHECKER = jsonschema.FormatChecker(formats=())
 
-MAX_REGEX = 255           # characters of a list filter
+MAX_REGEX = 255           # characters of a regular expression in a list filter
 _MAC = re.compile(r'[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}\Z')
 _DIGITS = re.compile(r'[0-9]+\Z', re.ASCII)
 _SIGNED = re.compile(r'-?[0-9]+\Z', re.ASCII)
@@ -37,7 +37,7 @@ SENTENCES = {
 
 
 def _format(name: str) -> Callable[[Check], Check]:
-    """Register a check of strings; anything that is not a string has no format."""
+    """Register a check of strings; values of other types pass."""
     def register(check: Check) -> Check:
         CHECKER.checks(name)(lambda value: not isinstance(value, str) or check(value))
         return check
@@ -45,7 +45,7 @@ def _format(name: str) -> Callable[[Check], Check]:
 
 
 def _printable(text: str, also: str = '') -> bool:
-    """No control characters, no unassigned or surrogate code points; spaces of any kind are fine."""
+    """Refuse control characters, unassigned code points and surrogates. Spaces of any kind pass."""
     return text.isascii() and text.isprintable() or all(
         char in also or unicodedata.category(char)[0] != 'C' and char not in '\u2028\u2029' for char in text)
 
@@ -77,7 +77,7 @@ def printable(value: str) -> bool:
 
 @_format('uuid')
 def is_uuid(value: str) -> bool:
-    """A UUID in any of its usual spellings, as the compute API has always taken them."""
+    """Accept a UUID in any usual spelling; the compute API has always accepted them."""
     try:
         return str(uuid.UUID(value)).replace('-', '') == (
             value.lower().replace('urn:', '').replace('uuid:', '').strip('{}').replace('-', ''))
@@ -153,7 +153,7 @@ def bounded(format_name: str, minimum: int | None, maximum: int | None) -> None:
     """Register a check that a string of digits lies between two numbers (None: no bound)."""
     def check(value: str) -> bool:
         if not _SIGNED.match(value):
-            return True               # another format says what is wrong
+            return True               # another format reports the error
         if len(value) > 20:
             return False
         return (minimum is None or int(value) >= minimum) and (maximum is None or int(value) <= maximum)
@@ -162,23 +162,23 @@ def bounded(format_name: str, minimum: int | None, maximum: int | None) -> None:
 
 
 def parse_time(text: str) -> datetime.datetime:
-    """A naive UTC datetime of an ISO 8601 text; without a zone it is UTC.
+    """Parse an ISO 8601 text into a naive UTC datetime; without a zone it is UTC.
 
-    :raises ValueError: it is no such text
+    :raises ValueError: the text is not an ISO 8601 time
     """
     try:
         moment = iso8601.parse_date(text)
         return moment.astimezone(datetime.UTC).replace(tzinfo=None)
-    except (iso8601.ParseError, OverflowError):          # it lies before year 1 or after 9999 in UTC
+    except (iso8601.ParseError, OverflowError):          # before year 1 or after 9999 in UTC
         raise ValueError('not an ISO 8601 date and time') from None
 
 
 def parse_http_date(text: str | None) -> datetime.datetime | None:
-    """A naive UTC datetime of a date as HTTP and mail have it; None when it is none."""
+    """Parse a date of HTTP or mail into a naive UTC datetime; None if it is malformed."""
     try:
         found = email.utils.parsedate_to_datetime(text or '')
         return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
-    except (ValueError, TypeError, OverflowError):          # OverflowError: in UTC it is before the year 1
+    except (ValueError, TypeError, OverflowError):          # OverflowError: before year 1 in UTC
         return None
 
 

@@ -1,4 +1,4 @@
-"""JSON Schema as every API here checks it: in time that grows with the document, not with its square."""
+"""JSON Schema validator with run time linear in the size of the document."""
 import collections.abc
 import functools
 import json
@@ -13,7 +13,7 @@ _Errors = collections.abc.Iterator[jsonschema.ValidationError]
 
 
 def _is_too_long(instance: typing.Any, schema: dict[str, typing.Any]) -> bool:
-    """Whether maxItems refuses the list already: then the library need not look at each of its items."""
+    """Return True if maxItems is exceeded; the items are then not checked."""
     return isinstance(instance, list) and len(instance) > schema.get('maxItems', len(instance))
 
 
@@ -23,7 +23,7 @@ def _items(validator: typing.Any, items: typing.Any, instance: typing.Any, schem
 
 
 def _unique_items(_validator: typing.Any, unique: bool, instance: typing.Any, schema: dict[str, typing.Any]) -> _Errors:
-    """The library compares each item with each where they cannot be sorted, as numbers mixed with texts cannot."""
+    """Compare the items as JSON texts. The library takes quadratic time for lists of mixed types."""
     if unique and isinstance(instance, list) and not _is_too_long(instance, schema) and len(
             {json.dumps(item, sort_keys=True) for item in instance}) < len(instance):
         yield jsonschema.ValidationError('has items that are equal')
@@ -31,9 +31,7 @@ def _unique_items(_validator: typing.Any, unique: bool, instance: typing.Any, sc
 
 @functools.lru_cache(1000)
 def anchored(pattern: str) -> str:
-    """A pattern of a schema for Python: there ``$`` is the end of the text (ECMA-262), and here also the place before
-    a line feed that ends it.
-    """
+    """Convert a schema's ``$`` (ECMA-262: end of text) for Python, where it also matches before a final line feed."""
     return re.sub(r'(?<!\\)\$$', r'\\Z', pattern)
 
 

@@ -1,6 +1,6 @@
-"""JSON Schemas of types in a few words: what the OpenAPI document says of the body of an answer.
+"""Short notation for JSON types; the OpenAPI document describes response bodies with it.
 
-A type is a few words: 'string|null maxLength=255 required', 'string one of UP,DOWN', 'oneOf(string / null)'.
+Examples: 'string|null maxLength=255 required', 'string one of UP,DOWN', 'oneOf(string / null)'.
 """
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 import typing
 from collections.abc import Sequence
 
-# What the public documents call date-time: ISO 8601, often without a zone, which is UTC then.
+# date-time of the public documents: ISO 8601, often without a zone, which means UTC.
 DATE_TIME = {'pattern': r'^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?$',
              'description': 'Date and time of ISO 8601, in UTC.'}
 _FORMATS = {
@@ -31,11 +31,11 @@ Schema = dict[str, typing.Any]
 
 
 def body(fields: dict[str, str], closed: bool = False, forms: dict[str, dict[str, str]] | None = None) -> Schema | None:
-    """The JSON Schema of a body; None where it has no fields.
+    """Build the JSON Schema of a body; None for a body without fields.
 
-    :param fields: {place: type in words}: 'servers[].links[].href', '<regular expression>' for keys that are not fixed
-    :param closed: there are no other keys than these
-    :param forms: {place: {'keys', 'only', 'when'}} of objects that may have another form
+    :param fields: {path: type in words}: 'servers[].links[].href', '<regular expression>' for variable keys
+    :param closed: no additional keys are allowed
+    :param forms: {path: {'keys', 'only', 'when'}} of objects with an alternative form
     """
     if not fields:
         return None
@@ -46,7 +46,7 @@ def body(fields: dict[str, str], closed: bool = False, forms: dict[str, dict[str
 
 
 def typed(text: str) -> Schema:
-    """The JSON Schema of a type in words, without 'required'."""
+    """Build the JSON Schema of a type in words, without 'required'."""
     combined = _COMBINED.search(text)
     head, *words = _WORD.split(_COMBINED.sub('', text))
     names = [name for name in head.strip().split('|') if name in _TYPES]
@@ -54,7 +54,7 @@ def typed(text: str) -> Schema:
     for word in words:
         _apply(schema, word.strip(), names)
     if combined:
-        key = 'allOf' if combined['key'] == 'allOf' else 'anyOf'       # two forms may overlap
+        key = 'allOf' if combined['key'] == 'allOf' else 'anyOf'       # alternatives may overlap
         schema[key] = [typed(part) for part in combined['parts'].split(' / ')]
     return schema
 
@@ -69,7 +69,7 @@ def _apply(schema: Schema, word: str, names: list[str]) -> None:
         schema['enum'] = values = []
         for text in word.removeprefix('one of ').split(','):
             value = _constant(text, names)
-            values.append(text if value in values else value)        # true, and the word
+            values.append(text if value in values else value)        # both true and the word 'true'
     elif word.startswith('pattern '):
         schema['pattern'] = portable(word.removeprefix('pattern '))
     elif name == 'format':
@@ -83,7 +83,7 @@ def _apply(schema: Schema, word: str, names: list[str]) -> None:
 
 
 def portable(pattern: str) -> str:
-    """A regular expression as other languages read it, too: they know no needless escapes, and no \\Z."""
+    """Return a regular expression without needless escapes and \\Z, which other languages do not know."""
     return re.sub(r'\\([@_ ])', r'\1', pattern).replace(r'\Z', '$')
 
 
@@ -103,7 +103,7 @@ def _segments(name: str) -> list[dict[str, typing.Any]]:
 
 @dataclasses.dataclass
 class _Node:
-    """A place in a body: its type, and what is below it."""
+    """A node of a body's schema: its type and its children."""
 
     text: str = 'object'
     keys: dict[str, _Node] = dataclasses.field(default_factory=dict)
@@ -123,9 +123,10 @@ class _Node:
         node.text = text
 
     def schema(self, closed: bool, forms: dict[str, dict[str, str]], path: str = '') -> Schema:
-        """
-        :param closed: no other keys than these
-        :param forms: {path: another form}
+        """Build the JSON Schema of this node and its children.
+
+        :param closed: no additional keys are allowed
+        :param forms: {path: alternative form}
         """
         schema = typed(self.text)
         if self.items is not None:
@@ -156,5 +157,5 @@ class _Node:
 
 
 def _only(form: dict[str, str]) -> Sequence[str]:
-    """Keys that this form alone has."""
+    """Return the keys that only this form has."""
     return form['only'].split(' ') if form['only'] else ()

@@ -1,7 +1,7 @@
-"""From a path to its operations: the Route rows, matched by the Routes library.
+"""URL mapping: Route rows matched by the Routes library.
 
-Rows whose paths begin with the same segment and are equally long have a mapper of their own, so that a match tries few
-regular expressions. Fixed segments win over ``{parts}``.
+Rows with the same first segment and number of segments share a mapper, so that a lookup tries few regular expressions.
+Fixed segments take precedence over ``{parts}``.
 """
 import collections.abc
 import typing
@@ -11,14 +11,14 @@ import routes as routes_library
 from nova import exception
 from nova.web.routes import Route
 
-Named = tuple[Route, tuple[str, ...]]          # a row and the names of the parts of its path
+Named = tuple[Route, tuple[str, ...]]          # a row and the names of its path parameters
 Methods = dict[str, list[Named]]
 _PART = '{}'
-_PARTS = tuple(f'part{number}' for number in range(16))      # names of the parts of a path for Routes
+_PARTS = tuple(f'part{number}' for number in range(16))      # names of path parameters in Routes
 
 
 class Mapper:
-    """The rows of an application.
+    """URL map of an application.
 
     :param rows: Route rows
     """
@@ -39,19 +39,19 @@ class Mapper:
         self._mappers: dict[tuple[str, int], typing.Any] = {}
 
     def knows(self, segment: str) -> bool:
-        """Whether a path may begin with this segment."""
+        """Return True if a path may begin with this segment."""
         return segment in self._first
 
     def find(self, segments: list[str], method: str) -> tuple[Methods | None, list[str]]:
-        """({method: [(row, names of parts)]}, [values of parts]) of a path, or (None, []).
+        """Find ({method: [(row, parameter names)]}, [parameter values]) of a path, or (None, []).
 
-        Of several paths that fit, one that has the method: a server may have the name of a fixed segment.
+        If several paths match, prefer one that has the method: a server may be named like a fixed segment.
         """
         first, path = segments[0] if segments else '', '/' + '/'.join(segments)
-        if '\n' in path:                         # $ matches before a line's end, too; no path has a NUL character
+        if '\n' in path:                         # $ also matches before a final line feed; a path never has NUL
             path = path.replace('\n', '\0')
         methods = self._paths.get(path[1:])
-        if methods is not None and method in methods and _PART not in segments:         # fixed segments win
+        if methods is not None and method in methods and _PART not in segments:         # fixed segments take precedence
             return methods, []
         keys = (first, len(segments)), ('', len(segments))
         for environ in ({'REQUEST_METHOD': method}, None):
@@ -67,14 +67,14 @@ class Mapper:
         return None, []
 
     def _mapper(self, key: tuple[str, int]) -> typing.Any:
-        """The mapper of a group, None if there is no such group; made at its first use, to start quickly."""
+        """Return the mapper of a group, None for an unknown group. It is built at its first use, for a quick start."""
         if key not in self._mappers and key in self._groups:
             self._mappers[key] = _mapper(self._groups[key], self._paths)
         return self._mappers.get(key)
 
 
 def _mapper(shapes: list[str], paths: dict[str, Methods]) -> typing.Any:
-    """A mapper of Routes; a match without an environ asks for no method."""
+    """Build a mapper of Routes; a match without an environ ignores the method."""
     found = routes_library.Mapper(explicit=True)
     found.minimization = False
     for shape in sorted(shapes, key=lambda shape: [part == _PART for part in _segments(shape)]):
@@ -88,14 +88,14 @@ def _segments(path: str) -> list[str]:
 
 
 def _shape(path: str) -> tuple[str, tuple[str, ...]]:
-    """A path without the names of its parts, and these names."""
+    """Return a path without the names of its parameters, and these names."""
     segments = _segments(path)
     names = tuple(segment[1:-1] for segment in segments if segment.startswith('{'))
     return '/'.join(_PART if segment.startswith('{') else segment for segment in segments), names
 
 
 def _template(shape: str) -> str:
-    """The path as Routes writes it; a part may hold any character but a slash."""
+    """Return the path in the syntax of Routes; a parameter may contain any character but a slash."""
     segments, number = [], 0
     for segment in _segments(shape):
         if segment == _PART:
@@ -105,10 +105,10 @@ def _template(shape: str) -> str:
 
 
 def choose(rows_of_method: list[Named], version: int, body: typing.Any = None) -> Named:
-    """The (row, names) that serves a version; for ``…/action`` rows by the body's key.
+    """Choose the (row, names) for a version; for ``…/action`` rows also by the key of the body.
 
     :raises NotFound: no row at this version
-    :raises BadRequest: the body names no action, or more than one
+    :raises BadRequest: the body has no known action, or several actions
     """
     if rows_of_method[0][0].action is not None:
         rows_of_method = _by_action(rows_of_method, body)

@@ -15,7 +15,7 @@ OF_ID = operator.itemgetter('id')
 
 
 def limit(req: Any, name: str = 'limit') -> int:
-    """How many items this page has at most: what was requested, within [api] max_limit.
+    """Return the page size: the requested limit, at most [api] max_limit.
 
     ``limit=0`` is an empty page.
     """
@@ -25,14 +25,14 @@ def limit(req: Any, name: str = 'limit') -> int:
 
 
 def marker(req: Any) -> str | None:
-    """The id after which the page begins, or None."""
+    """Return the ID after which the page begins, or None."""
     return req.query.one('marker')
 
 
 def page(rows: Sequence[Row], req: Any, key: str = 'id') -> tuple[Sequence[Row], bool]:
-    """One page of rows that are all in memory already.
+    """Return one page of rows that are in memory, and whether more follow.
 
-    :param key: the column that markers name
+    :param key: column that markers refer to
     :raises InvalidMarker: no row has the marker
     """
     start, wanted = 0, marker(req)
@@ -46,7 +46,7 @@ def page(rows: Sequence[Row], req: Any, key: str = 'id') -> tuple[Sequence[Row],
 
 
 def next_links(req: Any, collection: str, last_id: object) -> list[dict[str, str]]:
-    """[{rel: next, href}]: the same list, after ``last_id``."""
+    """Return [{rel: next, href}] with the URL of the page after ``last_id``."""
     pairs = [(name, value) for name, value in urllib.parse.parse_qsl(
         req.environ.get('QUERY_STRING', ''), keep_blank_values=True) if name != 'marker']
     query = urllib.parse.urlencode([*pairs, ('marker', last_id)])
@@ -55,9 +55,10 @@ def next_links(req: Any, collection: str, last_id: object) -> list[dict[str, str
 
 def add_links(body: dict[str, Any], req: Any, collection: str, key: str, last_id: object, more: bool,
               marker_of: Callable[[Any], object] | None = None) -> dict[str, Any]:
-    """Put ``<key>_links`` into a list's body when there is another page.
+    """Add ``<key>_links`` to the body of a list that has another page.
 
-    :param marker_of: the marker of an item, in a list whose items callers can extend: its pages end at sizes.PAGE
+    :param marker_of: returns the marker of an item; given for items that callers can extend. Pages then end at
+        sizes.PAGE bytes.
     """
     if marker_of is not None and (kept := sizes.fitting(body[key])) < len(body[key]):
         body[key] = body[key][:kept]
@@ -68,6 +69,9 @@ def add_links(body: dict[str, Any], req: Any, collection: str, key: str, last_id
 
 
 def check_period(since: datetime.datetime | None, before: datetime.datetime | None) -> None:
-    """:raises BadRequest: both ends of a period of changes were given, and it ends before it begins"""
+    """Refuse a period that ends before it begins.
+
+    :raises BadRequest: changes-since is later than changes-before
+    """
     if since and before and since > before:
         raise exception.BadRequest('The value of changes-since must be less than or equal to changes-before.')

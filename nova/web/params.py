@@ -1,4 +1,4 @@
-"""What a request may contain: parameters with their versions, compiled once per version into validators.
+"""Parameters of a request with their versions, compiled into a validator for each version.
 
     CREATE = Object(
         Param('flavor', Object(
@@ -6,11 +6,10 @@
             Param('ram', POSITIVE, required=True),
             Param('description', DESCRIPTION, since=55),
         ), required=True))
-
     LIST = Query(Param('limit', LIMIT), Param('marker', STRING), closed=75)
 
-A ``Route`` takes an Object as ``body`` and a Query as ``query``. What the handler gets is validated and converted:
-``'2'`` where an integer may travel as a string is 2, ``'yes'`` where a boolean may is True.
+A ``Route`` takes an Object as ``body`` and a Query as ``query``. The handler gets validated and converted values:
+``'2'`` becomes 2 for an integer that may be a string, ``'yes'`` becomes True for a boolean.
 """
 from __future__ import annotations
 
@@ -30,37 +29,37 @@ from nova.web import json_schema
 
 Schema = dict[str, Any]
 Convert = Callable[[Any], Any]
-Rule = tuple[Any, Convert | None]                 # (validator, what converts)
+Rule = tuple[Any, Convert | None]                 # (validator, converter)
 
-MAX_SHOWN = 80            # characters of a refused value that an error message repeats
+MAX_SHOWN = 80            # characters of an invalid value in an error message
 MAX_PARAMS = 500          # pairs in one query string
 
-# 1.0 is not an integer here, and a boolean is no number.
+# 1.0 is not an integer, and a boolean is not a number.
 _TYPES = json_schema.Validator.TYPE_CHECKER.redefine(
     'integer', lambda _checker, value: isinstance(value, int) and not isinstance(value, bool))
 _Validator = validators.extend(json_schema.Validator, type_checker=_TYPES)
 
 
 class Typed(Protocol):
-    """What the value of a parameter may be, at each version."""
+    """Type of a parameter's value at each version."""
 
     def schema(self, version: int, relaxed: bool = False) -> Schema:
-        """Its JSON Schema."""
+        """Return the JSON Schema."""
 
     def converter(self, version: int, relaxed: bool = False) -> Convert | None:
-        """What is called with a valid value, if anything."""
+        """Return the function that converts a valid value, or None."""
 
     def prune(self, value: Any, version: int) -> Any:
-        """The value without the keys that this version does not know (/v2 ignores them)."""
+        """Remove the keys that this version does not know (/v2 ignores them)."""
 
 
 class Type:
-    """A JSON Schema with the function that turns a valid value into what handlers use.
+    """A JSON Schema and a function that converts a valid value.
 
     :param schema: the JSON Schema, the same in all versions
     :param convert: called with a valid value, or None
-    :param relaxed: the JSON Schema under /v2, where it differs
-    :param secret: error messages never repeat the value
+    :param relaxed: the JSON Schema under /v2, if it differs
+    :param secret: error messages do not show the value
     """
 
     def __init__(self, schema: Schema, convert: Convert | None = None, relaxed: Schema | None = None,
@@ -100,9 +99,9 @@ class Array:
 class Param:
     """One parameter of a body or a query.
 
-    name     its key, or None where ``pattern`` (a regular expression) names many keys
+    name     its key, or None if ``pattern`` (a regular expression) matches many keys
     type     Type, Array, Object or a plain JSON Schema
-    since, until   first and last minor version; several rows of one name follow each other
+    since, until   first and last minor version; several rows may share a name
     required a body without it is refused
     """
 
@@ -120,7 +119,7 @@ class Param:
 class Object:
     """A JSON object: its parameters by version.
 
-    :param closed: True: an unknown key is refused; an int: from this minor version on; False: never
+    :param closed: True: unknown keys are refused; an int: from this minor version on; False: never
     :param limits: maxProperties and the like
     """
 
@@ -129,7 +128,7 @@ class Object:
         self.closed, self.nullable, self.limits = closed, nullable, limits
 
     def __add__(self, params: Iterable[Param]) -> Object:
-        """The same object with more parameters."""
+        """Return the object with more parameters."""
         return Object(*self.params, *params, closed=self.closed, nullable=self.nullable, **self.limits)
 
     def at(self, version: int) -> list[Param]:
@@ -162,7 +161,7 @@ class Object:
         return convert_all if steps else None
 
     def prune(self, value: Any, version: int) -> Any:
-        """The value without the keys that this version does not know (/v2 ignores them)."""
+        """Remove the keys that this version does not know (/v2 ignores them)."""
         if not isinstance(value, dict):
             return value
         known = {p.name: p.type for p in self.at(version) if p.pattern is None}
@@ -182,7 +181,7 @@ class Object:
         return {}
 
     def compiled(self, version: int, relaxed: bool = False) -> tuple[Any, Convert | None]:
-        """(validator, converter or None) of one version; made once."""
+        """Return the cached (validator, converter or None) of a version."""
         found = self._compiled.get((version, relaxed))
         if found is None:
             validator = _Validator(self.schema(version, relaxed), format_checker=formats.CHECKER)
@@ -190,9 +189,9 @@ class Object:
         return found
 
     def validate(self, value: Any, version: int, relaxed: bool = False) -> Any:
-        """The body, validated and converted.
+        """Validate and convert a body.
 
-        :raises InvalidInput-like BadRequest: naming the field that is wrong
+        :raises BadRequest: the message names the invalid field
         """
         if relaxed:
             value = self.prune(value, version)
@@ -204,10 +203,10 @@ class Object:
 
 
 class QueryValues(dict[str, Any]):
-    """{name: [values]}: what is valid of a query string, converted."""
+    """Valid and converted values of a query string: {name: [values]}."""
 
     def one(self, name: str, default: Any = None) -> Any:
-        """The value of a key that counts once: the last one."""
+        """Return the value of a key that may be given once; the last one counts."""
         values = self.get(name)
         return values[-1] if values else default
 
@@ -216,10 +215,10 @@ class QueryValues(dict[str, Any]):
 
 
 class Query:
-    """The keys of a query string.
+    """Keys of a query string.
 
-    :param closed: minor version from which an unknown key is refused; before it, it is ignored. None: never.
-    :param single: minor version from which a key may come only once; None: never
+    :param closed: minor version from which unknown keys are refused; earlier ones ignore them. None: never refused
+    :param single: minor version from which a key may be given only once; None: never
     """
 
     def __init__(self, *params: Param, closed: int | None = None, single: int | None = None) -> None:
@@ -228,7 +227,7 @@ class Query:
         self._by_version: dict[int, tuple[dict[str | None, Rule], list[tuple[re.Pattern[str], Rule]]]] = {}
 
     def is_closed(self, version: int) -> bool:
-        """Whether an unknown key is refused."""
+        """Return True if unknown keys are refused."""
         return self.closed is not None and version >= self.closed
 
     def _compiled(self, version: int) -> tuple[dict[str | None, Rule], list[tuple[re.Pattern[str], Rule]]]:
@@ -243,9 +242,9 @@ class Query:
         return found
 
     def validate(self, query_string: str, version: int, relaxed: bool = False) -> QueryValues:
-        """QueryValues of a query string as it came.
+        """Validate and convert a raw query string.
 
-        :raises BadRequest: a value of the wrong form, or a key that this version refuses
+        :raises BadRequest: a value is invalid, or a key is refused by this version
         """
         if not query_string:
             return QueryValues()
@@ -272,7 +271,7 @@ class Query:
 
 
 def parse_query(query_string: str) -> list[tuple[str, str]]:
-    """[(name, value)] of a query string.
+    """Parse a query string into [(name, value)].
 
     :raises BadRequest: it is not UTF-8, has control characters or too many pairs
     """
@@ -285,7 +284,7 @@ def parse_query(query_string: str) -> list[tuple[str, str]]:
         raise exception.BadRequest(f'Query string has more than {MAX_PARAMS} parameters.') from None
     for name, value in pairs:
         if '\0' in name or '\0' in value:
-            raise exception.BadRequest('Query string has a NUL character.')
+            raise exception.BadRequest('Query string contains a NUL character.')
     return pairs
 
 
@@ -293,18 +292,18 @@ MAX_QUERY = 64 * 1024     # characters of a query string
 
 
 def parse_pairs(environ: dict[str, Any]) -> list[tuple[str, str]]:
-    """[(name, value)] of a request's query, for an API that checks the values itself.
+    """Parse the query of a request into [(name, value)], for an API that validates the values.
 
-    :raises BadRequest: it is too long, or as ``parse_query``
+    :raises BadRequest: it is too long, or see ``parse_query``
     """
     text = environ.get('QUERY_STRING', '')
     if len(text) > MAX_QUERY:
-        raise exception.BadRequest('The query is too long.')
+        raise exception.BadRequest(f'The query is longer than {MAX_QUERY} characters.')
     return parse_query(text) if text else []
 
 
 def parse_plain(environ: dict[str, Any]) -> dict[str, str]:
-    """The same as {name: last value}."""
+    """Parse the query of a request into {name: last value}."""
     return dict(parse_pairs(environ))
 
 
@@ -312,7 +311,7 @@ def _typed(type_: Typed | Schema) -> Typed:
     return Type(type_) if isinstance(type_, dict) else type_
 
 
-# ---- what is wrong, in a sentence -------------------------------------------
+# ---- error messages ---------------------------------------------------------
 
 _SENTENCES: dict[str, Callable[[Any], str]] = {
     'type': lambda e: f'It is not of type {_or(e.validator_value)}.',
@@ -335,9 +334,9 @@ _SENTENCES: dict[str, Callable[[Any], str]] = {
 
 
 def sentence(error: schema_errors.ValidationError, name: str | None = None) -> str:
-    """What a user reads about one schema error: the field, the value unless it is secret or long, the reason."""
+    """Return the user's message for a schema error: field, value unless secret or long, reason."""
     path = '.'.join([name] if name else [str(part) for part in error.absolute_path])
-    reason = _SENTENCES.get(error.validator, lambda e: 'It has none of the allowed forms.')(error)
+    reason = _SENTENCES.get(error.validator, lambda e: 'It matches none of the allowed forms.')(error)
     if not path:
         return reason if error.validator in ('required', 'additionalProperties') else f'Invalid input. {reason}'
     return f'Invalid input for field/attribute {_cut(path)}. {_value(error)}{reason}'
@@ -380,7 +379,7 @@ def _extra(error: schema_errors.ValidationError) -> list[str]:
 
 
 def _key_rule(error: schema_errors.ValidationError) -> str:
-    """Return the sentence about the keys that an object with open names takes, or nothing."""
+    """Return the sentence about the allowed keys of an object with variable keys, or ''."""
     rules = [_KEY_RULES[pattern] for pattern in error.schema.get('patternProperties', {}) if pattern in _KEY_RULES]
     return ''.join(f'. {rule}' for rule in rules)
 
@@ -398,14 +397,14 @@ MAX_INT = 0x7FFFFFFF
 
 
 class _BooleanType(Type):
-    """true, false or one of the words for them; 0 and 1 as numbers are neither."""
+    """true, false or one of the words for them; the numbers 0 and 1 are refused."""
 
     def __init__(self) -> None:
         super().__init__({'enum': [*TRUE, *FALSE]}, convert=lambda value: value in TRUE)
 
 
 def integer(minimum: int | None = None, maximum: int | None = None) -> Type:
-    """An integer that may come as a string of digits; handlers get an int."""
+    """Return the type of an integer that may be sent as a string of digits; handlers get an int."""
     signed = minimum is None or minimum < 0
     schema = {'type': ['integer', 'string'], 'format': 'signed' if signed else 'digits'}
     limits = {key: value for key, value in (('minimum', minimum), ('maximum', maximum)) if value is not None}
@@ -414,7 +413,7 @@ def integer(minimum: int | None = None, maximum: int | None = None) -> Type:
 
 
 class _Bounds:
-    """The bounds of a number that came as a string: JSON Schema checks them on numbers alone."""
+    """Bounds of a number that is sent as a string: JSON Schema applies its bounds to numbers only."""
 
     def __init__(self, minimum: int | None, maximum: int | None) -> None:
         self.format_name = f'integer from {minimum} to {maximum}'

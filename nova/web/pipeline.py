@@ -1,31 +1,31 @@
-"""WSGI filters that look at a request before the application does: several of them in one call."""
+"""Chain of WSGI filters that inspect a request before the application, run in one call."""
 import collections.abc
 import typing
 
 Environ = dict[str, typing.Any]
-# gives the answer, or None where the request goes on
-Step = collections.abc.Callable[[Environ, typing.Any], typing.Any]
+# returns the response, or None to continue
+Filter = collections.abc.Callable[[Environ, typing.Any], typing.Any]
 
 
-class Steps:
-    """WSGI: an application behind steps.
+class FilterChain:
+    """WSGI application behind a chain of filters.
 
-    :param steps: in their order
+    :param filters: filters in their order
     """
 
-    def __init__(self, steps: collections.abc.Iterable[Step], application: typing.Any) -> None:
-        self.steps, self.application = tuple(steps), application
+    def __init__(self, filters: collections.abc.Iterable[Filter], application: typing.Any) -> None:
+        self.filters, self.application = tuple(filters), application
 
     def __call__(self, environ: Environ, start_response: typing.Any) -> typing.Any:
-        for step in self.steps:
-            answer = step(environ, start_response)
+        for filter_ in self.filters:
+            answer = filter_(environ, start_response)
             if answer is not None:
                 return answer
         return self.application(environ, start_response)
 
 
-def before(step: Step, application: typing.Any) -> Steps:
-    """The application behind one more step."""
-    if isinstance(application, Steps):
-        return Steps((step, *application.steps), application.application)
-    return Steps((step,), application)
+def prepend(filter_: Filter, application: typing.Any) -> FilterChain:
+    """Prepend one filter to an application."""
+    if isinstance(application, FilterChain):
+        return FilterChain((filter_, *application.filters), application.application)
+    return FilterChain((filter_,), application)

@@ -1,6 +1,4 @@
-"""What a client prefers (RFC 7240): the header Prefer. Commas separate preferences; what follows a semicolon is a
-parameter of the one before it.
-"""
+"""The Prefer header of RFC 7240. Commas separate preferences; parameters follow a preference after a semicolon."""
 from __future__ import annotations
 
 import re
@@ -9,8 +7,8 @@ HEADER, APPLIED = 'HTTP_PREFER', 'Preference-Applied'
 
 
 def preference(name: str, value: str) -> re.Pattern[str]:
-    """Finds a preference with its value in the header.
+    """Compile the expression that finds a preference and its value in the header.
 
-    :param value: a regular expression
+    :param value: regular expression of the value
     """
     return re.compile(rf'(?:^|,)\s*{name}\s*=\s*"?{value}"?\s*(?=$|[,;])', re.I)

@@ -1,4 +1,4 @@
-"""One request as handlers see it, and what they may answer."""
+"""Request and response types of handlers."""
 import collections
 import collections.abc
 import dataclasses
@@ -11,19 +11,19 @@ from nova.runtime.http import priorities
 from nova.web import params
 from nova.web import routes
 
-_SAFE = "/~!$&'()*+,;=:@"          # characters of a path that a URL repeats as they are
+_SAFE = "/~!$&'()*+,;=:@"          # characters of a path that are not quoted in a URL
 _USUAL_PORTS = {'http': ':80', 'https': ':443'}
-_PIECE = 256 * 1024                # bytes of a file that are read at once
+_PIECE = 256 * 1024                # bytes read from a file in one call
 Headers = collections.abc.Sequence[tuple[str, str]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Response:
-    """An answer with more than a body.
+    """A response with status or headers.
 
-    body     JSON-able, bytes that are ready, a Stream, or None
+    body     JSON-able, encoded bytes, a Stream, or None
     status   None: the code of the row
-    headers  [(name, value)]; a Content-Type takes the place of the API's own
+    headers  [(name, value)]; a Content-Type replaces that of the API
     """
 
     body: typing.Any = None
@@ -32,14 +32,14 @@ class Response:
 
 
 class Stream:
-    """A body that is sent while it is made.
+    """A response body that is generated while it is sent.
 
     :param chunks: iterator of bytes
     :param content_type: its media type
-    :param end: called once, when the last chunk was sent or the client is gone
-    :param size: bytes, where they are known
-    :param part: (a file that is open, its first byte, bytes) where the chunks are this part of it; a server may send
-        it without them
+    :param end: called once, after the last chunk or when the client has disconnected
+    :param size: bytes, if known
+    :param part: (open file, first byte, number of bytes) if the chunks are this part of a file; the HTTP server may
+        then send the file directly
     """
 
     def __init__(self, chunks: typing.Any, content_type: str, end: typing.Callable[[], None],
@@ -49,7 +49,7 @@ class Stream:
 
     @classmethod
     def of_file(cls, file: typing.BinaryIO, start: int, size: int, content_type: str) -> typing.Self:
-        """A part of an open file, which is closed at the end."""
+        """Stream a part of an open file, which is closed at the end."""
         file.seek(start)
         return cls(_pieces(file, size), content_type, file.close, size, (file, start, size))
 
@@ -66,14 +66,14 @@ class Stream:
 
 
 def _pieces(file: typing.BinaryIO, left: int) -> typing.Iterator[bytes]:
-    """So many bytes of a file, from where it stands."""
+    """Read a number of bytes from the file's position on."""
     while left and (piece := file.read(min(_PIECE, left))):
         left -= len(piece)
         yield piece
 
 
-class Streams:
-    """How many streams are open: a number in all, and of one project no more than half of it."""
+class ConcurrencyLimit:
+    """Limit on concurrent requests of a kind; one project may use half of it."""
 
     def __init__(self, most: int) -> None:
         self._most, self._share = most, -(-most // 2)
@@ -81,7 +81,7 @@ class Streams:
         self._lock = threading.Lock()
 
     def acquire(self, owner: str) -> bool:
-        """Whether one more may be opened; it counts until it is released."""
+        """Take a slot; False if the limit is reached. The caller must release the slot."""
         with self._lock:
             if self._open.total() >= self._most or self._open[owner] >= self._share:
                 return False
@@ -91,20 +91,20 @@ class Streams:
     def release(self, owner: str) -> None:
         with self._lock:
             self._open[owner] -= 1
-            self._open += collections.Counter()              # without those that have none
+            self._open += collections.Counter()              # drop projects without requests
 
 
 class Request:
-    """What a handler gets.
+    """Argument of a handler.
 
     environ   of WSGI
-    path      decoded, below the point where the API is mounted
-    context   the caller (nova.context.RequestContext), None where there is none
-    route     the Route that was found, else None
-    version   minor version of the row that serves it; 1 where an API has no versions of rows
-    relaxed   True where unknown keys of a body are ignored
+    path      decoded, below the mount point of the API
+    context   the caller (nova.context.RequestContext), or None
+    route     the matching Route, or None
+    version   minor version that is served; 1 for an API without microversions
+    relaxed   True if unknown keys of a body are ignored
     body      the validated, converted body; None without one
-    query     QueryValues; empty where the row has no Query
+    query     QueryValues; empty if the row has no Query
     """
 
     __slots__ = ('environ', 'path', 'context', 'route', 'version', 'relaxed', 'body', 'query')
@@ -119,46 +119,46 @@ class Request:
 
     @property
     def method(self) -> str:
-        """GET for HEAD, which is answered by the same rows."""
+        """HTTP method; GET for HEAD, because the same rows serve both."""
         method = self.environ['REQUEST_METHOD']
         return 'GET' if method == 'HEAD' else method
 
     def header(self, name: str, default: typing.Any = '') -> typing.Any:
-        """The value of a header; the default where the request has none."""
+        """Return the value of a header, or the default."""
         key = name.upper().replace('-', '_')
         return self.environ.get(key if key in ('CONTENT_TYPE', 'CONTENT_LENGTH') else f'HTTP_{key}', default)
 
     def rest(self) -> None:
-        """Let requests of other projects go first, between two parts of a long request."""
+        """Yield to requests of other projects between two parts of a long request."""
         priorities.rest(self.environ)
 
     @property
     def content_type(self) -> str:
-        """The media type of the body, without its parameters."""
+        """Media type of the body without its parameters."""
         return self.environ.get('CONTENT_TYPE', '').partition(';')[0].strip()
 
     @property
     def root_url(self) -> str:
-        """Scheme, host and path of the point where the API is mounted."""
+        """Scheme, host and mount point of the API."""
         url = origin(self.environ).removesuffix(_USUAL_PORTS.get(self.environ['wsgi.url_scheme'], ':'))
         return url + _quoted(self.environ.get('SCRIPT_NAME', ''))
 
     @property
     def url(self) -> str:
-        """The URL of the request, without its query."""
+        """URL of the request without its query."""
         return self.root_url + _quoted(self.environ.get('PATH_INFO', ''))
 
 
 def origin(environ: dict[str, typing.Any]) -> str:
-    """Scheme and host of a request, as the client named them."""
+    """Return scheme and host as the client sent them."""
     host = environ.get('HTTP_HOST') or '{SERVER_NAME}:{SERVER_PORT}'.format(**environ)
     return f'{environ["wsgi.url_scheme"]}://{host}'
 
 
 def decoded_path(environ: dict[str, typing.Any]) -> str:
-    """The path of a request below the point where the API is mounted.
+    """Return the decoded path of a request below the mount point of the API.
 
-    :raises BadRequest: it is not UTF-8, or has a NUL character
+    :raises BadRequest: the path is not UTF-8, or contains a NUL character
     """
     path = environ.get('PATH_INFO', '')
     if not path.isascii():
@@ -167,7 +167,7 @@ def decoded_path(environ: dict[str, typing.Any]) -> str:
         except UnicodeError:
             raise exception.BadRequest('The path is not UTF-8 encoded.') from None
     if '\0' in path:
-        raise exception.BadRequest('The path has a NUL character.')
+        raise exception.BadRequest('The path contains a NUL character.')
     return path
 
 

@@ -1,6 +1,6 @@
-"""An operation is a row: method, path, handler, policy, versions, codes, body and query.
+"""Route: one API operation as a row with method, path, handler, policy, versions, codes, body and query.
 
-The rows of an API feed its dispatcher, the policy file, the OpenAPI document and the tests.
+The dispatcher, the policy file, the OpenAPI document and the tests read these rows.
 """
 import collections.abc
 import dataclasses
@@ -11,22 +11,22 @@ import typing
 class Route:
     """One operation.
 
-    path     below the root of the API, ``{name}`` for a part that the handler gets as argument
+    path     below the root of the API, ``{name}`` for a part that is passed to the handler
     handler  ``handler(req, **parts)`` -> a JSON-able dict, None for no body, or a web.request.Response
-    policy   rule checked before the handler against the caller's own project, or None where the handler checks it
-             against the resource's project (name it in ``checks`` then)
-    checks   rules that the handler itself checks with req.authorize or req.allows
+    policy   rule checked before the handler against the caller's project; None if the handler checks it against the
+             resource's project (it must be listed in ``checks``)
+    checks   rules that the handler checks with req.authorize or req.allows
     since, until   first and last minor version
-    status   code of success, or {minor version: code} (the newest at or below the request's counts)
-    also     other codes of success that the handler chooses
+    status   success code, or {minor version: code} (the newest at or below the request's version applies)
+    also     other success codes that the handler may choose
     errors   documented error codes
-    body     has ``validate(document, version, relaxed)``, as web.params.Object; None where no body is accepted
-    query    has ``validate(query string, version, relaxed)``, as web.params.Query; None where it is not checked
+    body     has ``validate(document, version, relaxed)``, like web.params.Object; None: no body is accepted
+    query    has ``validate(query string, version, relaxed)``, like web.params.Query; None: not checked
     action   key of the body for POST …/action rows
     public   served without a caller: version documents
-    any_scope   served also to a caller whose token has no project: it shows nothing of any project
+    any_scope   also served to a token without a project; the response must show no project's data
     api      False: the path is below the mount point, not below the path of a version
-    streams  the handler reads the body itself, in chunks
+    streams  the handler reads the body in chunks
     """
 
     method: str
@@ -48,11 +48,11 @@ class Route:
     streams: bool = False
 
     def at(self, version: int) -> bool:
-        """Whether the row is served at a minor version."""
+        """Return True if the row is served at a minor version."""
         return self.since <= version and (self.until is None or version <= self.until)
 
     def code(self, version: int) -> int:
-        """The code of success at a minor version."""
+        """Return the success code at a minor version."""
         if isinstance(self.status, int):
             return self.status
         return self.status[max(since for since in self.status if since <= version)]

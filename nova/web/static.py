@@ -1,4 +1,4 @@
-"""Files of a page, held in memory: strict paths, entity tags, compression, caching by version."""
+"""Static files of a page, served from memory with entity tags, compression and versioned caching."""
 import dataclasses
 import functools
 import gzip
@@ -8,25 +8,25 @@ import typing
 
 from nova.web.pipeline import Environ
 
-# Only these are served: what has another ending is no part of a page.
+# Media types of the served files; files with other suffixes are ignored.
 TYPES = {'.html': 'text/html; charset=utf-8', '.js': 'text/javascript; charset=utf-8',
          '.mjs': 'text/javascript; charset=utf-8', '.css': 'text/css; charset=utf-8', '.svg': 'image/svg+xml',
          '.json': 'application/json', '.txt': 'text/plain; charset=utf-8', '.wasm': 'application/wasm'}
-COMPRESS = 6                    # level of gzip: 9 takes three times as long for one byte in a hundred
+COMPRESS = 6                    # gzip level: 9 takes three times as long and saves 1 %
 FOREVER = 'public, max-age=31536000, immutable'
-ASK_AGAIN = 'no-cache'          # kept, and requested by its entity tag each time
+ASK_AGAIN = 'no-cache'          # cached, but revalidated by entity tag
 
 
 @dataclasses.dataclass(frozen=True)
 class File:
-    """What one path answers."""
+    """One static file."""
 
     kind: str
     body: bytes
 
     @functools.cached_property
     def tag(self) -> str:
-        """Entity tag of the body; weak, because it names the compressed form, too."""
+        """Entity tag of the body; weak, because the compressed form shares it."""
         return f'W/"{hashlib.sha256(self.body).hexdigest()[:32]}"'
 
     @functools.cached_property
@@ -35,7 +35,7 @@ class File:
 
 
 class Files:
-    """The files below a directory, read once.
+    """Files below a directory, read once.
 
     :param directory: of the page
     """
@@ -46,23 +46,23 @@ class Files:
 
     @functools.cached_property
     def digest(self) -> str:
-        """Names the content of all of them."""
+        """Digest of all files."""
         found = hashlib.sha256()
         for name, file in self.files.items():
             found.update(f'{name}\0{file.tag}\0'.encode())
         return found.hexdigest()[:16]
 
     def get(self, path: str) -> File | None:
-        """The file of a path; only the exact name of one is one, so no path leads out of the directory."""
+        """Return the file with exactly this name. Path traversal is impossible."""
         return self.files.get(path)
 
 
 def answer(environ: Environ, start_response: typing.Any, file: File, cache: str,
            headers: list[tuple[str, str]]) -> list[bytes]:
-    """The answer to GET or HEAD of a file.
+    """Answer a GET or HEAD request for a file.
 
-    :param cache: Cache-Control
-    :param headers: of every answer
+    :param cache: value of Cache-Control
+    :param headers: headers of every response
     """
     headers = [*headers, ('Cache-Control', cache), ('ETag', file.tag), ('Vary', 'Accept-Encoding')]
     if _matches(environ.get('HTTP_IF_NONE_MATCH', ''), file.tag):
@@ -77,7 +77,7 @@ def answer(environ: Environ, start_response: typing.Any, file: File, cache: str,
 
 
 def takes_gzip(accept: str) -> bool:
-    """Whether an Accept-Encoding (RFC 9110, 12.5.3) allows gzip."""
+    """Return True if an Accept-Encoding header (RFC 9110, 12.5.3) allows gzip."""
     for item in accept[:1000].lower().split(','):
         name, _sep, quality = item.partition(';')
         if name.strip() == 'gzip':

@@ -1,4 +1,4 @@
-"""Microversions: which one a request asks for, and the headers that say which one was served."""
+"""Microversion negotiation and response headers."""
 import functools
 import re
 import typing
@@ -10,14 +10,14 @@ _VERSION = re.compile(r'([1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})\Z', re.ASCII)
 
 
 class Microversions:
-    """The microversions of one API.
+    """Microversions of one API.
 
     :param service: its name in the header
-    :param major: the number before the point
-    :param minimum, maximum: minor versions; the minimum is served where the request names no version
-    :param legacy: the header that was there before HEADER; None: there was none
-    :param legacy_until: the older header wins where HEADER names a version below this one
-    :param other_major: class of the refusal of another major number
+    :param major: major version
+    :param minimum, maximum: minor versions; the minimum is the default
+    :param legacy: header used before HEADER, or None
+    :param legacy_until: the legacy header wins if HEADER asks for a version below this one
+    :param other_major: exception class for another major version
     """
 
     def __init__(self, service: str, major: int, minimum: int, maximum: int, legacy: str | None = None,
@@ -33,10 +33,10 @@ class Microversions:
         return f'{self.major}.{minor}'
 
     def negotiate(self, environ: dict[str, typing.Any]) -> int:
-        """The minor version that a request asks for.
+        """Return the minor version that a request asks for.
 
-        :raises BadRequest: it is no version
-        :raises NotAcceptable: it is outside the supported range
+        :raises BadRequest: the version is malformed
+        :raises NotAcceptable: the version is outside the supported range
         """
         return self._negotiated(environ.get('HTTP_OPENSTACK_API_VERSION'), environ.get(self._legacy_key))
 
@@ -51,10 +51,10 @@ class Microversions:
         return self.minimum if new is None else new
 
     def parse(self, version: str) -> int:
-        """The minor version that a text names: 'MAJOR.N' or 'latest'.
+        """Parse 'MAJOR.N' or 'latest' into a minor version.
 
-        :raises BadRequest: it is no version
-        :raises NotAcceptable: it is outside the supported range
+        :raises BadRequest: the version is malformed
+        :raises NotAcceptable: the version is outside the supported range
         """
         if version.lower() == 'latest':
             return self.maximum
@@ -70,7 +70,7 @@ class Microversions:
         return minor
 
     def headers(self, minor: int) -> list[tuple[str, str]]:
-        """Headers of the answer to a request that was served at this version."""
+        """Return the version headers of a response."""
         found = [(HEADER, f'{self.service} {self.text(minor)}')]
         if self.legacy:
             found.append((self.legacy, self.text(minor)))

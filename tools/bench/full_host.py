@@ -15,7 +15,6 @@ import pathlib
 import statistics
 import sys
 import tempfile
-import threading
 import time
 import types
 import uuid
@@ -49,21 +48,21 @@ class Counter:
 
 
 def made(directory, count, running):
-    """(a driver with its guests recorded and defined, their uuids)"""
+    """(Guests with the records and definitions of guests, uuids of those that run)"""
     import libvirt
 
     from nova import conf as nova_conf
-    from nova.virt.libvirt import driver
+    from nova.virt.libvirt import guests
     from nova.virt.libvirt import host
-    from nova.virt.libvirt import storage
+    from nova.virt.libvirt import platform
+    from nova.virt.libvirt.local_disks import storage
     from nova.virt.libvirt import xml
 
     host._open = lambda uri, mailbox: libvirt.open(uri)          # the driver for tests keeps nothing alive
-    found = object.__new__(driver.LibvirtDriver)
-    found.conf, found.host = nova_conf.new(files=[]), 'host1'
-    found.storage = storage.Storage(directory, None, None, host='host1')
-    found.hypervisor = host.Host('test:///default', directory, lambda ident: None)
-    found.topology, found._placing, found._processor = None, threading.Lock(), xml.processors.Processor()
+    conf = nova_conf.new(files=[])
+    stored = storage.Storage(directory, None, None, host='host1')
+    hypervisor = host.Host('test:///default', directory, lambda ident: None)
+    found = guests.Guests(conf, 'host1', stored, hypervisor, None, platform.Platform(conf), None, None, None)
     idents = []
     for number in range(count):
         ident = str(uuid.uuid4())
@@ -97,13 +96,14 @@ def measure(count, running):
             counter.watch(getattr(libvirt, kind), name, 'calls')
     counter.watch(records, 'read', 'records')
     with tempfile.TemporaryDirectory() as directory:
-        driver, idents = made(directory, count, running)
+        found, idents = made(directory, count, running)
+        driver = types.SimpleNamespace(guests=found.hypervisor.guests, guest_state=found.hypervisor.guest_state)
         compute = types.SimpleNamespace(driver=driver, power_states={}, name='host1', conductor=types.SimpleNamespace(
             report_power_states=lambda ctx, host, states: None))
-        states = power_states.PowerStates(compute, None)
+        states = power_states.PowerStates(compute, None, None)
         rows = {'event': lambda ident: states._report_changed(ident),
-                'start': lambda ident: driver._domain(driver.storage.load(ident))}
-        found = {}
+                'start': lambda ident: found.domain_xml(found.storage.load(ident))}
+        measured = {}
         for name, function in rows.items():
             counter.taken()
             taken = []
@@ -112,10 +112,10 @@ def measure(count, running):
                 function(ident)
                 taken.append(1000 * (time.perf_counter() - began))
             counts = counter.taken()
-            found[name] = {'ms': round(statistics.median(taken), 2),
+            measured[name] = {'ms': round(statistics.median(taken), 2),
                            'calls': round(counts.get('calls', 0) / running, 1),
                            'records': round(counts.get('records', 0) / running, 1)}
-        return found
+        return measured
 
 
 def main():

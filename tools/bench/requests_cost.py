@@ -26,7 +26,7 @@ from nova.tests import server_rows
 from nova.tests.functional import base
 from nova.tests.functional import servers as fixtures
 from nova.tests.integration import servers
-from nova.tests.unit import test_kept_tokens
+from nova.tests.unit import test_token_cache
 
 SERVERS = 1000
 
@@ -57,7 +57,7 @@ def known_token(directory, keystone):
     def nothing(environ, start_response):
         start_response('200 OK', [])
         return []
-    application = test_kept_tokens.guarded(keystone, pathlib.Path(directory), auth.KeystoneContext(nothing))
+    application = test_token_cache.guarded(keystone, pathlib.Path(directory), auth.KeystoneContext(nothing))
     environ = {'REQUEST_METHOD': 'GET', 'PATH_INFO': '/v2.1/servers', 'SCRIPT_NAME': '', 'QUERY_STRING': '',
                'HTTP_X_AUTH_TOKEN': 'g' * 180, 'HTTP_HOST': 'cloud.test', 'SERVER_NAME': 'cloud.test',
                'SERVER_PORT': '80', 'wsgi.url_scheme': 'http', 'wsgi.errors': sys.stderr, 'REMOTE_ADDR': '192.0.2.7'}
@@ -70,7 +70,7 @@ def main():
     parser.add_argument('--rounds', type=int, default=9)
     parser.add_argument('--profile', metavar='REQUEST', help='the beginning of its name')
     args = parser.parse_args()
-    keystone = test_kept_tokens.Keystone()
+    keystone = test_token_cache.Keystone()
     with servers.CLIENTS[args.database]() as url_of, tempfile.TemporaryDirectory() as directory, \
             image_service.listening(keystone) as keystone.address:
         cloud = fixtures.Servers(directory, url_of=url_of, quota__instances=-1, quota__cores=-1, quota__ram=-1)

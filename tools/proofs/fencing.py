@@ -49,12 +49,12 @@ from nova.runtime import certificates
 from nova.tests import ceph as cephs
 from nova.virt import driver
 from nova.virt.libvirt import disk_clients
-from nova.virt.libvirt import storage
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import pool
 from nova.virt.libvirt.local_disks import rbd
 from nova.virt.libvirt.moves import fencing
-from nova.virt.libvirt.volumes import disk
+from nova.virt.libvirt.domain import volume_disks as disk
 
 DISKS, VOLUMES, IMAGES, SECOND = 'vms', 'volumes', 'images', 'second'
 ROOT, CLONE, DATA, OTHER_POOL, ENCRYPTED, SHARED, EXPORTED = KINDS = (

@@ -90,7 +90,7 @@ def make_hosts(conn, count, dice):
             'changed': utils.change_number(), 'hypervisor_type': 'fake', 'hypervisor_version': 1,
             'vcpus': max(4, slots * 3 // 4), 'cpu_allocation_ratio': 2.0, 'memory_mb': slots * 512 + 512,
             'reserved_memory_mb': 512, 'ram_allocation_ratio': 1.0, 'local_gb': slots * 2, 'reserved_disk_gb': 0,
-            'disk_allocation_ratio': 1.0, 'capabilities': {mixin.feature: True for mixin in driver.MIXINS},
+            'disk_allocation_ratio': 1.0, 'capabilities': {feature.feature: True for feature in driver.FEATURES},
             'supported_instances': []})
     conn.execute(sa.insert(tables_cell.services), services)
     conn.execute(sa.insert(tables_cell.compute_nodes), nodes)

@@ -1,4 +1,4 @@
-"""The actions addFixedIp and removeFixedIp, until 2.43: addresses of the ports that a server has."""
+"""Actions addFixedIp and removeFixedIp (until 2.43): fixed IPs on the ports of a server."""
 import ipaddress
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""/servers/{id}/os-interface: the ports of a server; attached while the caller waits, detached in the background."""
+"""/servers/{id}/os-interface: ports of a server. Attaching is synchronous, detaching asynchronous."""
 import uuid
 from typing import Any
 
@@ -26,7 +26,7 @@ from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-attach-interfaces:'
 _NOTHING = Query(closed=102)
-DEVICES = 'port_devices'             # the feature of a driver whose guests get and lose such ports
+DEVICES = 'port_devices'             # driver capability for ports that are host devices
 
 _TAG = string(1, 60, '^[^,/]*$')
 ATTACH = Object(Param('interfaceAttachment', Object(
@@ -45,13 +45,13 @@ VIEW = Fields(
 
 
 def _of_port(port: dict[str, Any]) -> api_request.Document:
-    """What VIEW shows, of a port (nova/network/api.py)."""
+    """Convert a port (nova/network/api.py) for VIEW."""
     return {'port_state': port['status'], 'fixed_ips': port['fixed_ips'], 'port_id': port['id'],
             'net_id': port['network_id'], 'mac_addr': port['mac_address'], 'tag': port['tag']}
 
 
 def _of_vif(vif: dict[str, Any]) -> api_request.Document:
-    """The same, of a VIF (nova/objects/network_info.py)."""
+    """Convert a VIF (nova/objects/network_info.py) for VIEW."""
     network = vif['network']
     return {'port_state': 'ACTIVE' if vif['active'] else 'DOWN', 'port_id': vif['id'], 'net_id': network['id'],
             'mac_addr': vif['address'], 'tag': vif['tag'],
@@ -60,9 +60,9 @@ def _of_vif(vif: dict[str, Any]) -> api_request.Document:
 
 
 def _port(req: api_request.Request, server_id: str, port_id: str) -> dict[str, Any]:
-    """A port of the server.
+    """Return a port of the server.
 
-    :raises PortNotFound: there is none, or it is another one's
+    :raises PortNotFound: the server has no such port
     """
     for port in req.services.networks.ports_of(req.context, server_id):
         if port['id'] == port_id:
@@ -97,12 +97,11 @@ def attach(req: api_request.Request, server_id: str) -> api_request.Document:
 
 def attach_port(req: api_request.Request, server_id: str, request: dict[str, Any],
                 action: actions.Action) -> dict[str, Any]:
-    """Attach a port to a server and wait for it; its VIF.
+    """Attach a port to a server, wait for the result and return the VIF.
 
     :param request: {'port_id', 'network_id', 'fixed_ip', 'tag'}
-    :param action: the row of actions.ACTIONS, with the policy rule of the operation
-    :raises Conflict: its host is down: the request would wait for an answer that does not come; or the port needs a
-        device, and none is free there
+    :param action: row of actions.ACTIONS with the policy rule of the operation
+    :raises Conflict: the host is down, or has no free device for the port
     """
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:
@@ -110,12 +109,12 @@ def attach_port(req: api_request.Request, server_id: str, request: dict[str, Any
         up = row['host'] is None or server_lookup.host_is_up(req, conn, row['host'])
     server_actions.check_state(row, action)
     if not up:
-        raise exception.Conflict(f'The host of instance {server_id} is down: no interface can be attached there.')
+        raise exception.Conflict(f'Cannot attach an interface to instance {server_id}: its host is down.')
     attached = {vif['network']['id'] for vif in row['network_info']}
     try:
         checked = req.services.networks.check_attach(req.context, row['project_id'], attached, request)
         (request,), needed = checked.requests, checked.devices
-        # the id of a new port is chosen here, so that what is begun can be found again
+        # choose the ID of a new port here, so that an interrupted attach can be resumed
         request['port_id'] = request['port_id'] or str(uuid.uuid4())
         if needed:
             _check_devices(req, cell, row)
@@ -127,20 +126,21 @@ def attach_port(req: api_request.Request, server_id: str, request: dict[str, Any
                                                  instance=server_lookup.to_object(row), **request)
     except (exception.NetworkAmbiguous, exception.NoMoreFixedIps) as error:
         raise exception.BadRequest(error.message) from None
-    except exception.GuestNotFound:                # it was only said to be active, or was deleted meanwhile
+    except exception.GuestNotFound:                # the guest does not exist yet, or was deleted
         raise exception.InstanceNotReady(instance_id=server_id) from None
 
 
 def _check_devices(req: api_request.Request, cell: db_cells.Cell, row: InstancesRow) -> None:
-    """
-    :raises Unsupported, Conflict: ports that are a device of the host neither come nor go on the server's host
+    """Check that the server's host can attach and detach ports that are host devices.
+
+    :raises Unsupported, Conflict: the host does not have this capability
     """
     with cell.db.reader() as conn:
         if row['host'] is None or server_actions.capable(conn, row, DEVICES):
             return
     kind: type[exception.NovaException] = exception.Unsupported if 501 in req.route.errors else exception.Conflict
-    raise kind(f'The host of instance {row["uuid"]} cannot attach or detach a port that is a device of it: its '
-               'hypervisor does not support it, or its nova-compute is of an older release.')
+    raise kind(f'The host of instance {row["uuid"]} cannot attach or detach ports that are host devices: its '
+               'hypervisor does not support this, or its nova-compute has an older release.')
 
 
 def detach(req: api_request.Request, server_id: str, id: str) -> None:
@@ -148,7 +148,7 @@ def detach(req: api_request.Request, server_id: str, id: str) -> None:
 
 
 def detach_port(req: api_request.Request, server_id: str, port_id: str, action: actions.Action) -> None:
-    """Begin to detach a port of a server; also one that is gone, when the guest may have the device that it was."""
+    """Start to detach a port. A port deleted elsewhere is allowed if the guest may still have its device."""
     cell, server = server_actions.find(req, server_id, action)
     if port_id in pci.of_ports(server['flavor']):
         _check_devices(req, cell, server)

@@ -1,4 +1,4 @@
-"""The security groups of a server: shown with their rules, added and removed."""
+"""Security groups of a server: list, add, remove."""
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
@@ -25,27 +25,27 @@ _GROUP = Object(Param('name', string(1), required=True), closed=False)
 # ---- views -------------------------------------------------------------------
 
 def rule_view(rule: api_request.Row, groups: Mapping[str, api_request.Row]) -> api_request.Document:
-    """A rule for incoming packets.
+    """Return the view of an ingress rule.
 
-    :param rule: a row of security_group_rules
-    :param groups: {id: row} of the groups that rules let in
+    :param rule: row of security_group_rules
+    :param groups: {id: row} of the remote groups of rules
     """
     low, high = rule['port_range_min'], rule['port_range_max']
-    if rule['protocol'] is not None:             # -1: any port, any ICMP type or code
+    if rule['protocol'] is not None:             # -1: any port, or any ICMP type or code
         low, high = -1 if low is None else low, -1 if high is None else high
     group, addresses = {}, {}
     if rule['remote_group_id']:
         source = groups.get(rule['remote_group_id'])
         group = {'name': source['name'], 'tenant_id': source['project_id']} if source else {}
     else:
-        everybody = '0.0.0.0/0' if rule['ethertype'] == 'IPv4' else '::/0'
-        addresses = {'cidr': rule['remote_ip_prefix'] or everybody}
+        any_address = '0.0.0.0/0' if rule['ethertype'] == 'IPv4' else '::/0'
+        addresses = {'cidr': rule['remote_ip_prefix'] or any_address}
     return {'id': rule['id'], 'parent_group_id': rule['security_group_id'], 'ip_protocol': rule['protocol'],
             'from_port': low, 'to_port': high, 'group': group, 'ip_range': addresses}
 
 
 def group_views(req: api_request.Request, rows: Iterable[api_request.Row]) -> list[api_request.Document]:
-    """Groups with their rules for incoming packets; this API knows no others."""
+    """Return views of groups with their ingress rules; this API has no egress rules."""
     rules = req.services.networks.security_group_rules(req.context, [row['id'] for row in rows])
     incoming = {ident: [rule for rule in found if rule['direction'] == 'ingress']
                 for ident, found in rules.items()}
@@ -88,19 +88,19 @@ def _change(req: api_request.Request, server_id: str, name: str, rule: str, chan
 
 
 def _show_names(conn: engine.Connection, req: api_request.Request, server_id: str) -> None:
-    """What the server shows of its groups; the last one who holds the row has read what is there in the end."""
+    """Store the group names that the server shows. The row lock makes the last writer read the final groups."""
     instances.lock(conn, server_id)
     groups = req.services.networks.security_groups_for(req.context, [server_id]).get(server_id, [])
     instances.set_where(conn, server_id, {'security_groups': [group['name'] for group in groups]})
 
 
 def reload_filters(req: api_request.Request, hosts: Collection[str]) -> None:
-    """The network services of these hosts load their filters again; one that does not hear it does so periodically."""
+    """Cast to network services to reload the filters of hosts; missed casts are covered by a periodic reload."""
     for cell, host in cell_queries.of_hosts(req, hosts):
         try:
             cell.rpc.network.refresh_security(req.context, server=host, port_ids=[])
         except exception.Unavailable as error:
-            LOG.warning('The network service of %s was not notified of changed groups: %s', host, error)
+            LOG.warning('Cannot notify the network service of host %s of changed security groups: %s', host, error)
 
 
 _PATH = '/servers/{id}/action'

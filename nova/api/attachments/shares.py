@@ -1,4 +1,4 @@
-"""/servers/{id}/shares, since 2.97: shared file systems of a server, which must be stopped while they come and go."""
+"""/servers/{id}/shares (2.97): shares of a server, which must be stopped for attaching and detaching."""
 from typing import Any
 
 from nova import actions
@@ -25,7 +25,7 @@ from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-server-shares:'
 ATTACH, DETACH = actions.ACTIONS['attach_share'], actions.ACTIONS['detach_share']
-# of a server in one of these a share that is attached is not used
+# server states in which an attached share is inactive
 _OFF = (states.STOPPED, states.SHELVED, states.SHELVED_OFFLOADED, states.ERROR)
 
 CREATE = Object(Param('share', Object(
@@ -54,12 +54,15 @@ WHOLE = SUMMARY + Fields(
 
 
 def _shown(req: api_request.Request, row: api_request.Row, server: api_request.Row) -> api_request.Document:
-    """Administrators see where the share comes from."""
+    """Return the view of a share; administrators also see its export location."""
     return (WHOLE if req.context.is_admin else SUMMARY).builder(req, server)(row)
 
 
 def _attached(conn: engine.Connection, server_id: str, share_id: str) -> ShareMappingsRow:
-    """:raises ShareNotFound: the server has no such share"""
+    """Return the mapping of a share.
+
+    :raises ShareNotFound: the share is not attached to the server
+    """
     row = shares.get(conn, server_id, share_id)
     if row is None:
         raise exception.ShareNotFound(share_id=share_id[:80])
@@ -82,17 +85,17 @@ def show(req: api_request.Request, server_id: str, id: str) -> api_request.Docum
 def create(req: api_request.Request, server_id: str) -> api_request.Document:
     given, cell = req.body['share'], server_lookup.cell_of(req, server_id)
     if len(given.get('tag') or '') > share_exports.TAG_BYTES:
-        raise exception.BadRequest(f'A guest finds a share by a tag of {share_exports.TAG_BYTES} characters at most.')
+        raise exception.BadRequest(f'The tag of a share may have at most {share_exports.TAG_BYTES} characters.')
     with cell.db.reader() as conn:
         row = server_actions.find_for(req, conn, server_id, ATTACH)
     server_actions.check_state(row, ATTACH)
     try:
         share = req.services.shares.get(req.context, given['share_id'])
-    except exception.ShareNotFound as error:          # what the path names is there: 404 would deny the server
+    except exception.ShareNotFound as error:          # not 404: the server in the path exists
         raise exception.Conflict(error.message) from None
     if share['project_id'] != row['project_id'] and not req.context.is_admin:
-        # all projects see a public share, but its own alone says who may mount it; the rule is the deployment's
-        raise exception.Conflict(f'Share {share["id"]} is of another project than the server.')
+        # a public share is visible to all projects; only its project may mount it
+        raise exception.Conflict(f'Share {share["id"]} belongs to a different project than the server.')
     if share['status'] != 'available':
         raise exception.Conflict(f'Share {share["id"]} is in status {share["status"]}, not available.')
     try:
@@ -112,8 +115,8 @@ def _begin_attach(conn: engine.Connection, req: api_request.Request, server_id: 
     instances.lock(conn, server_id)
     for present in shares.by_instance(conn, server_id):
         if values['share_id'] == present['share_id'] or values['tag'] == present['tag']:
-            raise exception.Conflict(f'Share {values["share_id"]} is attached to the server already, or its tag is '
-                                     'taken.')
+            raise exception.Conflict(f'Share {values["share_id"]} is already attached to the server, or its tag is '
+                                     'in use.')
     row = tasks.begin(conn, req.context, server_id, ATTACH, {'share_id': values['share_id']},
                       admin=req.context.is_admin)
     return row, shares.insert(conn, values)

@@ -1,7 +1,7 @@
-"""/servers/{id}/os-volume_attachments: the volumes of a server.
+"""/servers/{id}/os-volume_attachments: volumes of a server.
 
-A mapping and the open record of the action are written first, the volume is reserved by the block storage, which
-lets one of several requests have it, and the host is notified. A server without a host has its volumes reserved.
+An attach stores the mapping and the open action first. Then it reserves the volume in the block storage service,
+which arbitrates between requests, and casts to the host. For a server without a host the volume stays reserved.
 """
 import dataclasses
 import uuid
@@ -73,16 +73,16 @@ UPDATE = Object(Param('volumeAttachment', Object(
 ), required=True))
 
 
-# ---- reading -----------------------------------------------------------------
+# ---- list and show -----------------------------------------------------------
 
 def _volumes(conn: engine.Connection, server_id: str) -> list[BlockDeviceMappingsRow]:
     return [row for row in block_devices.by_instance(conn, server_id) if row['volume_id']]
 
 
 def _attached(conn: engine.Connection, server_id: str, volume_id: str) -> BlockDeviceMappingsRow:
-    """The mapping of a volume of the server.
+    """Return the mapping of a volume of the server.
 
-    :raises VolumeNotFound: the server has no such volume
+    :raises VolumeNotFound: the volume is not attached to the server
     """
     for row in _volumes(conn, server_id):
         if row['volume_id'] == volume_id:
@@ -108,10 +108,10 @@ def show(req: api_request.Request, server_id: str, id: str) -> api_request.Docum
     return {'volumeAttachment': VIEW.builder(req)(row)}
 
 
-# ---- what all changes ask ----------------------------------------------------
+# ---- shared steps of changes -------------------------------------------------
 
 def _find(req: api_request.Request, conn: engine.Connection, server_id: str, action: actions.Action) -> InstancesRow:
-    """The server's row, when policy, lock, state and driver let the action begin."""
+    """Return the server's row after checking policy, lock, state and driver for the action."""
     row = server_actions.find_for(req, conn, server_id, action)
     if row['vm_state'] in _SHELVED and not req.has('volumes_on_shelved'):
         raise exception.InstanceInvalidState(attr='vm_state', instance_id=server_id, method=action.name,
@@ -122,9 +122,9 @@ def _find(req: api_request.Request, conn: engine.Connection, server_id: str, act
 
 def _begin(conn: engine.Connection, req: api_request.Request, server_id: str, action: actions.Action,
            arguments: dict[str, Any], change: Callable[[engine.Connection], Any]) -> tuple[InstancesRow, Any]:
-    """Begin the action and ``change(conn)`` the server's devices, while no other request does; (row, what it returned).
+    """Begin the action and run ``change(conn)`` under the server's lock; return (row, result of change).
 
-    Without a host nothing is left to be done afterwards: the record is closed at once.
+    Without a host the action is complete, so its record is closed.
     """
     instances.lock(conn, server_id)
     current = instances.get(conn, server_id)
@@ -135,12 +135,12 @@ def _begin(conn: engine.Connection, req: api_request.Request, server_id: str, ac
 
 
 def _arguments(req: api_request.Request, device: api_request.Row) -> api_request.Document:
-    """What is needed to do it again, and for its events."""
+    """Return the arguments needed to repeat the action and to publish its notifications."""
     return {'bdm_uuid': device['uuid'], **notifications.for_events(req, volume_id=device['volume_id'])}
 
 
 def _forget(conn: engine.Connection, req: api_request.Request, server_id: str, bdm_uuid: str | None = None) -> None:
-    """Take back what ``_begin`` wrote."""
+    """Undo ``_begin``."""
     instance_actions.forget(conn, server_id, req.context.request_id)
     if bdm_uuid:
         block_devices.delete(conn, bdm_uuid)
@@ -179,7 +179,7 @@ CREATED = Fields(Field('id', 'volume_id'), *(field for field in VIEW.rows if fie
 
 def _add(conn: engine.Connection, req: api_request.Request, row: InstancesRow,
          device: api_request.Document) -> api_request.Document:
-    """Store the mapping under a device name that is free."""
+    """Store the mapping with a free device name."""
     present = block_devices.by_instance(conn, row['uuid'])
     if any(each['volume_id'] == device['volume_id'] for each in present):
         raise exception.InvalidVolume(reason=f'volume {device["volume_id"]} is already attached to {row["uuid"]}')
@@ -193,7 +193,7 @@ def _add(conn: engine.Connection, req: api_request.Request, row: InstancesRow,
     if device['device_name'] in taken:
         raise exception.DevicePathInUse(path=device['device_name'])
     wanted, taken = device['device_name'] if honoured else None, taken | {root}
-    if not honoured and row['config_drive']:             # a disk beside the others
+    if not honoured and row['config_drive']:             # one more disk name
         taken |= {server_devices.next_name(taken, root)}
     device = {**device, 'device_name': wanted or server_devices.next_name(taken, root)}
     block_devices.insert(conn, row['uuid'], [device])
@@ -201,21 +201,21 @@ def _add(conn: engine.Connection, req: api_request.Request, row: InstancesRow,
 
 
 def _names_disks(conn: engine.Connection, row: InstancesRow) -> bool:
-    """Whether a guest has its disk under the name that a request asks for: unless its system chooses the names."""
+    """Return True if guests use the requested device names. Some hypervisors choose the names."""
     found = compute_nodes.capabilities_of(conn, row['host'], row['node']) or {}
     return found.get(driver.DEVICE_NAMES, True)
 
 
 def local_disks(row: InstancesRow) -> int:
-    """How many disks a server has that are no volumes: root, ephemeral, swap."""
+    """Return the number of disks that are not volumes: root, ephemeral, swap."""
     return sum((bool(row['image_id']), bool(row['ephemeral_gb']), bool((row['flavor'] or {}).get('swap'))))
 
 
 def _reserve(req: api_request.Request, cell: db_cells.Cell, server_id: str, device: api_request.Document,
              complete: bool) -> api_request.Document:
-    """Let the block storage decide who has the volume; the device with its attachment.
+    """Reserve the volume in the block storage service; return the device with its attachment.
 
-    :param complete: no host will attach it now: the volume is the server's, and in use, without one
+    :param complete: no host will attach the volume now; mark it as in use
     """
     volumes, attachment_id = req.services.volumes, None
     try:
@@ -229,7 +229,7 @@ def _reserve(req: api_request.Request, cell: db_cells.Cell, server_id: str, devi
         raise
     if not cell.db.run(block_devices.update, device['uuid'], {'attachment_id': attachment_id}):
         req.services.volumes.detach(req.context, attachment_id)
-        raise exception.InstanceNotFound(instance_id=server_id)        # deleted meanwhile
+        raise exception.InstanceNotFound(instance_id=server_id)        # the server was deleted during the request
     return {**device, 'attachment_id': attachment_id}
 
 
@@ -246,14 +246,14 @@ def delete(req: api_request.Request, server_id: str, id: str) -> None:
                          lambda conn: _still(conn, server_id, id))
     if row['host']:
         try:
-            # after the record: were it the other way round, a request that died between the two would leave a volume
-            # that is 'detaching' for ever
+            # After the record. In the reverse order, a request that fails in between would leave the volume
+            # 'detaching'.
             req.services.volumes.begin_detaching(req.context, id)
         except Exception:
             cell.db.run(_forget, req, server_id)
             raise
         server_actions.cast(req, cell, row, DETACH, bdm_uuid=device['uuid'])
-    else:                                     # the server has it reserved: there is nothing to be detached from
+    else:                                     # no host: the volume is only reserved
         if device['attachment_id']:
             req.services.volumes.detach(req.context, device['attachment_id'])
         cell.db.run(_drop, server_id, device['uuid'])
@@ -271,7 +271,7 @@ def _drop(conn: engine.Connection, server_id: str, bdm_uuid: str) -> None:
 # ---- update and swap ---------------------------------------------------------
 
 def update(req: api_request.Request, server_id: str, id: str) -> None:
-    """Until 2.84 another volume in the place of this one; from 2.85 also its delete_on_termination."""
+    """Until 2.84 swap the volume; since 2.85 optionally change delete_on_termination instead."""
     given = req.body['volumeAttachment']
     if req.has('volume_attachment_update') and given['volumeId'] == id:
         return _change(req, server_id, id, given)
@@ -321,7 +321,10 @@ def _swap(req: api_request.Request, server_id: str, old_id: str, new_id: str) ->
 
 
 def _replacement(req: api_request.Request, old: api_request.Document, new_id: str) -> api_request.Document:
-    """:raises BadRequest: the volume is not there, or cannot take the place of the other"""
+    """Return the volume that replaces another.
+
+    :raises BadRequest: the volume does not exist or is unsuitable
+    """
     try:
         new = server_category.find_volume(req, new_id)
     except exception.VolumeNotFound as error:
@@ -338,7 +341,7 @@ def _replacement(req: api_request.Request, old: api_request.Document, new_id: st
     return new
 
 
-# ---- rows --------------------------------------------------------------------
+# ---- routes ------------------------------------------------------------------
 
 _PATH = '/servers/{server_id}/os-volume_attachments'
 _READ = (401, 403, 404)

@@ -1,1 +1,1 @@
-"""The dashboard: a page of the product that speaks to the public APIs with the user's token (ADR 0029)."""
+"""The dashboard: a single-page application that uses the public APIs with the user's token (ADR 0029)."""

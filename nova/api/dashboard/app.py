@@ -1,4 +1,4 @@
-"""The files of the dashboard below /dashboard/, and what its page must know of the deployment."""
+"""Static files of the dashboard below /dashboard/, and its configuration."""
 import functools
 import http
 import pathlib
@@ -20,9 +20,9 @@ Headers = list[tuple[str, str]]
 
 
 def policy(connect: list[str]) -> str:
-    """The Content-Security-Policy: scripts, styles and pictures of this origin alone, nothing inline, no frame.
+    """Return the Content-Security-Policy: scripts, styles and images of this origin only, nothing inline, no frames.
 
-    :param connect: origins that the page may ask besides its own
+    :param connect: additional origins of APIs
     """
     return '; '.join([
         "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "manifest-src 'self'",
@@ -31,24 +31,25 @@ def policy(connect: list[str]) -> str:
 
 
 def origin(url: str) -> str:
-    """Scheme, host and port of a URL."""
+    """Return scheme, host and port of a URL."""
     parts = urllib.parse.urlsplit(url)
     return f'{parts.scheme}://{parts.netloc}'
 
 
 @functools.cache
 def _shipped() -> tuple[static.Files, dict[str, static.File]]:
-    """The files of the page and its texts by language, read once a process."""
+    """Return the files of the page and its texts by language, read once for each process."""
     files = static.Files(STATIC)
     return files, {language: static.File(static.TYPES['.json'], orjson.dumps(texts.catalog(language, files)))
                    for language in sorted(set(i18n.languages().values()))}
 
 
 class Dashboard:
-    """
-    :param identity: URL of the Identity API with its /v3; None: /identity/v3 at the page's address
-    :param base: URL that the catalog gives to what is served at the page's address, as the browser knows it;
-        None: the catalog's addresses are those of others
+    """WSGI filter that serves the dashboard.
+
+    :param identity: URL of the Identity API with /v3; None: /identity/v3 at the page's address
+    :param base: URL in the catalog of APIs served at the page's address, as browsers reach it;
+     None: the catalog's URLs belong to other hosts
     :param connect: origins of further APIs
     """
 
@@ -67,18 +68,18 @@ class Dashboard:
             {'identity': identity, 'base': base, 'version': self._files.digest}))
 
     def answer(self, environ: Environ, start_response: typing.Any) -> list[bytes] | None:
-        """A step of web.pipeline: what is below /dashboard; anything else goes on."""
+        """Answer requests below /dashboard; a filter of web.pipeline."""
         path = environ.get('PATH_INFO') or ''
         if path != ROOT and not path.startswith(ROOT + '/'):
             return None
         if environ['REQUEST_METHOD'] not in ('GET', 'HEAD'):
-            return self._say(start_response, 405, 'GET and HEAD alone.', [('Allow', 'GET, HEAD')])
+            return self._say(start_response, 405, 'Only GET and HEAD are allowed.', [('Allow', 'GET, HEAD')])
         if path == ROOT:
             where = urllib.parse.quote(environ.get('SCRIPT_NAME', '') + ROOT + '/')
             return self._say(start_response, 301, 'The dashboard is below this path.', [('Location', where)])
         file, cache = self._find(path[len(ROOT) + 1:], environ)
         if file is None:
-            return self._say(start_response, 404, 'There is no such file.')
+            return self._say(start_response, 404, 'File not found.')
         return static.answer(environ, start_response, file, cache, self._headers)
 
     def _find(self, name: str, environ: Environ) -> tuple[static.File | None, str]:

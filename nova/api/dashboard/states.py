@@ -1,8 +1,8 @@
-"""static/data/action_states.js: what the page knows of nova/actions.py.
+"""Generator of static/data/action_states.js, the dashboard's copy of nova/actions.py.
 
     python -m nova.api.dashboard.states write
 
-A contract test says when it is not what the table has.
+A contract test reports differences.
 """
 import sys
 
@@ -21,7 +21,7 @@ export const STATES = {
 
 
 def written() -> str:
-    """The text of the file."""
+    """Return the text of the file."""
     rows = []
     for action in actions.ROWS:
         row = {'vm_states': action.vm_states, 'task_states': action.task_states, 'locked': action.locked}

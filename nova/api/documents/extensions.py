@@ -1,4 +1,4 @@
-"""Extensions: a list that has not changed since microversions took their place, and the plugins of the deployment."""
+"""Extensions: the constant list of version 2.1, and the plugins of the deployment."""
 import functools
 
 from nova import exception
@@ -7,7 +7,7 @@ from nova.api import request as api_request
 from nova.web.params import Query
 from nova.web.routes import Route
 
-# alias: name. All that version 2.1 began with, also what was removed since: clients look for what they knew then.
+# alias: name. Also lists removed extensions of version 2.1, because old clients look for them.
 EXTENSIONS = {
     'NMN': 'Multinic', 'OS-DCF': 'DiskConfig', 'OS-EXT-AZ': 'ExtendedAvailabilityZone',
     'OS-EXT-IMG-SIZE': 'ImageSize', 'OS-EXT-IPS': 'ExtendedIps', 'OS-EXT-IPS-MAC': 'ExtendedIpsMac',

@@ -1,4 +1,4 @@
-"""GET /openapi.json: what this API is, for programs. It needs no caller."""
+"""GET /openapi.json: the OpenAPI document. Public."""
 import functools
 import gzip
 import hashlib
@@ -16,22 +16,24 @@ from nova.web.params import string
 from nova.web.request import Response
 from nova.web.routes import Route
 
-MAX_AGE_S = 3600         # how long a client may believe that the service was not upgraded
+MAX_AGE_S = 3600         # clients may cache the document for this time; an upgrade changes it
 
 QUERY = Query(Param('microversion', string(1, 20)), closed=1, single=1)
 
 
 @functools.cache
 def _document(minor: int) -> tuple[bytes, str]:
-    """(compressed document, its entity tag): some 20 KB a version, so that all of them may stay."""
+    """Return (compressed document, its entity tag). A document has about 20 KB, so all versions are cached."""
     body = orjson.dumps(openapi.document(extensions.without_conflicts(app.all_routes(), extensions.load()), minor))
     return gzip.compress(body, mtime=0), f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
 
 
 def show(req: api_request.Request) -> Response:
-    """The OpenAPI document of the microversion in the query; without one that of the request below a version, else the
-    newest."""
-    wanted = req.query.one('microversion', None if req.segments else 'latest')     # none at the root
+    """Return the OpenAPI document of a microversion.
+
+    Default: the version of the request below a version path, the newest version at the root.
+    """
+    wanted = req.query.one('microversion', None if req.segments else 'latest')     # empty at the root
     body, tag = _document(req.version if wanted is None else versions.parse(wanted))
     headers = [('ETag', tag), ('Cache-Control', f'public, max-age={MAX_AGE_S}'),
                ('Vary', f'Accept-Encoding, {versions.VARY}')]

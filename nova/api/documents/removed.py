@@ -1,4 +1,4 @@
-"""Operations that the compute API had once: what did the work is gone, and they say so at every microversion."""
+"""Removed operations of the compute API: they return 410 at every microversion."""
 import functools
 import types
 from collections.abc import Iterator
@@ -12,27 +12,27 @@ from nova.api.proxies import nova_network
 from nova.web.routes import Route
 
 
-WHY = 'What this API worked on is not part of the compute service any more.'
+WHY = 'The compute service no longer has this kind of resource.'
 
 
 def gone(req: api_request.Request, why: str = WHY, **_parts: str) -> NoReturn:
-    # clients look for the second sentence
+    # clients match the second sentence
     raise exception.Gone(f'{why} This resource is no longer available. No forwarding address is given.')
 
 
 def _refused(why: str, req: api_request.Request, **_parts: str) -> NoReturn:
-    """One that the embedded network service has nothing for."""
+    """Refuse an operation that the embedded network service does not support."""
     gone(req, why if nova_network.offered(req) else WHY)
 
 
 def _served(path: str, name: str, req: api_request.Request, **parts: Any) -> Any:
-    """One that an operator may have switched on."""
+    """Run an operation that operators can enable."""
     source = _source(path, name)
     return source.serve(req, path, name, **parts) if source and source.offered(req) else gone(req)
 
 
 def _source(path: str, name: str) -> types.ModuleType | None:
-    """The module that has it; None: none has."""
+    """Return the module that implements an operation, or None."""
     return next((source for source in (nova_network, certificates, cloudpipe) if (path, name) in source.SERVED), None)
 
 

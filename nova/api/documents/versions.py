@@ -1,4 +1,4 @@
-"""Version documents: the roots where clients learn what there is. They need no caller."""
+"""Version documents for version discovery. Public."""
 import functools
 
 import orjson
@@ -10,7 +10,7 @@ from nova.web.params import Query
 from nova.web.request import Response
 from nova.web.routes import Route
 
-# id, status, path, newest and oldest microversion, updated
+# ID, status, path, newest and oldest microversion, updated
 APIS = (
     ('v2.0', 'SUPPORTED', '/v2/', '', '', '2011-01-21T11:33:21Z'),
     ('v2.1', 'CURRENT', '/v2.1/', versions.text(versions.MAX_VERSION), versions.text(versions.MIN_VERSION),
@@ -28,7 +28,7 @@ def _entry(api: tuple[str, ...], host_url: str) -> api_request.Document:
 @functools.lru_cache(maxsize=256)
 def _document(api: tuple[str, ...], host_url: str) -> bytes:
     version = _entry(api, host_url)
-    # The guide has a WADL document besides the one for people; for programs there is the OpenAPI document today.
+    # The API guide also links a WADL document; the machine-readable description is now the OpenAPI document.
     version['links'] += [{'rel': 'describedby', 'type': 'text/html', 'href': 'https://docs.openstack.org/'},
                          {'rel': 'describedby', 'type': 'application/json',
                           'href': f'{version["links"][0]["href"]}openapi.json'}]
@@ -38,12 +38,12 @@ def _document(api: tuple[str, ...], host_url: str) -> bytes:
 
 
 def root(req: api_request.Request) -> api_request.Document:
-    """All versions, for clients that look for one."""
+    """List all versions."""
     return {'versions': [_entry(api, req.host_url) for api in APIS]}
 
 
 def index(req: api_request.Request) -> Response:
-    """The version that the request's path names."""
+    """Show the version of the request's path."""
     return Response(_document(_BY_PATH[req.base_path[1:]], req.host_url))
 
 

@@ -1,7 +1,7 @@
-"""The EC2 API: the query protocol over HTTP, done by the services of the cloud as the user whose signature it has.
+"""The EC2 API: the query protocol over HTTP, implemented with calls to the cloud's services as the signing user.
 
-signature → user → operation → policy → parameters → handler → XML. The API has no state of its own but the numbers of
-its ids and its tags.
+signature → user → operation → policy → parameters → handler → XML. The API stores only ID numbers, tags and
+EC2-specific resources.
 """
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from nova.api.ec2 import errors
 from nova.api.ec2 import ids
 from nova.api.ec2 import operations
 from nova.api.ec2 import protocol
-from nova.api.ec2 import refused
 from nova.api.ec2 import signing
 from nova.api.ec2 import table
-from nova.api.ec2 import written
+from nova.api.ec2 import unsupported
+from nova.api.ec2 import xml_cache
 from nova.db import engine
 from nova.runtime.http import priorities
 from nova.web import bodies
@@ -29,25 +29,25 @@ from nova.web import request as web_request
 
 LOG = logging.getLogger(__name__)
 
-MAX_BODY = 256 * 1024               # bytes: user data of 16 KiB, twice encoded, and a thousand parameters
+MAX_BODY = 256 * 1024               # bytes: user data of 16 KiB, encoded twice, and a thousand parameters
 POLICY = 'ec2_api:{}'
 PHRASES = {200: 'OK', 400: 'Bad Request', 401: 'Unauthorized', 403: 'Forbidden', 405: 'Method Not Allowed',
            412: 'Precondition Failed', 500: 'Internal Server Error', 503: 'Service Unavailable'}
 
-S3_SCOPE = '/s3/aws4_request'       # of the signature of a request for another service
-OF_S3 = errors.Ec2Error('InvalidRequest', 'This is the endpoint of EC2, and the request is one of S3. The object store '
-                        'has an endpoint of its own: that of the type s3 in the catalog (AWS_ENDPOINT_URL_S3).', 403)
+S3_SCOPE = '/s3/aws4_request'       # in the signature of an S3 request
+OF_S3 = errors.Ec2Error('InvalidRequest', 'This is the endpoint of EC2, but the request is for S3. The object store '
+                        'has its own endpoint, with the type s3 in the catalog (AWS_ENDPOINT_URL_S3).', 403)
 
 
 class Application:
-    """A WSGI application.
+    """WSGI application of the EC2 API.
 
     :param services: calls.Services
     :param api_db: nova.db.engine.Database of the API
     :param rules: policy.Policy
     :param region: name of the region
-    :param url: where clients reach this API
-    :param bundles: operations.Bundles; None: this cloud opens none
+    :param url: public endpoint
+    :param bundles: operations.Bundles; None: bundles are not supported
     :param own_network: see ``operations.Request``
     """
 
@@ -56,8 +56,8 @@ class Application:
         self._bundles, self._own_network = bundles, own_network
         self._services, self._api_db, self._rules, self._region, self._url = services, api_db, rules, region, url
         self._ids = ids.Ids(api_db)
-        self._waits = web_request.Streams(operations.MOST_WAITS)
-        self._written = written.Memory()
+        self._waits = web_request.ConcurrencyLimit(operations.MOST_WAITS)
+        self._fragments = xml_cache.XmlCache()
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
         request_id = environ.setdefault('openstack.request_id', context.new_request_id())
@@ -73,7 +73,7 @@ class Application:
         except errors.Ec2Error as error:
             status, body = error.status, protocol.fault(error, request_id)
         except Exception:
-            LOG.exception('An EC2 request failed.')
+            LOG.exception('EC2 request failed')
             failed = errors.Ec2Error('InternalError', 'An internal error has occurred.', 500)
             status, body = 500, protocol.fault(failed, request_id)
         start_response(f'{status} {PHRASES.get(status, "Error")}', [
@@ -83,7 +83,7 @@ class Application:
 
     def _serve(self, environ: dict[str, Any], request_id: str) -> bytes:
         if environ['REQUEST_METHOD'] not in ('GET', 'POST'):
-            raise errors.Ec2Error('InvalidAction', 'Requests are GET or POST.', 405)
+            raise errors.Ec2Error('InvalidAction', 'Requests must use GET or POST.', 405)
         try:
             raw = bodies.read(environ, MAX_BODY) if environ['REQUEST_METHOD'] == 'POST' else b''
         except exception.TooLarge:
@@ -100,8 +100,8 @@ class Application:
         if action == signing.WHO:
             return protocol.who(user.user_id, user.project_id, request_id)
         row = table.OPERATIONS.get(action)
-        if action in refused.OF:
-            raise errors.unsupported(refused.OF[action])
+        if action in unsupported.OF:
+            raise errors.unsupported(unsupported.OF[action])
         if row is None:
             raise errors.Ec2Error('InvalidAction', f'The action {action[:64]!r} is not valid for this web service.')
         self._authorize(row, user)
@@ -113,7 +113,7 @@ class Application:
             self._services, user, {'X-Openstack-Request-Id': request_id, 'X-Remote-Address': address}, before_write,
             functools.partial(priorities.rest, environ))
         req = operations.Request(caller, self._ids, self._api_db, self._region, self._url, request_id, self._bundles,
-                                 self._waits, self._written, self._own_network)
+                                 self._waits, self._fragments, self._own_network)
         version = signed['params'].get('Version', protocol.VERSION)
         values = self._perform(row, req, given)
         if dry:
@@ -142,8 +142,9 @@ def _context(rules: policy.Policy, user: calls.User) -> context.RequestContext:
 
 
 def _refuse_others(row: operations.Operation, given: operations.Given) -> None:
-    """
-    :raises Ec2Error: a parameter that would not be carried out
+    """Refuse unsupported parameters.
+
+    :raises Ec2Error: a parameter is not supported
     """
     others = [name for name in given if name not in row.takes and name not in row.ignores]
     if others:

@@ -1,4 +1,4 @@
-"""The services of the cloud, called as the user who asks: in this process, or over HTTP."""
+"""Clients for the cloud's services, called as the user: in this process, or over HTTP."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator
@@ -14,9 +14,9 @@ import orjson
 from nova.api import request as api_request
 from nova.api.ec2 import errors
 
-COMPUTE_VERSION = '2.91'              # the newest that makes key pairs, see ``POST /os-keypairs``
-VOLUME_VERSION = '3.65'               # the newest at which a snapshot of an attached volume takes 'force'
-# service: (path of the all-in-one, types in a catalog, path below the endpoint there)
+COMPUTE_VERSION = '2.91'              # the newest version that generates key pairs, see ``POST /os-keypairs``
+VOLUME_VERSION = '3.65'               # the newest version that accepts 'force' for snapshots of attached volumes
+# service: (path in an all-in-one, types in a catalog, path below the endpoint)
 SERVICES = {
     'compute': ('/compute/v2.1', ('compute',), ''),
     'image': ('/image/v2', ('image',), '/v2'),
@@ -25,15 +25,15 @@ SERVICES = {
     'object': ('/objectstore', ('s3',), ''),
 }
 PIECE = 1 << 16                       # bytes
-_NAMED = re.compile('/[^/?]+/[^/?]+')  # a collection and a thing of it
+_NAMED = re.compile('/[^/?]+/[^/?]+')  # a collection and a member
 AUTH_FAILURE = ('AuthFailure', 'The signature, its time or the access key is not valid.', 401)
 
 
 @dataclasses.dataclass(frozen=True)
 class User:
-    """Who has signed a request.
+    """The user who signed a request.
 
-    catalog   of his token, where services are called over HTTP
+    catalog   of the user's token, if services are called over HTTP
     """
 
     token: str
@@ -44,14 +44,14 @@ class User:
 
 
 class Body:
-    """What is uploaded while it is made: a file, as WSGI and HTTP clients read it.
+    """File-like request body that is generated during the upload.
 
     :param size: bytes of all pieces
     """
 
     def __init__(self, pieces: Iterator[bytes], size: int) -> None:
         self._pieces, self._size, self._held = pieces, size, b''
-        self.error: Exception | None = None         # of the pieces, where they broke off
+        self.error: Exception | None = None         # exception that interrupted the pieces
 
     def __len__(self) -> int:
         return self._size
@@ -61,9 +61,9 @@ class Body:
             yield piece
 
     def read(self, length: int = -1) -> bytes:
-        """At most so many bytes; none at the end.
+        """Read at most ``length`` bytes; empty at the end.
 
-        :raises OSError: the pieces broke off; see ``error``
+        :raises OSError: the pieces raised an exception; see ``error``
         """
         try:
             while not self._held:
@@ -72,47 +72,48 @@ class Body:
             return b''
         except Exception as error:
             self.error = error
-            raise OSError('The upload broke off.') from None
+            raise OSError('The upload was interrupted.') from None
         length = len(self._held) if length < 0 else length
         piece, self._held = self._held[:length], self._held[length:]
         return piece
 
 
 class Services(Protocol):
-    """How the services of a cloud are reached."""
+    """Access to the services of a cloud."""
 
     def user_of(self, signed: dict[str, Any], address: str) -> User:
-        """Who has signed a request.
+        """Authenticate a signed request.
 
         :param signed: see ``signing.signed_of``
-        :param address: where it comes from
+        :param address: of the client
         :raises Ec2Error: AuthFailure
         """
 
     def send(self, user: User, service: str, method: str, path: str, headers: dict[str, str],
              body: bytes | Body | None) -> tuple[int, bytes]:
-        """One request: (HTTP code, body).
+        """Send a request; return (HTTP status code, body).
 
         :param service: of SERVICES
         :param path: below the service's version, with its query
-        :raises Ec2Error: the service is not there
+        :raises Ec2Error: the service is unavailable
         """
 
     def read(self, user: User, service: str, path: str, headers: dict[str, str]) -> Generator[Any]:
-        """What a service sends: first the HTTP code, then the pieces of the body.
+        """Send a GET request; yield the HTTP status code, then the pieces of the body.
 
-        :raises Ec2Error: as for ``send``
+        :raises Ec2Error: see ``send``
         """
 
 
 class Caller:
-    """The services, as one user calls them during one request.
+    """Calls of services for one user during one request.
 
     :param services: Services
-    :param facts: headers of each call: the request's id and the client's address
-    :param before_write: called with (service, method, path, body) before a call that may change something, or with
-        nothing before a write of the EC2 API itself; raises Ec2Error where it shall not be: of a dry run
-    :param rest: called after each call: it lets requests of other projects go first
+    :param facts: headers of each call: request ID and client address
+    :param before_write: of a dry run; called with (service, method, path, body) before a call that may change
+     something,
+     and without arguments before a write of the EC2 API; raises Ec2Error to stop it
+    :param rest: called after each call; yields to requests of other projects
     """
 
     def __init__(self, services: Services, user: User, facts: dict[str, str],
@@ -123,15 +124,15 @@ class Caller:
         self.dry = before_write is not None
 
     def writes(self, *call: Any) -> None:
-        """Something is about to change: raise where it shall not, see ``before_write``."""
+        """Announce a write; raises Ec2Error in a dry run."""
         self._before_write(*call)
 
     def call(self, service: str, method: str, path: str, body: Any = None, query: dict[str, Any] | None = None,
              headers: dict[str, str] | None = None, hidden: bool = False) -> Any:
-        """The document of an answer; None where it has none.
+        """Call a service and return the document of its response; None without a body.
 
-        :param hidden: the caller may write to what the path names, and may not read it
-        :raises ServiceRefused: it is an error
+        :param hidden: the caller may write to the resource but not read it
+        :raises ServiceRefused: an error response
         """
         if method != 'GET':
             if self.dry and not hidden:
@@ -154,20 +155,20 @@ class Caller:
         return document
 
     def _look_up(self, service: str, path: str) -> None:
-        """Read the thing that a write names in its path, which the service looks up before it writes.
+        """Read the resource in the path of a write, because the service would check it first.
 
-        :raises ServiceRefused: the caller has no such thing
+        :raises ServiceRefused: it is not visible to the caller
         """
         named = _NAMED.match(path)
         if named:
             self.call(service, 'GET', named[0])
 
     def read(self, service: str, path: str, most: int) -> Iterator[bytes]:
-        """The pieces of what a service sends.
+        """Yield the pieces of a response body.
 
-        :param most: bytes
-        :raises ServiceRefused: it is an error
-        :raises Ec2Error: there are more bytes, or they break off
+        :param most: maximum number of bytes
+        :raises ServiceRefused: an error response
+        :raises Ec2Error: the body is too long, or incomplete
         """
         with contextlib.closing(self._services.read(self.user, service, path, self._headers(service))) as answer:
             status = next(answer)
@@ -176,7 +177,7 @@ class Caller:
             for piece in answer:
                 most -= len(piece)
                 if most < 0:
-                    raise errors.Ec2Error('InvalidParameterValue', 'An object is larger than it may be.')
+                    raise errors.Ec2Error('InvalidParameterValue', 'An object is larger than expected.')
                 yield piece
 
     def _headers(self, service: str, more: dict[str, str] | None = None) -> dict[str, str]:
@@ -195,7 +196,7 @@ def _document(text: bytes) -> Any:
 
 
 def _message(document: Any) -> str:
-    """The sentence of a fault, in any of the forms that the services have."""
+    """Return the message of a fault in any format of the services."""
     if isinstance(document, dict) and len(document) == 1:
         document = next(iter(document.values()))
     if isinstance(document, dict) and isinstance(document.get('message'), str):
@@ -204,11 +205,11 @@ def _message(document: Any) -> str:
 
 
 class LocalServices:
-    """The services of an all-in-one, called in its process.
+    """Services of an all-in-one, called in this process.
 
-    :param application: WSGI application that has them all
+    :param application: WSGI application with all services
     :param identity: nova.identity.embedded.service.IdentityService
-    :param absent: those of SERVICES that the application does not have
+    :param absent: members of SERVICES that the application lacks
     """
 
     def __init__(self, application: Any, identity: Any, absent: Collection[str] = ()) -> None:
@@ -260,11 +261,11 @@ class LocalServices:
 
 
 class RemoteServices:
-    """The services of a fleet, at the endpoints of the user's catalog.
+    """Services of a fleet, called at the endpoints in the user's catalog.
 
-    :param session: keystoneauth1 session of this service's own account, which may check signatures
+    :param session: keystoneauth1 session of this service's account, which may check signatures
     :param interface, region: of the endpoints
-    :param timeout: seconds for one answer
+    :param timeout: of one response in seconds
     """
 
     def __init__(self, session: Any, interface: str, region: str | None, timeout: float) -> None:
@@ -276,7 +277,7 @@ class RemoteServices:
         if answer.status_code in (400, 401, 403, 404):
             raise errors.Ec2Error(*AUTH_FAILURE)
         if answer.status_code != 200:
-            raise errors.Ec2Error('Unavailable', 'The Identity service does not check signatures now.', 503)
+            raise errors.Ec2Error('Unavailable', 'The Identity service cannot check signatures now.', 503)
         token = answer.json()['token']
         return User(answer.headers['X-Subject-Token'], token['user']['id'], token['project']['id'],
                     tuple(role['name'] for role in token['roles']), token.get('catalog'))
@@ -287,7 +288,7 @@ class RemoteServices:
     def send(self, user: User, service: str, method: str, path: str, headers: dict[str, str],
              body: bytes | Body | None) -> tuple[int, bytes]:
         headers.pop('X-Remote-Address', None)
-        if service == 'compute':         # it shows a service how the user's servers were launched
+        if service == 'compute':         # servers' launch attributes require a service token
             headers.update(self._as_service())
         answer = self._request(self._endpoint(user, service) + path, method, authenticated=False, data=body,
                                headers=headers)
@@ -296,14 +297,14 @@ class RemoteServices:
     def read(self, user: User, service: str, path: str, headers: dict[str, str]) -> Generator[Any]:
         import requests
         headers.pop('X-Remote-Address', None)
-        # Without an encoding: what is counted is what comes.
+        # No content encoding, so that counted bytes are transferred bytes.
         with self._request(self._endpoint(user, service) + path, 'GET', authenticated=False, stream=True,
                            headers={**headers, 'Accept-Encoding': 'identity'}) as answer:
             yield answer.status_code
             try:
                 yield from answer.iter_content(PIECE)
             except requests.RequestException:
-                raise errors.Ec2Error('Unavailable', 'A service that this request needs does not answer.',
+                raise errors.Ec2Error('Unavailable', 'A required service does not respond.',
                                       503) from None
 
     def _endpoint(self, user: User, service: str) -> str:
@@ -316,9 +317,9 @@ class RemoteServices:
         raise errors.NoService(service)
 
     def _as_service(self) -> dict[str, str]:
-        """The header with the token of this service's own account, which the session keeps.
+        """Return the header with the token of this service's account, which the session caches.
 
-        Without the role ``service`` the compute API refuses the token, and with it the request.
+        Without the role ``service`` the compute API would refuse the token and the request.
         """
         with _availability():
             access = self._session.auth.get_access(self._session)
@@ -332,9 +333,12 @@ class RemoteServices:
 
 @contextlib.contextmanager
 def _availability() -> Iterator[None]:
-    """:raises Ec2Error: a service does not answer"""
+    """Convert client errors.
+
+    :raises Ec2Error: a service does not respond
+    """
     from keystoneauth1 import exceptions
     try:
         yield
     except exceptions.ClientException:
-        raise errors.Ec2Error('Unavailable', 'A service that this request needs does not answer.', 503) from None
+        raise errors.Ec2Error('Unavailable', 'A required service does not respond.', 503) from None

@@ -1,4 +1,5 @@
-"""ClientToken of operations whose own service knows none: the first writer of the token's row makes the thing."""
+"""ClientToken support in the EC2 API: the first request that inserts the row of a token creates the resource.
+"""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -20,13 +21,12 @@ LONGEST = 64                     # characters
 
 def once(req: operations.Request, operation: str, given: operations.Given,
          find: Callable[[datetime.datetime | None], str | None], make: Callable[[], str]) -> str:
-    """The uuid of what a request with a ClientToken makes, or one with the same token has made.
+    """Return the UUID of the resource that this request, or an earlier one with the same token, has created.
 
-    :param find: gives the uuid of what an attempt made that began at a moment (naive UTC; None: it is not known of) and
-        did not come to its end; None where there is none
-    :param make: makes the thing, gives its uuid
-    :raises Ec2Error: the token came with other parameters, its first request is still being served, or the project has
-        too many tokens
+    :param find: returns the UUID that an interrupted attempt has created, or None. Argument: its start (naive UTC; None
+     if unknown)
+    :param make: creates the resource and returns its UUID
+    :raises Ec2Error: the parameters differ, the first request is still running, or the project has too many tokens
     """
     token = given.get('ClientToken')
     if not token:
@@ -43,17 +43,17 @@ def once(req: operations.Request, operation: str, given: operations.Given,
         raise errors.Ec2Error('RequestLimitExceeded', error.message, 503) from None
     if row is not None:
         if row['request_hash'] != mark:
-            raise errors.Ec2Error('IdempotentParameterMismatch', 'This ClientToken was sent with other parameters '
-                                  'before.')
+            raise errors.Ec2Error('IdempotentParameterMismatch', 'This ClientToken was already used with different '
+                                  'parameters.')
         if row['uuid'] is not None:
             return str(row['uuid'])
         if not req.api_db.run(TOKENS.take_over, row, now):
-            raise errors.Ec2Error('Unavailable', 'The first request with this ClientToken is still being served: '
-                                  'send it again.', 503)
+            raise errors.Ec2Error('Unavailable', 'The first request with this ClientToken is still in progress. '
+                                  'Retry later.', 503)
     try:
         uuid = find(None if row is None else row['created_at']) or make()
     except (errors.Ec2Error, errors.ServiceRefused) as error:
-        if error.status < 500:                  # else it may be done: the row stays until the thing can be found
+        if error.status < 500:                  # after a server error the resource may exist: keep the row
             req.api_db.run(TOKENS.forget, req.project_id, key, now)
         raise
     req.api_db.run(TOKENS.finish, req.project_id, key, now, uuid)

@@ -1,8 +1,7 @@
-"""DryRun: an operation is carried out up to its first write, and the compute API's rules for that write are checked.
+"""DryRun: runs an operation up to its first write, and checks the compute API's policy rules for that write.
 
-What it reads, it reads as the user: ids, images, flavors and the rules for reading are proven. So is the thing that the
-write itself names (``calls.Caller``). Not known before the write are quotas, the state of things, and what services
-other than compute allow.
+Reads use the user's rights, so IDs, images, flavors and read rules are checked, and the object of the write
+(``calls.Caller``). Quotas, states of resources and rules of other services are not checked.
 """
 from __future__ import annotations
 
@@ -18,8 +17,7 @@ from nova.api.ec2 import errors
 from nova.api.servers.schemas import CATEGORY
 from nova.db.placement.categories import REGULAR
 
-# Rules of a write that depend on what is in its body. Those of EXTRAS and all others with more than two colons are left
-# to the service.
+# Rules that depend on the body of a write. Rules of EXTRAS and others with more than two colons are not checked.
 CREATE = 'os_compute_api:servers:create'
 OF_BODY: dict[str, Callable[[Any], bool]] = {
     f'{CREATE}:attach_network': lambda body: isinstance(body['server'].get('networks'), list),
@@ -27,7 +25,7 @@ OF_BODY: dict[str, Callable[[Any], bool]] = {
     'nova:servers:create:category': lambda body: body['server'].get(CATEGORY, REGULAR) != REGULAR,
     f'{CREATE}:forced_host': lambda body: ':' in (body['server'].get('availability_zone') or ''),     # ZONE:HOST
 }
-# of a write whose path names the category of a server that its caller does not see
+# rules of writes whose path names the category of a server that is hidden from the caller
 OF_PATH = {'nova:servers:delete:category', 'nova:servers:reboot:category'}
 GUARDS = ('os_compute_api:servers:', 'os_compute_api:os-', 'os_compute_api:server-metadata:')
 _ACTION = re.compile(r'(.+) \((.+)\)\Z')
@@ -38,17 +36,19 @@ def would_have_succeeded() -> errors.Ec2Error:
 
 
 class DryRun:
-    """
-    :param rules: those of the EC2 API and the compute API
-    :param caller: who asks
+    """Check of the first write of a dry run.
+
+    :param rules: of the EC2 API and the compute API
+    :param caller: context of the caller
     """
 
     def __init__(self, rules: policy.Policy, caller: context.RequestContext) -> None:
         self._rules, self._caller = rules, caller
 
     def stop(self, service: str | None = None, method: str = '', path: str = '', body: Any = None) -> None:
-        """
-        :raises Ec2Error: always: the write is not allowed, or would have been
+        """End the dry run.
+
+        :raises Ec2Error: always: the write is denied, or would have succeeded
         """
         target: dict[str, str | None] = {'project_id': self._caller.project_id, 'user_id': self._caller.user_id}
         for rule in rules_of(method, path, body) if service == 'compute' else ():
@@ -58,7 +58,7 @@ class DryRun:
 
 
 def rules_of(method: str, path: str, body: Any) -> list[str]:
-    """The rules of the compute API that a write always asks, and those of OF_BODY and OF_PATH that this one asks."""
+    """Return the compute API's rules that apply to a write."""
     place, _, query = path.partition('?')
     action = next(iter(body)) if place.endswith('/action') else None
     return [rule for rule, known, pattern, of in _guards() if known == method and of == action
@@ -73,7 +73,7 @@ def _is_asked(rule: str, query: str, body: Any) -> bool:
 
 @functools.cache
 def _guards() -> list[tuple[str, str, re.Pattern[str], str | None]]:
-    """(rule, method, pattern of the path, action) of the writes of the compute API."""
+    """Return (rule, method, pattern of the path, action) of the writes of the compute API."""
     found = []
     for rule, _check, _what, places in policies.RULES:
         always = rule.startswith(GUARDS) and rule.count(':') <= 2 and rule not in policies.EXTRAS

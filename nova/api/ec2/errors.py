@@ -1,15 +1,15 @@
-"""Errors of the EC2 API: their codes, and which of them an answer of another service is."""
+"""Errors of the EC2 API, and mapping of errors of other services."""
 from __future__ import annotations
 
 from typing import Any
 
 
 class Ec2Error(Exception):
-    """A refusal of the EC2 API.
+    """An error response of the EC2 API.
 
-    :param code: as EC2's documentation names it
-    :param message: a sentence
-    :param status: HTTP code
+    :param code: as in EC2's documentation
+    :param message: for the user
+    :param status: HTTP status code
     """
 
     def __init__(self, code: str, message: str, status: int = 400) -> None:
@@ -18,7 +18,7 @@ class Ec2Error(Exception):
 
 
 class NoService(Ec2Error):
-    """The cloud has no service of this kind.
+    """The cloud does not have this service.
 
     :param service: of calls.SERVICES
     """
@@ -28,10 +28,10 @@ class NoService(Ec2Error):
 
 
 class ServiceRefused(Exception):
-    """An answer of another service from 400 on.
+    """An error response of another service.
 
-    :param status: HTTP code
-    :param message: its own sentence
+    :param status: HTTP status code
+    :param message: of the service
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -39,13 +39,13 @@ class ServiceRefused(Exception):
         self.status, self.message = status, message
 
 
-# HTTP code of a service: code of EC2, and the HTTP code that belongs to it
+# HTTP code of a service: (code of EC2, HTTP code)
 CODES = {
     400: ('InvalidParameterValue', 400), 401: ('AuthFailure', 401), 403: ('UnauthorizedOperation', 403),
     404: ('InvalidParameterValue', 400), 409: ('IncorrectState', 400), 413: ('ResourceLimitExceeded', 400),
     429: ('RequestLimitExceeded', 503), 503: ('Unavailable', 503),
 }
-# The id prefix of a thing: the error when there is none of that id, and the one when it is no id at all.
+# ID prefix: (code for an unknown ID, code for a malformed ID, noun)
 NOT_FOUND = {
     'i': ('InvalidInstanceID.NotFound', 'InvalidInstanceID.Malformed', 'instance'),
     'ami': ('InvalidAMIID.NotFound', 'InvalidAMIID.Malformed', 'image'),
@@ -84,14 +84,14 @@ def malformed(prefix: str, shown: str) -> Ec2Error:
 
 
 def of_service(refused: ServiceRefused, noun: str | None = None) -> Ec2Error:
-    """What the refusal of another service is here.
+    """Convert an error of another service.
 
-    :param noun: what was to be made, of QUOTA: a 403 or 413 that speaks of a quota has a code of its own
+    :param noun: resource to be created, of QUOTA; quota errors have a specific code
     """
     code, status = CODES.get(refused.status, ('InternalError', 500))
     if noun in QUOTA and refused.status in (403, 409, 413) and 'uota' in refused.message:
         code, status = QUOTA[noun], 400
-    message = refused.message if refused.status < 500 else 'A service that this request needs does not answer.'
+    message = refused.message if refused.status < 500 else 'A required service does not respond.'
     return Ec2Error(code, message, status)
 
 

@@ -1,4 +1,4 @@
-"""Filters and pages of the operations that describe things."""
+"""Filters and pagination of Describe operations."""
 from __future__ import annotations
 
 import base64
@@ -12,36 +12,36 @@ from typing import Any
 from nova.api.ec2 import errors
 
 MOST_FILTERS, MOST_VALUES = 50, 200
-MOST_PATTERNS = 50                # values with stars of one request: each is tried on each text
+MOST_PATTERNS = 50                # values with wildcards of one request; each is matched with each item
 Item = dict[str, Any]
 Values = Callable[[Item], Any]
 
 
 def apply(items: Sequence[Item], given: Sequence[dict[str, Any]] | None, rows: Mapping[str, Values]) -> list[Item]:
-    """The items that fit every filter; a filter fits when one of its values does, with ``*`` and ``?``.
+    """Return the items that match every filter. A filter matches if one of its values does (``*`` and ``?``).
 
-    :param given: as the request has them: [{'Name', 'Values'}]
-    :param rows: {filter: function of an item that gives its value, or values}; tags are always there
-    :raises Ec2Error: a filter that is not among them
+    :param given: filters of the request: [{'Name', 'Values'}]
+    :param rows: {filter: getter of an item's value or values}; tag filters are always supported
+    :raises Ec2Error: unsupported filter
     """
     found = list(items)
     if len(given or ()) > MOST_FILTERS:
-        raise errors.Ec2Error('FilterLimitExceeded', f'A request has at most {MOST_FILTERS} filters.')
+        raise errors.Ec2Error('FilterLimitExceeded', f'A request can have at most {MOST_FILTERS} filters.')
     if sum('*' in value for filter_ in given or () for value in filter_.get('Values') or ()) > MOST_PATTERNS:
         raise errors.Ec2Error('FilterLimitExceeded',
-                              f'The filters of a request have at most {MOST_PATTERNS} values with stars.')
+                              f'The filters of a request can have at most {MOST_PATTERNS} values with stars.')
     for filter_ in given or ():
         values_of = _values_of(filter_.get('Name') or '', rows)
         wanted = filter_.get('Values') or []
         if len(wanted) > MOST_VALUES:
-            raise errors.Ec2Error('FilterLimitExceeded', f'A filter has at most {MOST_VALUES} values.')
+            raise errors.Ec2Error('FilterLimitExceeded', f'A filter can have at most {MOST_VALUES} values.')
         pattern = _pattern(tuple(wanted))
         found = [item for item in found if any(pattern.match(text) for text in _texts(values_of(item)))]
     return found
 
 
 def _tags(item: Item) -> Sequence[dict[str, str]]:
-    return item.get('Tags') or item.get('TagSet') or ()            # the latter of network interfaces
+    return item.get('Tags') or item.get('TagSet') or ()            # network interfaces have TagSet
 
 
 def _values_of(name: str, rows: Mapping[str, Values]) -> Values:
@@ -58,12 +58,12 @@ def _values_of(name: str, rows: Mapping[str, Values]) -> Values:
 
 @functools.lru_cache(256)
 def _pattern(wanted: tuple[str, ...]) -> re.Pattern[str]:
-    """One expression for all values. ``[`` stands for itself; runs of stars are one, so that none takes long."""
+    """Compile one regular expression for all values. ``[`` is literal; repeated stars are merged for speed."""
     parts = []
     for value in wanted:
         text = re.sub(r'\*+', '*', value)
         if text.count('*') > 8:
-            raise errors.Ec2Error('InvalidParameterValue', 'A value of a filter has at most 8 stars.')
+            raise errors.Ec2Error('InvalidParameterValue', 'A filter value can have at most 8 stars.')
         parts.append(fnmatch.translate(text.replace('[', '[[]')))
     return re.compile('|'.join(parts) or r'(?!)')
 
@@ -80,11 +80,11 @@ def _texts(values: Any) -> list[str]:
 
 def page(items: Sequence[Item], given: dict[str, Any], key: str, least: int = 5,
          most: int = 1000) -> tuple[list[Item], str | None]:
-    """The items of one page, and the token of the next one.
+    """Return the items of one page, and the token of the next one.
 
     :param given: the request: MaxResults, NextToken
-    :param key: of an item's id; items are sorted by it, so that a page begins behind what was there
-    :raises Ec2Error: a token that is none, a size out of bounds
+    :param key: of an item's ID; items are sorted by it
+    :raises Ec2Error: malformed token, or size out of range
     """
     size, token = given.get('MaxResults'), given.get('NextToken')
     if size is None and token is None:
@@ -105,13 +105,13 @@ def _opened(token: str) -> str:
     try:
         return base64.urlsafe_b64decode(token.encode()).decode()
     except (binascii.Error, ValueError):
-        raise errors.Ec2Error('InvalidNextToken', 'The token of the next page is not valid.') from None
+        raise errors.Ec2Error('InvalidNextToken', 'NextToken is invalid.') from None
 
 
 def choose(items: Sequence[Item], key: str, wanted: Collection[str] | None, prefix: str) -> list[Item]:
-    """The items whose ids a request names; all, where it names none.
+    """Return the items with the requested IDs, default all.
 
-    :raises Ec2Error: one is not there for this caller
+    :raises Ec2Error: an ID is unknown
     """
     if not wanted:
         return list(items)
@@ -127,11 +127,11 @@ def choose(items: Sequence[Item], key: str, wanted: Collection[str] | None, pref
 
 def choose_named(items: Sequence[Item], key: str, wanted: Collection[str] | None, code: str,
                  sentence: str) -> list[Item]:
-    """The items whose names a request names, in their order; all, where it names none.
+    """Return the items with the requested names, default all.
 
-    :param code: of the refusal
-    :param sentence: of the refusal, with {} for a name that no item has
-    :raises Ec2Error: no item has one of the names
+    :param code: of the error
+    :param sentence: of the error, with {} for the unknown name
+    :raises Ec2Error: a name is unknown
     """
     if not wanted:
         return list(items)

@@ -1,7 +1,7 @@
-"""Ids of the EC2 API: a prefix and the first 17 digits of a uuid, or 8 of a number; either is of one thing for ever.
+"""EC2 IDs: a prefix and the first 17 hexadecimal digits of a UUID, or 8 digits of a number. Both are permanent.
 
-Users choose the uuids of their images. One with the digits of another that was known before is shown by its number: the
-digits would be an id by which others start what they do not mean.
+Users can choose the UUIDs of images. If the digits are already in use, an image is shown by its number; otherwise users
+could impersonate an image of another project.
 """
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ from nova.db import engine
 from nova.db.ec2 import ids as db
 
 _ID = re.compile(r'([a-z]+)-([0-9a-f]{8}|[0-9a-f]{17})\Z')
-MOST_KNOWN = 10_000              # uuids of one prefix whose numbers a process remembers
-IMAGES = ('ami', 'aki', 'ari')                # a kernel is an image, whatever it is called
-CHOSEN = ('ami',)                # whose uuids are chosen by users
+MOST_KNOWN = 10_000              # cached UUIDs of one prefix
+IMAGES = ('ami', 'aki', 'ari')                # kernels and ramdisks are images too
+CHOSEN = ('ami',)                # prefixes of resources with UUIDs chosen by users
 
 
 class Ids:
-    """
+    """Conversion between UUIDs and EC2 IDs.
+
     :param api_db: nova.db.engine.Database of the API
     """
 
     def __init__(self, api_db: engine.Database) -> None:
         self._db = api_db
-        # {prefix: {uuid: number}}: a number is for ever. None: it has one, which was not read yet.
+        # {prefix: {uuid: number}}, permanent. None: the number exists but has not been read.
         self._known: dict[str, dict[str, int | None]] = {}
-        self._later: dict[str, set[str]] = {}              # {prefix: uuids} of those that are shown by their numbers
-        self._found: dict[tuple[str, str], str] = {}       # {(prefix, digits): uuid}, where users choose no uuids
-        self.networks: dict[str, str] = {}                 # {uuid of a subnet: that of its network}, see subnet_places
+        self._later: dict[str, set[str]] = {}              # {prefix: UUIDs shown by their numbers}
+        self._found: dict[tuple[str, str], str] = {}       # {(prefix, digits): uuid}, unless users choose UUIDs
+        self.networks: dict[str, str] = {}               # {UUID of a subnet: UUID of its network}; subnet_placement
 
     def shown(self, prefix: str, uuids: Iterable[str | None]) -> dict[str | None, str | None]:
-        """{uuid: id} of all; None stands for itself."""
+        """Return {uuid: ID}; None maps to None."""
         wanted, known = [uuid for uuid in uuids if uuid], self._known.get(prefix) or {}
         if prefix in CHOSEN or not all(uuid in known for uuid in wanted):
             numbers = self.numbers(prefix, wanted)
@@ -45,22 +46,23 @@ class Ids:
         return {None: None, **{uuid: utils.ec2_id(uuid, prefix) for uuid in wanted}}
 
     def one(self, prefix: str, uuid: str) -> str:
-        """The id of one thing."""
+        """Return the ID of one resource."""
         return str(self.shown(prefix, [uuid])[uuid])
 
     def number(self, prefix: str, uuid: str) -> int:
         return self.numbers(prefix, [uuid])[uuid]
 
     def begin(self, prefix: str, uuids: Iterable[str]) -> None:
-        """Show ids of what has just been made without a look at the table: no request has named them before. They get
-        their rows when one does, or when another process lists them.
+        """Allow IDs of new resources to be shown without a database query: no other request knows them.
 
-        :param prefix: of what ``db.uuids`` finds without a row
+        Their rows are created when a request names an ID, or another process lists it.
+
+        :param prefix: one that ``db.uuids`` can resolve without a row
         """
         self._remember(prefix, dict.fromkeys(uuids))
 
     def numbers(self, prefix: str, uuids: Iterable[str | None]) -> dict[str, int]:
-        """{uuid: number} of all; tags are kept by numbers."""
+        """Return {uuid: number}; tags are stored by number."""
         wanted = [uuid for uuid in uuids if uuid]
         known = self._known.get(prefix) or {}
         found = {uuid: number for uuid in wanted if (number := known.get(uuid)) is not None}
@@ -74,19 +76,19 @@ class Ids:
 
     def _remember(self, prefix: str, added: Mapping[str, int | None]) -> None:
         known = self._known.get(prefix) or {}
-        # a new one in place of the old: another thread may be reading that
+        # copy, because other threads may read the old dictionary
         self._known[prefix] = {**known, **added} if len(known) < MOST_KNOWN else {**added}
 
     def uuids(self, prefix: str, given: Collection[str], name: str | None = None) -> list[str]:
-        """The uuids of ids that a client gave, in their order. Who looks them up finds whether the caller may see them.
+        """Return the UUIDs of IDs in a request, in their order. The lookup of the resource checks its visibility.
 
-        :raises Ec2Error: one is no id of this kind, or stands for nothing
+        :raises Ec2Error: an ID is malformed, of another kind, or unknown
         """
         wanted = [self._digits(prefix, shown) for shown in given]
         found = {digits: self._found[prefix, digits] for digits in wanted if (prefix, digits) in self._found}
         if missing := [digits for digits in wanted if digits not in found]:
             found |= (added := db.uuids(self._db, prefix, missing))
-            if prefix not in CHOSEN:     # there a row that began before, and ends later, may be the first one yet
+            if prefix not in CHOSEN:     # not for CHOSEN: a concurrent transaction may still commit an older row
                 kept = self._found if len(self._found) < MOST_KNOWN else {}
                 self._found = {**kept, **{(prefix, digits): uuid for digits, uuid in added.items()}}
         for shown, digits in zip(given, wanted):
@@ -95,8 +97,9 @@ class Ids:
         return [found[digits] for digits in wanted]
 
     def uuid(self, prefix: str, given: str) -> str:
-        """
-        :raises Ec2Error: as for ``uuids``
+        """Return the UUID of an ID.
+
+        :raises Ec2Error: see ``uuids``
         """
         return self.uuids(prefix, [given])[0]
 
@@ -109,27 +112,27 @@ class Ids:
 
 
 def prefix_of(shown: str) -> str:
-    """The prefix of an id of any kind.
+    """Return the prefix of any ID.
 
-    :raises Ec2Error: it is none
+    :raises Ec2Error: the ID is malformed
     """
     match = _ID.match(shown)
     if not match:
-        raise errors.Ec2Error('InvalidID', f'The ID {shown[:64]!r} is not valid.')
+        raise errors.Ec2Error('InvalidID', f'The ID {shown[:64]!r} is invalid.')
     return 'ami' if match[1] in IMAGES else match[1]
 
 
 def image_as(prefix: str, shown: str | None) -> str | None:
-    """The id of an image with another prefix of IMAGES; any other text stays as it is."""
+    """Replace the prefix of an image ID; other text is returned unchanged."""
     match = _ID.match(shown or '')
     return f'{prefix}-{match[2]}' if match and match[1] in IMAGES else shown
 
 
 def forms_of_image(field: str) -> Callable[[dict[str, Any]], list[str]]:
-    """A function of an item that gives the id in ``field`` with each prefix of IMAGES, for filters."""
+    """Return a getter of the ID in ``field`` with each prefix of IMAGES, for filters."""
     return lambda item: [str(image_as(prefix, item[field])) for prefix in IMAGES] if item.get(field) else []
 
 
 def derived(*parts: str) -> str:
-    """A uuid for what its service knows by a name alone."""
+    """Derive a UUID for a resource that its service identifies by name."""
     return hashlib.sha256('\0'.join(parts).encode()).hexdigest()

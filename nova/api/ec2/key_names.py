@@ -1,4 +1,4 @@
-"""Key pairs of who asks: the compute API knows them by their names alone."""
+"""Key pairs of the caller, which the compute API identifies by name."""
 from __future__ import annotations
 
 from typing import Any
@@ -8,12 +8,12 @@ from nova.api.ec2 import operations
 
 
 def uuid_of(req: operations.Request, name: str) -> str:
-    """What stands for a key pair in the table of ids."""
+    """Return the UUID that represents a key pair in the table of IDs."""
     return ids.derived(req.caller.user.user_id, name)
 
 
 def pairs_of(req: operations.Request) -> list[dict[str, Any]]:
-    """All key pairs of the user."""
+    """Return all key pairs of the user."""
     found: list[dict[str, Any]] = []
     query: dict[str, Any] = {'limit': operations.PAGE}
     while True:

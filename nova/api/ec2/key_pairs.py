@@ -1,4 +1,4 @@
-"""Key pairs of the compute API. They are a user's, as there."""
+"""EC2 operations on key pairs, which belong to users."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from nova.api.ec2 import key_names
 from nova.api.ec2 import operations
 from nova.api.ec2 import tags
 
-# first word of a public key: its type in EC2, which has no others
+# first word of a public key: type in EC2
 KEY_TYPES = {'ssh-rsa': 'rsa', 'ssh-ed25519': 'ed25519'}
 
 
@@ -23,7 +23,7 @@ def _shown(req: operations.Request, pairs: Sequence[dict[str, Any]]) -> list[dic
 
 
 def _make(req: operations.Request, given: operations.Given, **more: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A key pair of the compute API, and what is shown of it."""
+    """Create a key pair; return its document and its view."""
     body = {'name': given['KeyName'], 'type': 'ssh', **more}
     found = tags.given(given.get('TagSpecifications'), 'key-pair')
     try:
@@ -40,7 +40,7 @@ def _make(req: operations.Request, given: operations.Given, **more: str) -> tupl
 
 def create_key_pair(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     if given.get('KeyType', 'rsa') != 'rsa' or given.get('KeyFormat', 'pem') != 'pem':
-        raise errors.unsupported('A key pair that is made here is of the type rsa, in the format pem.')
+        raise errors.unsupported('New key pairs must have the type rsa and the format pem.')
     pair, shown = _make(req, given)
     return {**shown, 'KeyMaterial': pair['private_key']}
 
@@ -49,7 +49,7 @@ def import_key_pair(req: operations.Request, given: operations.Given) -> dict[st
     try:
         text = given['PublicKeyMaterial'].decode()
     except UnicodeDecodeError:
-        raise errors.Ec2Error('InvalidKey.Format', 'The public key is no text.') from None
+        raise errors.Ec2Error('InvalidKey.Format', 'The public key is not text.') from None
     return _make(req, given, public_key=text.strip())[1]
 
 
@@ -66,7 +66,7 @@ def describe_key_pairs(req: operations.Request, given: operations.Given) -> dict
 
 
 def delete_key_pair(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    """One that is not there by its name is deleted already, as in EC2."""
+    """Delete a key pair; an unknown name is ignored, as in EC2."""
     name = given.get('KeyName')
     if name is None:
         if not given.get('KeyPairId'):

@@ -1,4 +1,4 @@
-"""What an operation of the EC2 API is made of: its row and its request."""
+"""Operation (row) and Request types of the EC2 API."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -12,26 +12,26 @@ from typing import Any
 from nova.api.ec2 import calls
 from nova.api.ec2 import errors
 from nova.api.ec2 import ids
-from nova.api.ec2 import written
+from nova.api.ec2 import xml_cache
 from nova.api.ec2.images import imports
 from nova.db import engine
 from nova.web import request as web_request
 
 
-PAGE = 1000                       # items of one page of a list of a service
-FEW = 8                           # things that are requested one by one, and not as a list of all
-# prefix of an id that the metadata service gives to guests: (service, list of such things). Instances: nova.db.ec2.ids
+PAGE = 1000                       # items of one page of a service's list
+FEW = 8                           # maximum number of resources that are read one by one instead of as a list
+# prefix of IDs that the metadata service shows to guests: (service, list). For instances see nova.db.ec2.ids
 READ_BY_GUESTS = {'ami': ('image', 'images'), 'eni': ('network', 'ports'), 'subnet': ('network', 'subnets')}
 MOST_WAITS = 8                    # requests of a process that wait for a server; half of them of one project
 
 
 @dataclasses.dataclass(frozen=True)
 class Bundles:
-    """What opens bundled images.
+    """Dependencies for bundled images.
 
-    decrypt   (project id, hexadecimal text) -> what was encrypted for the authority of a project; as nova-cert
-    signed    (project id, digest, signature: hexadecimal) -> whether a user of a project has signed it
-    limit     bytes of an image
+    decrypt   (project ID, hexadecimal text) -> plain text; decrypts with the project's authority in nova-cert
+    signed    (project ID, digest, signature: hexadecimal) -> True if a user of the project signed it
+    limit     maximum size of an image in bytes
     imports   of this process
     """
 
@@ -43,19 +43,19 @@ class Bundles:
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What a handler gets.
+    """Argument of the handlers.
 
     caller       the services of the cloud, called as the user
     ids          of the EC2 API
     api_db       the API database, for tags
-    region       the name of the region
-    url          where the EC2 API itself is reached
+    region       name of the region
+    url          endpoint of the EC2 API
     request_id   of this request
-    bundles      None: this cloud opens none
-    waits        places of requests that wait for a server, see ``waits``
-    written      what this process has written before
-    own_network  guests have their metadata by the product's own network service
-    began        by the monotonic clock
+    bundles      None: bundles are not supported
+    waits        limit on requests that wait for a server, see ``waits``
+    fragments    cache of XML responses
+    own_network  the embedded network service serves metadata to guests
+    began        monotonic start time
     """
 
     caller: calls.Caller
@@ -65,8 +65,9 @@ class Request:
     url: str
     request_id: str
     bundles: Bundles | None = None
-    waits: web_request.Streams = dataclasses.field(default_factory=lambda: web_request.Streams(MOST_WAITS))
-    written: written.Memory = dataclasses.field(default_factory=written.Memory)
+    waits: web_request.ConcurrencyLimit = dataclasses.field(
+        default_factory=lambda: web_request.ConcurrencyLimit(MOST_WAITS))
+    fragments: xml_cache.XmlCache = dataclasses.field(default_factory=xml_cache.XmlCache)
     own_network: bool = True
     began: float = dataclasses.field(default_factory=time.monotonic)
 
@@ -76,7 +77,7 @@ class Request:
 
     @functools.cached_property
     def vpc(self) -> str:
-        """The id of the one VPC of the project."""
+        """ID of the project's default VPC."""
         return self.ids.one('vpc', ids.derived('vpc', self.project_id))
 
     def call(self, service: str, method: str, path: str, body: Any = None, **more: Any) -> Any:
@@ -84,7 +85,7 @@ class Request:
         return self.caller.call(service, method, path, body, **more)
 
     def writes(self) -> None:
-        """To be called before each write to tables of the EC2 API: a dry run ends here."""
+        """Must be called before each write to tables of the EC2 API; ends a dry run."""
         self.caller.writes()
 
     def uuid(self, prefix: str, shown: str) -> str:
@@ -92,10 +93,11 @@ class Request:
         return self.uuids(prefix, [shown])[0]
 
     def uuids(self, prefix: str, given: Collection[str]) -> list[str]:
-        """The uuids of ids that a client gave, see ``ids.Ids.uuids``.
+        """Return the UUIDs of IDs in a request, see ``ids.Ids.uuids``.
 
-        Guests read ids that no request has named before. Such ids are found in the list of what the caller may see; the
-        oldest thing of some digits has their id.
+        Guests may read an ID that no request has used. Such an ID is searched in the list of visible resources; if
+        digits
+        collide, the oldest resource has the ID.
         """
         try:
             return self.ids.uuids(prefix, given)
@@ -108,10 +110,10 @@ class Request:
         return self.ids.uuids(prefix, given)
 
     def find(self, prefix: str, shown: str, service: str, path: str) -> dict[str, Any]:
-        """The document of a thing that a client names by its id, as the caller may see it.
+        """Return the document of a resource that is visible to the caller.
 
-        :param path: with ``{}`` in place of its uuid
-        :raises Ec2Error: it is no id of this kind, or there is none for the caller
+        :param path: with ``{}`` in place of its UUID
+        :raises Ec2Error: the ID is malformed or unknown
         """
         try:
             return dict(self.call(service, 'GET', path.format(self.uuid(prefix, shown))))
@@ -121,10 +123,10 @@ class Request:
             raise
 
     def chosen(self, prefix: str, wanted: Sequence[str] | None, service: str, noun: str) -> list[dict[str, Any]]:
-        """Items in detail: at least those of the ids that a request names, all where it names none.
+        """Return detailed items: at least those with the requested IDs, default all.
 
-        :param noun: of the path, the key of the list and, without its s, that of one item
-        :raises Ec2Error: one of a few is not there
+        :param noun: used for the path, the key of the list and, without its s, the key of one item
+        :raises Ec2Error: a requested item does not exist
         """
         if wanted and len(wanted) <= FEW:
             return [self.find(prefix, shown, service, f'/{noun}/{{}}')[noun.removesuffix('s')]
@@ -133,11 +135,11 @@ class Request:
 
     def pages(self, service: str, path: str, key: str, query: dict[str, Any] | None = None,
               enough: Callable[[dict[str, Any]], bool] = lambda _last: False, **more: Any) -> list[dict[str, Any]]:
-        """All items of a list that its service cuts into pages.
+        """Return all items of a paginated list.
 
-        :param key: of the list in the answer
-        :param query: what all of them are like
-        :param enough: function(the last item of a page) -> whether the pages after it are not needed
+        :param key: of the list in the response
+        :param query: filters of all pages
+        :param enough: function(last item of a page) -> True if further pages are not needed
         """
         found: list[dict[str, Any]] = []
         place: dict[str, Any] = {'limit': PAGE}
@@ -160,10 +162,10 @@ class Operation:
     """One operation.
 
     name       as in EC2's documentation
-    handler    (request, given) -> the values of the answer, named as in the model
-    takes      parameters that are carried out, named as in the model; all others are refused
-    ignores    parameters that change nothing here, and promise nothing: taken and left
-    makes      what it makes, of errors.QUOTA
+    handler    (request, given) -> values of the response; keys are names of the model
+    takes      supported parameters (names of the model); others are refused
+    ignores    accepted parameters without effect
+    makes      created resource, of errors.QUOTA
     """
 
     name: str
@@ -174,7 +176,7 @@ class Operation:
 
 
 def row(name: str, handler: Handler, takes: str = '', ignores: str = '', makes: str | None = None) -> Operation:
-    """An Operation; names of parameters are words of a text."""
+    """Build an Operation; parameters are separated by spaces."""
     return Operation(name, handler, frozenset(takes.split()), frozenset(ignores.split()), makes)
 
 

@@ -1,7 +1,6 @@
-"""EC2's query protocol: parameters of a request into values, values into the XML of an answer.
+"""EC2 query protocol: parsing of request parameters, and XML responses.
 
-The shapes come from botocore's model of EC2, which its vendor maintains: each field has its name, type and place there.
-What an answer does not have is left out.
+Field names, types and positions come from botocore's service model of EC2. Missing values are omitted.
 """
 from __future__ import annotations
 
@@ -15,35 +14,35 @@ from typing import Any
 from xml.etree import ElementTree as etree
 
 from nova.api.ec2 import errors
-from nova.api.ec2 import written
+from nova.api.ec2 import xml_cache
 
 VERSION = '2016-11-15'
 MOST_PARAMETERS = 2000
-MOST_STEPS = 8                       # of a name, as in BlockDeviceMapping.1.Ebs.VolumeSize
-MOST_ITEMS = 1000                    # of a list
-# Additions of this product to the model: {shape: {member: its description}}.
+MOST_STEPS = 8                       # levels of a parameter name such as BlockDeviceMapping.1.Ebs.VolumeSize
+MOST_ITEMS = 1000                    # items of a list
+# Additional members of shapes: {shape: {member: its description}}.
 CATEGORY = 'InstanceCategory'
 ADDED = {
     **{f'{action}Request': {CATEGORY: {'shape': 'String', 'locationName': CATEGORY}} for action in (
         'RunInstances', 'TerminateInstances', 'RebootInstances')},
     'Instance': {CATEGORY: {'shape': 'String', 'locationName': 'instanceCategory'}},
     'InstanceAttribute': {CATEGORY: {'shape': 'AttributeValue', 'locationName': 'instanceCategory'}}}
-_INDEX = re.compile(r'(0|[1-9][0-9]{0,4})\Z')            # libcloud counts some lists from 0, and EC2 takes it
+_INDEX = re.compile(r'(0|[1-9][0-9]{0,4})\Z')            # libcloud numbers some lists from 0, which EC2 accepts
 _INTEGER = re.compile(r'-?[0-9]{1,18}\Z')
 _NOT_XML = re.compile('[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
 _NOT_PLAIN = re.compile('[&<>]|' + _NOT_XML.pattern)
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
-_NAMES: dict[str, dict[str, tuple[str, Any]]] = {}       # see _names_of; the model has one shape of a name
-# Of each request, and no part of an operation.
+_NAMES: dict[str, dict[str, tuple[str, Any]]] = {}       # see _names_of; shape names are unique in the model
+# Parameters of every request that do not belong to an operation.
 COMMON = frozenset({'Action', 'Version', 'AWSAccessKeyId', 'SignatureVersion', 'SignatureMethod', 'Signature',
                     'Timestamp', 'Expires', 'SecurityToken'})
 
 
 @functools.cache
 def service() -> Any:
-    """The model of EC2, a botocore.model.ServiceModel.
+    """Return the service model of EC2, a botocore.model.ServiceModel.
 
-    The first request loads it, in a tenth of a second: a cloud without clients of EC2 does without the memory.
+    Loaded by the first request in about 0.1 s, so that clouds without EC2 clients save the memory.
     """
     from botocore import loaders
     from botocore import model
@@ -54,11 +53,11 @@ def service() -> Any:
 
 
 def parse(operation: str, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """The values of a request, named as in the model.
+    """Parse the parameters of a request; the keys are names of the model.
 
-    :param operation: a name that the model has
-    :param pairs: names and values as the client sent them
-    :raises Ec2Error: too many parameters, an unknown one, or a value of the wrong type
+    :param operation: name in the model
+    :param pairs: names and values as received
+    :raises Ec2Error: too many or unknown parameters, or a value of the wrong type
     """
     tree: dict[str, Any] = {}
     for count, (name, value) in enumerate(pairs):
@@ -108,7 +107,7 @@ def _structure(shape: Any, tree: Any, where: str) -> dict[str, Any]:
 
 
 def _names_of(shape: Any) -> dict[str, tuple[str, Any]]:
-    """{name in a request: (name in the model, shape)} of the members of a structure."""
+    """Return {name in a request: (name in the model, shape)} of the members of a structure."""
     found = _NAMES.get(shape.name)
     if found is None:
         found = _NAMES[shape.name] = {
@@ -136,7 +135,7 @@ def _value(shape: Any, below: Any, where: str) -> Any:
 
 
 def _list(shape: Any, below: Any, where: str) -> list[Any]:
-    if isinstance(below, str):                       # libcloud names one key pair so, and EC2 takes it
+    if isinstance(below, str):                       # libcloud sends a single key pair this way, and EC2 accepts it
         below = {'1': below}
     if not isinstance(below, dict):
         raise errors.invalid(where, below)
@@ -167,7 +166,7 @@ def _blob(text: str, where: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise errors.invalid(where, 'text that is no base64') from None
+        raise errors.invalid(where, 'text that is not base64') from None
 
 
 def _timestamp(text: str, where: str) -> datetime.datetime:
@@ -185,12 +184,12 @@ _SCALARS = {'string': _string, 'integer': _integer, 'long': _integer, 'boolean':
             'timestamp': _timestamp, 'float': _refused, 'double': _refused, 'map': _refused}
 
 
-# ---- answers
+# ---- responses
 
 def answer(operation: str, values: dict[str, Any], request_id: str, version: str = VERSION) -> bytes:
-    """The XML of an operation that was carried out.
+    """Build the XML response of an operation.
 
-    :param values: named as in the model; None and empty lists stand for nothing
+    :param values: keys are names of the model; None and empty lists are omitted
     """
     out = [f'{_DECLARATION}<{operation}Response xmlns="http://ec2.amazonaws.com/doc/{version}/"><requestId>']
     _write_text(out, request_id)
@@ -204,14 +203,14 @@ def answer(operation: str, values: dict[str, Any], request_id: str, version: str
     return ''.join(out).encode()
 
 
-def item(operation: str, name: str, value: Any) -> written.Text:
-    """One item of a list of an answer, written; it may stand in the list in place of the value.
+def item(operation: str, name: str, value: Any) -> xml_cache.XmlFragment:
+    """Return the XML of a list item, which may replace the item in the values of a response.
 
     :param name: of the list in the model
     """
     out: _Out = []
     _list_of(operation, name)(out, [value])
-    return written.Text(''.join(out))
+    return xml_cache.XmlFragment(''.join(out))
 
 
 @functools.cache
@@ -220,7 +219,7 @@ def _list_of(operation: str, name: str) -> _Writer:
 
 
 def who(user_id: str, project_id: str, request_id: str) -> bytes:
-    """The answer of STS to who it is that has signed: the project is the account."""
+    """Build the response of GetCallerIdentity (STS); the project is the account."""
     root = etree.Element('GetCallerIdentityResponse', xmlns='https://sts.amazonaws.com/doc/2011-06-15/')
     found = etree.SubElement(root, 'GetCallerIdentityResult')
     for name, value in (('Arn', f'arn:aws:iam::{project_id}:user/{user_id}'), ('UserId', user_id),
@@ -231,7 +230,7 @@ def who(user_id: str, project_id: str, request_id: str) -> bytes:
 
 
 def fault(error: errors.Ec2Error, request_id: str) -> bytes:
-    """The XML of a refusal."""
+    """Build the XML of an error."""
     root = etree.Element('Response')
     element = etree.SubElement(etree.SubElement(root, 'Errors'), 'Error')
     etree.SubElement(element, 'Code').text = error.code
@@ -241,7 +240,7 @@ def fault(error: errors.Ec2Error, request_id: str) -> bytes:
 
 
 def fault_of_s3(error: errors.Ec2Error, request_id: str) -> bytes:
-    """The XML of a refusal for clients of S3, which read no other."""
+    """Build the XML of an error in the format of S3."""
     root = etree.Element('Error')
     for name, text in (('Code', error.code), ('Message', error.message), ('RequestId', request_id)):
         etree.SubElement(root, name).text = text
@@ -252,22 +251,23 @@ def _text(root: etree.Element) -> bytes:
     return _DECLARATION.encode() + bytes(etree.tostring(root, encoding='utf-8'))
 
 
-# Answers have up to a hundred thousand elements: one writer for each shape, which knows its tags, makes their
-# text; a tree of elements took half of the time of a long answer.
+# A response may have 100,000 elements. Each shape has a writer with prepared tags that appends text; building an
+# element tree took half of the time of a large response.
 _Out = list[str]
 _Writer = Callable[[_Out, Any], None]
 
 
 @functools.cache
 def _writer_of(operation: str) -> _Writer | None:
-    """What writes the values of an answer; None where it has none."""
+    """Return the writer of an operation's values, or None."""
     shape = service().operation_model(operation).output_shape
     return _Structure(shape) if shape is not None and shape.members else None
 
 
 class _Structure:
-    """Writes the members of a structure; how each is written is found when one first comes: shapes may contain
-    themselves."""
+    """Writes the members of a structure. Member writers are created at their first use, because shapes may be
+    recursive.
+    """
 
     def __init__(self, shape: Any) -> None:
         self._shape = shape
@@ -297,7 +297,7 @@ class _List:
     def __call__(self, out: _Out, values: Iterable[Any]) -> None:
         opened, closed, write = self._item
         for value in values:
-            if type(value) is written.Text:
+            if type(value) is xml_cache.XmlFragment:
                 out.append(value)
                 continue
             out.append(opened)
@@ -306,7 +306,7 @@ class _List:
 
 
 def _tagged(shape: Any, name: str) -> tuple[str, str, _Writer]:
-    """(opening tag, closing tag, writer) of a member; it is called ``name`` where the model does not say otherwise."""
+    """Return (opening tag, closing tag, writer) of a member; the model may override its name."""
     tag = shape.serialization.get('name', name)
     write: _Writer = _WRITERS.get(shape.type_name, _write_text)
     if shape.type_name in ('structure', 'list'):
@@ -328,9 +328,9 @@ def _write_boolean(out: _Out, value: Any) -> None:
 
 
 def time(value: datetime.datetime | str) -> str:
-    """A time in EC2's form, ``2026-11-28T14:34:39.000Z``.
+    """Format a time for EC2: ``2026-11-28T14:34:39.000Z``.
 
-    :param value: of UTC where it names no zone; a text is one of ISO 8601, as the services of the cloud write it
+    :param value: UTC unless it has a zone; a string is ISO 8601, as OpenStack services send it
     """
     found = datetime.datetime.fromisoformat(value) if isinstance(value, str) else value
     if found.tzinfo is not None:

@@ -1,4 +1,4 @@
-"""What a client has signed: the parts of a request that prove who it is."""
+"""Extraction of the signed parts of a request."""
 from __future__ import annotations
 
 import hashlib
@@ -11,23 +11,23 @@ from nova.web import aws_signatures
 
 _CREDENTIAL = re.compile(r'([^,\s/]+)/(\d{8})/([^,\s/]*)/([^,\s/]+)/aws4_request')
 _SIGNATURE = re.compile(r'[0-9a-f]{64}')
-WHO = 'GetCallerIdentity'                 # of STS, which clients of EC2 ask who they are
+WHO = 'GetCallerIdentity'                 # operation of STS
 FORM = 'application/x-www-form-urlencoded'
 Pairs = list[tuple[str, str]]
 
 
 def pairs_of(environ: dict[str, Any], body: bytes) -> Pairs:
-    """The parameters of a request: of the query of a GET, of the form of a POST.
+    """Return the parameters of a request: the query of a GET, the form of a POST.
 
-    :raises Ec2Error: both have some, since one of them would not be signed, or they are no text
+    :raises Ec2Error: a POST has a query, which would be unsigned, or the parameters are malformed
     """
     query = environ.get('QUERY_STRING', '')
     if environ['REQUEST_METHOD'] == 'POST':
         if query:
-            raise errors.Ec2Error('InvalidParameterCombination', 'A POST has its parameters in the body alone.')
+            raise errors.Ec2Error('InvalidParameterCombination', 'A POST must have its parameters in the body.')
         kind = environ.get('CONTENT_TYPE', '').partition(';')[0].strip().lower()
         if kind not in ('', FORM):
-            raise errors.Ec2Error('InvalidParameterValue', f'The body of a POST is of type {FORM}.')
+            raise errors.Ec2Error('InvalidParameterValue', f'The body of a POST must have the type {FORM}.')
         query = body
     try:
         text = query.decode('ascii') if isinstance(query, bytes) else query
@@ -38,9 +38,9 @@ def pairs_of(environ: dict[str, Any], body: bytes) -> Pairs:
 
 
 def signed_of(environ: dict[str, Any], body: bytes, pairs: Pairs) -> dict[str, Any]:
-    """The signed request, as ``POST /v3/ec2tokens`` takes it.
+    """Return the signed request in the format of ``POST /v3/ec2tokens``.
 
-    :raises Ec2Error: it has no signature, or one that leaves out what it has to cover
+    :raises Ec2Error: the signature is missing or does not cover required parts
     """
     params, headers = dict(pairs), aws_signatures.headers_of(environ)
     authorization = headers.get('authorization', '')
@@ -52,13 +52,13 @@ def signed_of(environ: dict[str, Any], body: bytes, pairs: Pairs) -> dict[str, A
     found, signature = (kind.fullmatch(given.get(name, '')) for kind, name in (
         (_CREDENTIAL, 'Credential'), (_SIGNATURE, 'Signature')))
     sent: dict[str, str] = {}
-    # a signature for another service is no signature here
+    # signatures for other services are invalid here
     if found and signature and found[4] == ('sts' if params.get('Action') == WHO else 'ec2'):
         access, proof = found[1], signature[0]
         sent = _covered(headers, params, given['SignedHeaders'], in_url=not authorization)
         if not (sent.get('X-Amz-Date') or params.get('X-Amz-Date', '')).startswith(found[2]):
-            raise errors.Ec2Error('SignatureDoesNotMatch', f'The request has no date of the day {found[2]}, which the '
-                                                           'scope of its signature names.', 403)
+            raise errors.Ec2Error('SignatureDoesNotMatch', f'The request has no date of the day {found[2]} in the '
+                                                           'scope of its signature.', 403)
     elif not authorization and params.get('AWSAccessKeyId') and params.get('Signature'):
         access, proof = params['AWSAccessKeyId'], params['Signature']
     else:
@@ -70,10 +70,10 @@ def signed_of(environ: dict[str, Any], body: bytes, pairs: Pairs) -> dict[str, A
 
 
 def _covered(headers: dict[str, str], params: dict[str, str], names: str, in_url: bool) -> dict[str, str]:
-    """The headers that Keystone needs to check a signature of version 4, in the form of names that it looks for.
+    """Return the headers that Keystone needs to check a signature of version 4, with capitalized names.
 
-    A request that has a Date and no X-Amz-Date gets an X-Amz-Date: Keystone reads no other. It is not among the signed
-    headers, but it is the date of the string to sign.
+    Keystone only reads X-Amz-Date, so it is set from Date if necessary. It is not a signed header, but the date of the
+    string to sign.
 
     :raises Ec2Error: see ``aws_signatures.covered``
     """
@@ -83,7 +83,7 @@ def _covered(headers: dict[str, str], params: dict[str, str], names: str, in_url
         raise errors.Ec2Error('SignatureDoesNotMatch', error.message, 403) from None
     if 'X-Amz-Date' not in params:
         sent.setdefault('x-amz-date', aws_signatures.date_of(headers))
-    for name in ('authorization', 'user-agent'):           # Keystone leaves the port out for an old Boto
+    for name in ('authorization', 'user-agent'):           # Keystone omits the port for old Boto versions
         if name in headers:
             sent.setdefault(name, headers[name][:aws_signatures.MAX_BYTES])
     return {'-'.join(part.capitalize() for part in name.split('-')): value.encode('utf-8', 'replace').decode()
@@ -91,7 +91,7 @@ def _covered(headers: dict[str, str], params: dict[str, str], names: str, in_url
 
 
 def _fields(authorization: str) -> dict[str, str]:
-    """The fields of a header of version 4, each of which stands there once; nothing of another one."""
+    """Return the fields of an Authorization header of version 4; empty if it is malformed."""
     fields = [each.strip().partition('=') for each in authorization.removeprefix(aws_signatures.ALGORITHM).split(',')]
     found = {name: value for name, _, value in fields}
     whole = len(fields) == len(found) and set(found) == {'Credential', 'SignedHeaders', 'Signature'}

@@ -1,7 +1,7 @@
-"""All operations of the EC2 API."""
+"""Table of all operations of the EC2 API."""
 from nova.api.ec2 import key_pairs
 from nova.api.ec2 import operations
-from nova.api.ec2 import places
+from nova.api.ec2 import regions
 from nova.api.ec2 import tags
 from nova.api.ec2.images import changes
 from nova.api.ec2.images import listing as images
@@ -26,14 +26,14 @@ from nova.api.ec2.networks import security_rules
 from nova.api.ec2.networks import subnets
 from nova.api.ec2.networks import vpcs
 from nova.api.ec2.volumes import attachments
-from nova.api.ec2.volumes import conditions
 from nova.api.ec2.volumes import snapshots
+from nova.api.ec2.volumes import status
 from nova.api.ec2.volumes import volumes
 
 MODULES = (
     instances, launches, power, attributes, consoles, launch_templates, placement_groups,
-    images, changes, registration, types, key_pairs, volumes, conditions, attachments, snapshots,
+    images, changes, registration, types, key_pairs, volumes, status, attachments, snapshots,
     security_groups, security_rules, addresses, network_interfaces, interface_changes,
     vpcs, subnets, gateways, route_tables, routes, dhcp_options,
-    places, tags)
+    regions, tags)
 OPERATIONS: dict[str, operations.Operation] = {row.name: row for module in MODULES for row in module.OPERATIONS}

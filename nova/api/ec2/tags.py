@@ -1,4 +1,4 @@
-"""Tags: of instances they are the server's metadata, of volumes and snapshots theirs, of all else rows of their own."""
+"""Tags: metadata of instances, volumes and snapshots; rows of the API database for other resources."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,8 +20,8 @@ from nova.db.ec2 import vpcs
 
 KEY_LENGTH, VALUE_LENGTH = 127, 255
 MOST = 50                                  # of one request
-HIDDEN = 'ec2:'                            # prefix of what this API keeps in metadata for itself
-# what would be lost with a tag: that an instance reads its metadata by tokens alone
+HIDDEN = 'ec2:'                            # prefix of internal keys in metadata
+# metadata keys that are not tags, because they require session tokens for the metadata service
 KEPT = frozenset({tokens.PROPERTY, tokens.HOPS})
 # prefix: (service, path of the metadata, key of its document)
 METADATA = {
@@ -29,8 +29,7 @@ METADATA = {
     'vol': ('volume', '/volumes/{}/metadata', 'metadata'),
     'snap': ('volume', '/snapshots/{}/metadata', 'metadata'),
 }
-# prefix: (name of the resource type, service, path that shows it to who may see it); no service: it is in the tables of
-# this API
+# prefix: (name of the resource type, service, path to check its visibility); no service: a resource of the EC2 API
 TYPES = {
     'i': ('instance', 'compute', '/servers/{}'), 'ami': ('image', 'image', '/images/{}'),
     'vol': ('volume', 'volume', '/volumes/{}'), 'snap': ('snapshot', 'volume', '/snapshots/{}'),
@@ -44,7 +43,7 @@ TYPES = {
 
 
 def shown(values: Mapping[str, Any] | None) -> list[dict[str, str]]:
-    """Tags of a mapping, as an answer has them."""
+    """Return the tags in a mapping in the form of a response."""
     return [{'Key': key, 'Value': str(value)} for key, value in sorted((values or {}).items())
             if not _hidden(key)]
 
@@ -54,40 +53,40 @@ def _hidden(key: str) -> bool:
 
 
 def given(specifications: Sequence[dict[str, Any]] | None, kind: str) -> dict[str, str]:
-    """The tags that a request gives to what it makes.
+    """Return the tags in the TagSpecifications of a request.
 
-    :param kind: resource type, as ``instance``
-    :raises Ec2Error: tags of something else, or too many
+    :param kind: resource type, such as ``instance``
+    :raises Ec2Error: tags for another type, or too many tags
     """
     found: dict[str, str] = {}
     for specification in specifications or ():
         if specification.get('ResourceType') != kind:
-            raise errors.Ec2Error('InvalidParameterValue', 'A request gives tags to what it makes alone, and that is '
-                                  f'of the type {kind}.')
+            raise errors.Ec2Error('InvalidParameterValue', 'TagSpecifications must have the resource type '
+                                  f'{kind}.')
         found |= checked(specification.get('Tags'))
     return found
 
 
 def checked(tags: Sequence[dict[str, Any]] | None) -> dict[str, str]:
-    """{key: value} of the tags of a request.
+    """Return {key: value} of tags in a request.
 
-    :raises Ec2Error: too many, too long, or one of a reserved name
+    :raises Ec2Error: too many, too long, or a reserved key
     """
     if len(tags or ()) > MOST:
-        raise errors.Ec2Error('TagLimitExceeded', f'A request has at most {MOST} tags.')
+        raise errors.Ec2Error('TagLimitExceeded', f'A request can have at most {MOST} tags.')
     found = {}
     for tag in tags or ():
         key, value = tag.get('Key') or '', tag.get('Value') or ''
         if not key or len(key) > KEY_LENGTH or len(value) > VALUE_LENGTH or key.startswith('aws:') or _hidden(key):
-            raise errors.Ec2Error('InvalidParameterValue', f'A tag has a key of 1 to {KEY_LENGTH} characters that does '
-                                  f'not begin with "aws:" or "{HIDDEN}" and is not "{tokens.PROPERTY}", and a value of '
-                                  f'at most {VALUE_LENGTH}.')
+            raise errors.Ec2Error('InvalidParameterValue', f'A tag key must have 1 to {KEY_LENGTH} characters, must '
+                                  f'not begin with "aws:" or "{HIDDEN}" and must not be "{tokens.PROPERTY}"; a value '
+                                  f'has at most {VALUE_LENGTH} characters.')
         found[key] = value
     return found
 
 
 def put(req: operations.Request, prefix: str, uuid: str, tags: Mapping[str, str]) -> None:
-    """Set tags of a thing that the caller may see."""
+    """Set tags of a resource that is visible to the caller."""
     if not tags:
         return
     if prefix in METADATA:
@@ -102,7 +101,7 @@ def put(req: operations.Request, prefix: str, uuid: str, tags: Mapping[str, str]
 
 
 def _when_built(req: operations.Request, prefix: str, uuid: str, write: Callable[[], object]) -> None:
-    """Write metadata of a server that may still be built: clients tag what they have just started."""
+    """Write metadata of a server; wait for the end of its build, because clients tag new instances."""
     try:
         write()
     except errors.ServiceRefused as refused:
@@ -113,26 +112,26 @@ def _when_built(req: operations.Request, prefix: str, uuid: str, write: Callable
 
 
 def forget(req: operations.Request, prefix: str, uuid: str) -> None:
-    """Remove all tags of what is gone, and may come again by the same name."""
+    """Remove all tags of a deleted resource, because its ID may be reused."""
     req.writes()
     db.remove(req.api_db, req.project_id, req.ids.number(prefix, uuid), {})
 
 
 def of(req: operations.Request, prefix: str, uuids: Sequence[str]) -> dict[str, list[dict[str, str]]]:
-    """{uuid: tags} of things whose own service keeps none."""
+    """Return {uuid: tags} of resources with tags in the API database."""
     numbers = req.ids.numbers(prefix, uuids)
     found = db.of(req.api_db, req.project_id, list(numbers.values()))
     return {uuid: shown(found.get(number)) for uuid, number in numbers.items()}
 
 
 def _visible(req: operations.Request, resource: str) -> tuple[str, str]:
-    """(prefix, uuid) of a thing that the caller may see.
+    """Return (prefix, uuid) of a resource that is visible to the caller.
 
-    :raises Ec2Error: there is none
+    :raises Ec2Error: it does not exist
     """
     prefix = ids.prefix_of(resource)
     if prefix not in TYPES:
-        raise errors.Ec2Error('InvalidID', f'The ID {resource[:64]!r} is of nothing that has tags here.')
+        raise errors.Ec2Error('InvalidID', f'The resource {resource[:64]!r} does not support tags.')
     _kind, service, path = TYPES[prefix]
     if service:
         req.find(prefix, resource, service, path)
@@ -142,7 +141,7 @@ def _visible(req: operations.Request, resource: str) -> tuple[str, str]:
     return prefix, uuid
 
 
-# prefix of what no service shows by its id: function of (request, uuid), whether the caller has it
+# prefix of resources without a service: function(request, uuid) -> True if the project owns it
 _OWN: dict[str, Callable[[operations.Request, str], bool]] = {
     'igw': lambda req, uuid: vpcs.exists(req.api_db, 'igw', req.project_id, uuid),
     'rtb': lambda req, uuid: vpcs.exists(req.api_db, 'rtb', req.project_id, uuid),
@@ -178,7 +177,7 @@ def delete_tags(req: operations.Request, given: operations.Given) -> dict[str, A
 def describe_tags(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     rows = [('i', server['id'], tag) for server in req.pages('compute', '/servers/detail', 'servers')
             for tag in shown(server['metadata'])]
-    with contextlib.suppress(errors.NoService):        # a cloud without volumes has no tags of them
+    with contextlib.suppress(errors.NoService):        # the cloud may have no block storage service
         for prefix, kind in (('vol', 'volumes'), ('snap', 'snapshots')):
             rows += [(prefix, row['id'], tag) for row in req.pages('volume', f'/{kind}/detail', kind)
                      for tag in shown(row.get('metadata'))]

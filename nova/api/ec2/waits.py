@@ -1,4 +1,4 @@
-"""Requests that wait for a server: few at a time, since each holds a thread of the HTTP server, and not for long."""
+"""Bounded waiting for a server: each request occupies an HTTP thread, so number and time are limited."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -7,13 +7,13 @@ from typing import Any
 
 from nova.api.ec2 import operations
 
-WAIT_S, LOOK_S = 20, 0.2          # seconds of one request in all, less than clients wait; between two looks
+WAIT_S, LOOK_S = 20, 0.2          # maximum seconds of a request, less than client timeouts; polling interval
 
 
 def wait(req: operations.Request, server_id: str, reached: Callable[[dict[str, Any]], bool]) -> bool:
-    """Whether a server has become what a request waits for; False where it has not, or too many wait already.
+    """Return True if a server reaches a condition; False at the timeout, or if too many requests wait.
 
-    :param reached: function of the server's document
+    :param reached: predicate of the server's document
     """
     if not req.waits.acquire(req.project_id):
         return False

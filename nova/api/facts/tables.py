@@ -1,4 +1,4 @@
-"""Which table of Fields each operation's answer shows."""
+"""Mapping of operations to the Field tables of their responses."""
 import dataclasses
 
 from nova.api.attachments import interfaces
@@ -29,9 +29,9 @@ from nova.web.fields import Fields
 
 @dataclasses.dataclass(frozen=True)
 class Shown:
-    """Rows of a table below a key of an answer.
+    """A table below a key of the response.
 
-    many   the key has a list of them
+    many   the key has a list of rows
     """
 
     key: str
@@ -39,7 +39,7 @@ class Shown:
     many: bool = False
 
     def at(self, version: int) -> dict[str, str]:
-        """{place: type in words} at a version."""
+        """Return {path: type in words} at a version."""
         prefix = self.key + ('[].' if self.many else '.')
         found = {prefix + place: words for place, words in self.table.described(version).items()}
         if self.many:
@@ -47,7 +47,7 @@ class Shown:
         return {self.key: 'object required', **found}
 
 
-# operation, without the names of its path's parts
+# operation without parameter names
 TABLES = {
     'GET /flavors': Shown('flavors', flavors.SUMMARY, many=True),
     'POST /flavors': Shown('flavor', flavors.VIEW),

@@ -1,4 +1,4 @@
-"""Which projects may use a private flavor."""
+"""Flavor access: the projects that may use a private flavor."""
 from nova import context as nova_context
 from nova import exception
 from nova.api import notifications

@@ -49,7 +49,7 @@ VIEW = SUMMARY + Fields(
     Field('extra_specs', 'extra_specs', since=61, rule=EXTRA_SPECS, type=shapes.EXTRA_SPECS),
 )
 
-# ---- what may come in --------------------------------------------------------
+# ---- parameters --------------------------------------------------------------
 
 _ID = Type({'type': ['string', 'number', 'null'], 'minLength': 1, 'maxLength': 255,
             'pattern': r'^(?! )[a-zA-Z0-9. _-]+(?<! )$'},
@@ -85,7 +85,7 @@ LIST = Query(
     Param('name', params.STRING, since=102),
     closed=75)
 
-# parameter of a create -> column
+# parameter of a create request -> column
 _COLUMNS = {'name': 'name', 'ram': 'memory_mb', 'vcpus': 'vcpus', 'disk': 'root_gb', 'swap': 'swap',
             'OS-FLV-EXT-DATA:ephemeral': 'ephemeral_gb', 'rxtx_factor': 'rxtx_factor',
             'os-flavor-access:is_public': 'is_public', 'description': 'description'}
@@ -94,15 +94,15 @@ _COLUMNS = {'name': 'name', 'ram': 'memory_mb', 'vcpus': 'vcpus', 'disk': 'root_
 # ---- handlers ----------------------------------------------------------------
 
 def find(req: api_request.Request, conn: engine.Connection, flavor_id: str) -> FlavorsRow:
-    """A flavor that the caller may see.
+    """Return a flavor that is visible to the caller.
 
-    :raises FlavorNotFound: it is not there, or private to others
+    :raises FlavorNotFound: the flavor does not exist or is not visible
     """
     return flavors.get(conn, flavor_id, nova_context.ALL_PROJECTS if req.context.is_admin else _own(req))
 
 
 def _own(req: api_request.Request) -> str | nova_context.Projects:
-    """Who looks; a token without a project sees what everybody may use."""
+    """Return the caller's project; a token without a project sees public flavors."""
     return req.project_id or nova_context.NO_PROJECT
 
 
@@ -129,7 +129,7 @@ def _list(req: api_request.Request, view: Fields, path: str) -> api_request.Docu
 
 
 def _visibility(req: api_request.Request) -> api_request.Document:
-    """What the caller sees: its own project's; administrators may ask for the private ones or for all."""
+    """Return the filter for visible flavors. Administrators may list private or all flavors."""
     wanted = req.query.one('is_public')
     if not req.context.is_admin or wanted is None:
         return {'project_id': _own(req)}

@@ -1,7 +1,7 @@
-"""/v3.0/{tenant_id}/groups: server groups as the design of instance groups had them, in JSON and in XML.
+"""/v3.0/{tenant_id}/groups: server groups in the first design of instance groups, as JSON or XML.
 
-The same groups as those of os-server-groups, here with every attribute: any number of policies at once, and metadata.
-``nova.api.group_xml`` makes XML of the JSON that is answered here.
+The resources are those of os-server-groups with all attributes: several policies, and metadata.
+``nova.api.group_xml`` converts between XML and JSON.
 """
 from collections.abc import Callable
 from typing import Any
@@ -55,15 +55,18 @@ LIST = Query(Param('limit', params.LIMIT), Param('offset', params.NON_NEGATIVE),
 
 
 def _check_tenant(req: api_request.Request, tenant_id: str) -> None:
-    """:raises NotFound: the path names a project that is not the caller's"""
+    """Check the project in the path.
+
+    :raises NotFound: it is not the caller's project
+    """
     if tenant_id != req.project_id and not req.allows(ANY_PROJECT):
         raise exception.NotFound()
 
 
 def _of_tenant(tenant_id: str) -> Callable[[engine.Connection, str], api_request.Row]:
-    """``get(conn, id)`` of a group below its project's path.
+    """Return ``get(conn, id)`` for groups of a project.
 
-    :raises ServerGroupNotFound: it is another project's
+    :raises ServerGroupNotFound: the group belongs to another project
     """
     def get(conn: engine.Connection, id: str) -> api_request.Row:
         return _checked(server_groups.get(conn, id), tenant_id)
@@ -95,7 +98,7 @@ def _one(req: api_request.Request, row: api_request.Row) -> api_request.Document
 
 
 def _values(given: api_request.Document) -> dict[str, Any]:
-    """Columns of what a body has; ``id`` and ``policies`` apart."""
+    """Convert a body to columns, except ``id`` and ``policies``."""
     values = {column: given[name] for name, column in (('name', 'name'), ('tenant_id', 'project_id')) if name in given}
     if 'metadata' in given:
         values['metadata'] = given['metadata'] or {}
@@ -124,14 +127,17 @@ def create(req: api_request.Request, tenant_id: str) -> Response:
 
 
 def _uuid(text: str) -> str:
-    """:raises BadRequest: it is a UUID in another spelling than ids have"""
+    """Check the spelling of a UUID.
+
+    :raises BadRequest: it is not lowercase with hyphens
+    """
     if len(text) != 36 or text != text.lower():
-        raise exception.BadRequest('The id of a group is a UUID of lower-case digits and hyphens.')
+        raise exception.BadRequest('The ID of a group must be a UUID with lowercase digits and hyphens.')
     return text
 
 
 def update(req: api_request.Request, tenant_id: str, id: str) -> api_request.Document:
-    """Another name, other metadata; other policies, or another project, while the group has no members."""
+    """Change name and metadata; policies and project may change while the group has no members."""
     _check_tenant(req, tenant_id)
     given = req.body['group']
 

@@ -1,6 +1,6 @@
-"""Instance categories, an addition of this product: what servers are for, and what they ask of hosts.
+"""Instance categories (an API extension): the purpose of servers and their requirements on hosts.
 
-A category is named by its id or by its name; no name looks like an id.
+A category is identified by ID or name; a name must not look like an ID.
 """
 from typing import Any
 
@@ -28,7 +28,7 @@ from nova.web.routes import Route
 _RULE = 'nova:instance-categories:'
 MAX_REQUIREMENTS = 64
 
-# given -> column
+# parameter -> column
 _COLUMNS = {'name': 'name', 'description': 'description', 'default_image': 'image_id',
             'default_flavor': 'flavor_id', 'requirements': 'requirements'}
 
@@ -46,9 +46,9 @@ VIEW = Fields(
     Field('deleted_at', moment('deleted_at'), type='string|null format=date-time required'),
 )
 
-# ---- what may come in --------------------------------------------------------
+# ---- parameters --------------------------------------------------------------
 
-# Small letters alone: databases differ in whether case counts. Nothing that looks like an id.
+# Lowercase only, because databases differ in case sensitivity. Strings that look like an ID are excluded.
 NAME = string(1, 255, '^(?!([0-9a-f]+-){4}[0-9a-f]+$)[a-z0-9][a-z0-9._-]*$', format='name')
 _FLAVOR = Type({'type': ['string', 'integer', 'null'], 'minLength': 1, 'maxLength': 255},
                convert=lambda value: None if value is None else str(value))
@@ -68,9 +68,9 @@ LIST = Query(Param('deleted', params.BOOLEAN), Param('name', params.STRING), Par
 
 
 def _values(req: api_request.Request) -> dict[str, Any]:
-    """The columns of what the body gives.
+    """Convert the body to columns.
 
-    :raises BadRequest: the image or the flavor is not there
+    :raises BadRequest: the image or flavor does not exist
     """
     given = req.body['instance_category']
     values = {column: given[name] for name, column in _COLUMNS.items() if name in given}

@@ -1,7 +1,7 @@
-"""/os-server-groups/{id}/metadata: items that a group's project keeps on it.
+"""/os-server-groups/{id}/metadata: metadata of a server group.
 
-Those whose keys begin with ``capabilities:`` say what the hosts of a group with the policy host-capabilities must have;
-they change only while it has no members.
+Items with the prefix ``capabilities:`` are host requirements of a group with the policy host-capabilities. They may
+change only while the group has no members.
 """
 from typing import Any
 
@@ -34,13 +34,13 @@ def show(req: api_request.Request, id: str, key: str) -> api_request.Document:
 
 
 def create(req: api_request.Request, id: str) -> api_request.Document:
-    """Add items and change those that are there."""
+    """Add or update items."""
     given = req.body['metadata']
     return {'metadata': _change(req, id, lambda metadata: {**metadata, **given})}
 
 
 def update_all(req: api_request.Request, id: str) -> api_request.Document:
-    """Replace all of it."""
+    """Replace all items."""
     given = req.body['metadata']
     return {'metadata': _change(req, id, lambda metadata: given)}
 
@@ -56,7 +56,7 @@ def delete(req: api_request.Request, id: str, key: str) -> None:
 
 
 def _change(req: api_request.Request, id: str, changed: metadata_items.Change) -> dict[str, str]:
-    """Metadata after ``changed(metadata)``, written in the transaction that reads it."""
+    """Store ``changed(metadata)`` in the transaction that reads the metadata, and return it."""
     def run(conn: engine.Connection, row: dict[str, Any]) -> dict[str, str]:
         metadata = changed(row['metadata'])
         check(req, conn, row, metadata)
@@ -65,7 +65,10 @@ def _change(req: api_request.Request, id: str, changed: metadata_items.Change) -
 
 
 def check(req: api_request.Request, conn: engine.Connection, row: api_request.Row, metadata: dict[str, str]) -> None:
-    """:raises LimitExceeded: more items than a group of the project may have, and more than there were"""
+    """Check number and size of items.
+
+    :raises LimitExceeded: the number grows and exceeds the project's quota
+    """
     if len(metadata) > len(row['metadata']):
         server_spec.check_metadata(metadata, quotas.limits_of(conn, req.services.conf, row['project_id']))
     sizes.check(metadata, sizes.METADATA, 'Metadata', row['metadata'])

@@ -1,7 +1,7 @@
-"""Server groups: servers that are to stand on one host, apart, near each other, or on hosts of a kind.
+"""Server groups: affinity, anti-affinity, network proximity, or host capabilities for groups of servers.
 
-A group may have several policies, or none (``nova.api.groups.groups``). Here it is shown with the first of them, as
-clients of this resource expect; ``nova:policies`` has all of them where they are not one.
+A group may have any number of policies (``nova.api.groups.groups``). Clients of this resource expect one policy, so it
+shows the first one; if there is not exactly one, ``nova:policies`` lists all.
 """
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -34,7 +34,7 @@ INDEX, SHOW, CREATE_RULE, DELETE = (_RULE + name for name in ('index', 'show', '
 ALL_PROJECTS = INDEX + ':all_projects'
 UPDATE_RULE = 'nova:os-server-groups:update'
 
-_ADDED = [server_groups.PROXIMITY, server_groups.CAPABILITIES]        # at every version
+_ADDED = [server_groups.PROXIMITY, server_groups.CAPABILITIES]        # supported at every version
 _OLD = [ANTI_AFFINITY, server_groups.AFFINITY]
 _POLICIES = [*_OLD, server_groups.SOFT_ANTI_AFFINITY, server_groups.SOFT_AFFINITY]
 
@@ -75,13 +75,13 @@ LIST = Query(Param('all_projects', params.STRING), Param('limit', params.LIMIT),
              closed=75)
 
 
-# ---- of one group --------------------------------------------------------------
+# ---- shared functions ----------------------------------------------------------
 
 def find(req: api_request.Request, conn: engine.Connection, id: str, rule: str,
          get: Callable[[engine.Connection, str], Any] = server_groups.get) -> Any:
-    """A group that the caller may see, as server_groups.get gives it.
+    """Return a group that is visible to the caller, as server_groups.get does.
 
-    :raises ServerGroupNotFound: there is none, or it belongs to another project
+    :raises ServerGroupNotFound: the group does not exist or is not visible
     """
     if len(id) != 36 or not formats.is_uuid(id):
         raise exception.ServerGroupNotFound(group_id=id[:80])
@@ -93,15 +93,18 @@ def find(req: api_request.Request, conn: engine.Connection, id: str, rule: str,
 
 
 def change(req: api_request.Request, id: str, rule: str, work: Callable[[engine.Connection, Any], Any]) -> Any:
-    """What ``work(conn, row)`` gives, in a transaction in which no other request changes the group or joins it."""
+    """Return ``work(conn, row)``, run in a transaction that locks the group against changes and new members."""
     def run(conn: engine.Connection) -> Any:
-        find(req, conn, id, rule)                # before the lock: who may not do it, holds no one up
+        find(req, conn, id, rule)                # before the lock: unauthorized callers must not block
         return work(conn, find(req, conn, id, rule, server_groups.get_locked))
     return req.services.api_db.run(run)
 
 
 def check_policies(policies: list[str], rules: dict[str, Any]) -> None:
-    """:raises BadRequest: policies exclude each other, or the rules are of a policy that is not among them"""
+    """Check a combination of policies.
+
+    :raises BadRequest: policies exclude each other, or the rules do not apply to them
+    """
     for pair in server_groups.OPPOSITES:
         if pair <= set(policies):
             raise exception.BadRequest(f'The policies {" and ".join(sorted(pair))} exclude each other.')
@@ -110,14 +113,14 @@ def check_policies(policies: list[str], rules: dict[str, Any]) -> None:
 
 
 def remove(req: api_request.Request, id: str) -> None:
-    """Remove a group: its members go on without it."""
+    """Delete a group; its members keep running."""
     row = notifications.read(req, req.services.api_db, server_groups.get, id)
     req.services.api_db.run(server_groups.delete, id)
     notifications.send(req, 'server_group.delete', row)
-    req.services.cells.scatter(lambda cell: cell.db.run(server_groups.forget, [id]))     # a conductor does the rest
+    req.services.cells.scatter(lambda cell: cell.db.run(server_groups.forget, [id]))     # conductors retry
 
 
-# ---- operations ----------------------------------------------------------------
+# ---- handlers ------------------------------------------------------------------
 
 def index(req: api_request.Request) -> api_request.Document:
     everything = 'all_projects' in req.query and req.allows(ALL_PROJECTS)
@@ -139,7 +142,7 @@ def _one(req: api_request.Request, row: api_request.Row) -> api_request.Document
 
 
 def _given_policies(req: api_request.Request, given: api_request.Document) -> list[str] | None:
-    """The policies that a body names, None where it names none."""
+    """Return the policies in a body, or None."""
     if req.has('server_group_rules'):
         return [given['policy']] if 'policy' in given else None
     return given.get('policies')
@@ -160,7 +163,7 @@ def create(req: api_request.Request) -> api_request.Document:
 
 
 def update(req: api_request.Request, id: str) -> api_request.Document:
-    """Another name; other policies and rules while the group has no members."""
+    """Change the name; policies and rules may change while the group has no members."""
     given = req.body['server_group']
     policies = _given_policies(req, given)
 
@@ -173,11 +176,11 @@ def update(req: api_request.Request, id: str) -> api_request.Document:
 
 def with_policies(row: api_request.Row, policies: list[str] | None,
                   rules: dict[str, Any] | None = None) -> api_request.Document:
-    """What changes of a group that gets other policies, and rules.
+    """Return the columns for new policies and rules.
 
-    :param policies: None: those that it has
-    :param rules: None: those that it has, as long as its policies have rules
-    :raises BadRequest: they do not fit each other
+    :param policies: None: unchanged
+    :param rules: None: unchanged, if the policies support rules
+    :raises BadRequest: the combination is invalid
     """
     wanted = row['policies'] if policies is None else policies
     if rules is None:

@@ -1,4 +1,4 @@
-"""Host aggregates: groups of hosts with metadata; ``availability_zone`` among it makes a zone of the hosts."""
+"""Host aggregates: groups of hosts with metadata. The key ``availability_zone`` makes the hosts a zone."""
 from collections.abc import Callable
 from typing import Any
 
@@ -33,7 +33,7 @@ _RULE = 'os_compute_api:os-aggregates:'
 _IMAGES = 'compute:aggregates:images'
 ZONE = aggregates.ZONE
 CACHE_KEY = 'os-image-cache'
-MAX_IMAGES = 100                    # of one request to fetch them ahead of time
+MAX_IMAGES = 100                    # images in one pre-cache request
 
 
 def _metadata(row: api_request.Row, req: api_request.Request) -> dict[str, str]:
@@ -57,7 +57,7 @@ VIEW = _BASE + Fields(
     Field('metadata', _metadata, type='null|object required'),
 )
 
-# ---- what may come in --------------------------------------------------------
+# ---- parameters --------------------------------------------------------------
 
 _ZONE_NAME = Type(params.nullable(string(1, 255, format='az_name')), convert=lambda zone: zone and zone.strip(),
                   relaxed=params.nullable(string(1, 255, format='az_name_with_leading_trailing_spaces')))
@@ -76,9 +76,10 @@ def _host_body(action: str) -> Object:
 
 
 def number(id: str) -> int:
-    """
-    :raises BadRequest: an aggregate's id is a number
-    :raises AggregateNotFound: none has a negative one
+    """Parse the ID of an aggregate.
+
+    :raises BadRequest: it is not a number
+    :raises AggregateNotFound: it is negative
     """
     digits = id.removeprefix('-')
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 10 and int(digits) <= params.MAX_INT):
@@ -91,10 +92,10 @@ def number(id: str) -> int:
 # ---- zones -------------------------------------------------------------------
 
 def cell_of(req: api_request.Request, host: str) -> db_cells.Cell:
-    """The cell of a compute host.
+    """Return the cell of a compute host.
 
-    :raises ComputeHostNotFound: no cell has it
-    :raises ServiceUnavailable: none has it, but one does not answer
+    :raises ComputeHostNotFound: no cell has the host
+    :raises ServiceUnavailable: the host was not found, and a cell is down
     """
     for cell, _hosts in _cells_of(req, [host]):
         return cell
@@ -102,9 +103,9 @@ def cell_of(req: api_request.Request, host: str) -> db_cells.Cell:
 
 
 def _cells_of(req: api_request.Request, hosts: list[str]) -> list[tuple[db_cells.Cell, set[str]]]:
-    """[(cell, those of the compute hosts that it has)] of the cells that have one.
+    """Return [(cell, subset of the compute hosts)] of the cells that have any of the hosts.
 
-    :raises ServiceUnavailable: one of them is in no cell that answers, and one does not answer
+    :raises ServiceUnavailable: a host was not found, and a cell is down
     """
     found, down = req.services.cells.read(lambda conn: set(zones.of(conn, hosts)))
     if down and set(hosts).difference(*(here for _cell, here in found)):
@@ -113,12 +114,11 @@ def _cells_of(req: api_request.Request, hosts: list[str]) -> list[tuple[db_cells
 
 
 def _follow(req: api_request.Request, conn: engine.Connection, hosts: list[str]) -> None:
-    """Let the hosts' rows say the zones and the aggregates that they now have.
+    """Update the copies of zones and aggregates in the rows of hosts.
 
-    Done before the change of the aggregates is committed: what a crash leaves in between, or a server that arrives in
-    one cell while another is written, a conductor mends.
+    This precedes the commit of the aggregates. A conductor repairs inconsistencies after a crash or a concurrent build.
 
-    :raises HostHasServers: nothing is changed then, once the caller's transaction has ended
+    :raises HostHasServers: a zone must not change under servers; the caller's transaction rolls back
     """
     if not hosts:
         return
@@ -139,8 +139,10 @@ def _follow(req: api_request.Request, conn: engine.Connection, hosts: list[str])
 
 
 def _change(req: api_request.Request, event: str, function: Callable[..., Any], *args: Any) -> api_request.Document:
-    """``function(conn, *args)``, of db.aggregates, as the only change of members and zones; an answer of its row."""
-    req.services.cells.all()             # the first time it writes, which is impossible while the lock is held
+    """Run ``function(conn, *args)`` of db.aggregates under the lock for members and zones; return the document of its
+    row.
+    """
+    req.services.cells.all()             # the first call writes, which the lock would block
 
     def run(conn: engine.Connection) -> dict[str, Any]:
         aggregates.lock(conn)
@@ -221,12 +223,12 @@ def set_metadata(req: api_request.Request, id: str) -> api_request.Document:
     changes = req.body['set_metadata']['metadata']
     zone = changes.get(ZONE)
     if zone is not None and not formats.az_name(zone):
-        raise exception.BadRequest(f'The value of {ZONE} is no zone: ' + formats.SENTENCES['az_name'])
+        raise exception.BadRequest(f'The value of {ZONE} is not a valid zone name: ' + formats.SENTENCES['az_name'])
     return _change(req, 'aggregate.update_metadata', aggregates.set_metadata, number(id), changes)
 
 
 def cache_images(req: api_request.Request, id: str) -> None:
-    """Ask the aggregate's hosts to fetch images before a server needs them."""
+    """Pre-cache images on the hosts of an aggregate."""
     image_ids = [image['id'] for image in req.body['cache']]
     if len(set(image_ids)) < len(image_ids):
         raise exception.BadRequest('Duplicate images in request')
@@ -246,7 +248,7 @@ def cache_images(req: api_request.Request, id: str) -> None:
 
 
 def _ask(conn: engine.Connection, req: api_request.Request, hosts: list[str], image_ids: list[str]) -> list[str]:
-    """The hosts of this cell that can fetch images ahead of time, with a row for each image."""
+    """Record an image cache task for each image and capable host; return the capable hosts of this cell."""
     known: dict[str, bool] = {}
     for host, capabilities in compute_nodes.capabilities(conn, hosts):
         known[host] = known.get(host, False) or bool(capabilities.get('image_cache'))
@@ -257,7 +259,7 @@ def _ask(conn: engine.Connection, req: api_request.Request, hosts: list[str], im
 
 
 def cached_images(req: api_request.Request, id: str) -> api_request.Document:
-    """How far the hosts are with the images that they are to fetch."""
+    """Show the progress of image caching on the hosts."""
     with req.services.api_db.reader() as conn:
         hosts = aggregates.get(conn, number(id))['hosts']
     found: dict[str, api_request.Document] = {}

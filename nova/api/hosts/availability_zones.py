@@ -1,4 +1,4 @@
-"""Availability zones: which there are; for administrators also who is in them."""
+"""Availability zones; administrators also see their hosts and services."""
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,9 +14,9 @@ _RULE = 'os_compute_api:os-availability-zone:'
 
 
 def _zones(req: api_request.Request) -> dict[str, list[Any]]:
-    """{zone: [service rows]}: computes in their zones, every other service in the internal one.
+    """Return {zone: [service rows]}: compute services in their zones, other services in the internal zone.
 
-    Those of cells that do not answer are left out.
+    Services of cells that are down are missing.
     """
     internal = req.services.conf.internal_service_availability_zone
     zones: dict[str, list[Any]] = {}
@@ -35,7 +35,7 @@ def _entry(zone: str, available: bool, hosts: api_request.Document | None = None
 
 
 def _available(rows: Iterable[api_request.Row]) -> bool:
-    """A zone can take servers while one of its services is not disabled."""
+    """Return True if a service of the zone is enabled."""
     return any(not row['disabled'] for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""Bare metal nodes, until 2.35 a proxy to the Bare Metal service: read for administrators, changed there alone."""
+"""Bare metal nodes (until 2.35): a read-only proxy to the Bare Metal service."""
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -54,16 +54,17 @@ def show(req: api_request.Request, id: str) -> api_request.Document:
 
 
 def _service(req: api_request.Request) -> Any:
-    """
-    :raises Unsupported: the deployment has none
+    """Return the client of the Bare Metal service.
+
+    :raises Unsupported: the deployment does not have this service
     """
     if req.services.bare_metal is None:
-        raise exception.Unsupported('No bare metal service belongs to this deployment.')
+        raise exception.Unsupported('This deployment has no Bare Metal service.')
     return req.services.bare_metal
 
 
 def write(req: api_request.Request, id: str | None = None) -> NoReturn:
-    raise exception.BadRequest('Bare metal nodes are changed through the API of the bare metal service.')
+    raise exception.BadRequest('Bare metal nodes are read-only here. Use the API of the Bare Metal service.')
 
 
 _PATH = '/os-baremetal-nodes'

@@ -1,4 +1,4 @@
-"""GET /os-cell-mappings, an addition of this product: the cells of the deployment, and whether they answer."""
+"""GET /os-cell-mappings (an API extension): the cells of the deployment and their state."""
 from nova.api import request as api_request
 from nova.db.cells import rows as cell_rows
 from nova.web.fields import Field
@@ -18,7 +18,7 @@ VIEW = Fields(
 
 
 def index(req: api_request.Request) -> api_request.Document:
-    """All cells by name; the URLs of their databases and brokers hold passwords and are the operator's alone."""
+    """List all cells by name, without the URLs of databases and brokers, which contain passwords."""
     with req.services.api_db.reader() as conn:
         rows, counts = cell_rows.list(conn), cell_rows.counts(conn)
     _up, down = req.services.cells.read(cell_rows.answers)

@@ -1,4 +1,4 @@
-"""Hosts, until 2.42: the services of each, what a compute host has and gives, and the control of its machine."""
+"""Hosts (until 2.42): services, resources and power control of compute hosts."""
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -23,8 +23,8 @@ from nova.web.params import Query
 from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-hosts:'
-CONTROL = 'host_control'         # the driver feature behind power actions
-_MOVES = ('live_migration', 'resize')        # features of drivers that move servers
+CONTROL = 'host_control'         # driver capability for power actions
+_MOVES = ('live_migration', 'resize')        # driver capabilities for moving servers
 UNTIL = 42
 
 VIEW = Fields(
@@ -50,9 +50,9 @@ def index(req: api_request.Request) -> api_request.Document:
 
 
 def _find(req: api_request.Request, id: str) -> tuple[db_cells.Cell, Any, list[Any]]:
-    """(cell, row of the compute service, rows of its nodes) of a host.
+    """Return (cell, row of the compute service, rows of its nodes) of a host.
 
-    :raises ComputeHostNotFound:
+    :raises ComputeHostNotFound: no cell has the host
     """
     cell, rows = cell_queries.first(req, lambda conn: services.list(conn, host=id[:255], topic='compute'))
     if cell is None:
@@ -79,12 +79,12 @@ def show(req: api_request.Request, id: str) -> api_request.Document:
 def update(req: api_request.Request, id: str) -> api_request.Document:
     cell, service, nodes = _find(req, id)
     if not req.body:
-        raise exception.BadRequest('Nothing to change was named: status or maintenance_mode.')
+        raise exception.BadRequest('The request must change status or maintenance_mode.')
     shown = {'host': service['host']}
     if 'maintenance_mode' in req.body:
         on = req.body['maintenance_mode']
         if on and req.body.get('status'):
-            raise exception.BadRequest('A host in maintenance is disabled; leave out "status": "enable".')
+            raise exception.BadRequest('A host in maintenance is disabled; omit "status": "enable".')
         _maintain(req, cell, service['host'], nodes, on)
         shown['maintenance_mode'] = 'on_maintenance' if on else 'off_maintenance'
     if 'status' in req.body:
@@ -95,15 +95,15 @@ def update(req: api_request.Request, id: str) -> api_request.Document:
 
 
 def _maintain(req: api_request.Request, cell: db_cells.Cell, host: str, nodes: list[Any], on: bool) -> None:
-    """Disable a host and have its servers moved to other hosts of its aggregate; or enable it and have them moved back.
+    """Disable a host and move its servers to other hosts of its aggregate, or enable it and move them back.
 
-    Both go on after the response, as a maintenance of the aggregate does.
+    The moves are asynchronous, like a maintenance of the aggregate.
 
-    :raises Unsupported: the driver moves no servers
-    :raises BadRequest: the servers have no other hosts, or more than one aggregate may be meant
+    :raises Unsupported: the driver cannot move servers
+    :raises BadRequest: the host is in no aggregate or in several
     """
     if on and not any((node['capabilities'] or {}).get(feature) for node in nodes for feature in _MOVES):
-        raise exception.Unsupported('The driver of this host does not move servers, which maintenance needs.')
+        raise exception.Unsupported('Maintenance requires a driver that can move servers; that of this host cannot.')
     with cell.db.reader() as conn:
         current = maintenance.aggregate_of(conn, host)
     if not on:
@@ -115,14 +115,17 @@ def _maintain(req: api_request.Request, cell: db_cells.Cell, host: str, nodes: l
             found = [row['id'] for row in aggregates.described(conn, [host]).get(host, ())]
         if len(found) != 1:
             raise exception.BadRequest(
-                f'Cannot begin the maintenance of host {host}: it is in {len(found)} aggregates, and its servers go to '
-                'the other hosts of one. Use os-host-maintenance:start of the aggregate that takes them.')
+                f'Cannot start the maintenance of host {host}: it must be in one aggregate, whose other hosts get its '
+                f'servers, but is in {len(found)}. Use os-host-maintenance:start of the intended aggregate.')
         current = found[0]
     cell.db.run(maintenance.start, req.context, host, current, maintenance_api.reason(current))
 
 
 def power(action: str, req: api_request.Request, id: str) -> api_request.Document:
-    """:param action: 'reboot', 'shutdown' or 'startup'"""
+    """Run a power action on a host.
+
+    :param action: 'reboot', 'shutdown' or 'startup'
+    """
     cell, service, nodes = _find(req, id)
     _check_control(req, cell, service, nodes)
     return {'host': service['host'],
@@ -130,8 +133,10 @@ def power(action: str, req: api_request.Request, id: str) -> api_request.Documen
 
 
 def _check_control(req: api_request.Request, cell: db_cells.Cell, service: api_request.Row, nodes: list[Any]) -> None:
-    """:raises Unsupported: the driver cannot control its machine
-    :raises BadRequest: the host does not answer
+    """Check that power actions are possible.
+
+    :raises Unsupported: the driver does not support power actions
+    :raises BadRequest: the host is down
     """
     if not nodes or not all((node['capabilities'] or {}).get(CONTROL) for node in nodes):
         raise exception.Unsupported('The driver of this host does not support power actions.')

@@ -1,4 +1,4 @@
-"""Hypervisors: the compute nodes, what they have and what is used of it."""
+"""Hypervisors: the compute nodes with their resources and usage."""
 from __future__ import annotations
 
 import uuid
@@ -36,7 +36,7 @@ def _service(row: api_request.Row, view: _View) -> api_request.Document:
 
 
 def _servers(row: api_request.Row, view: _View) -> Any:
-    """The servers where the request wants them; before 2.75 a node without any has no such field."""
+    """Return the servers if requested; before 2.75 a node without servers does not have the field."""
     if view.servers is None:
         return fields.ABSENT
     found = view.servers.get(row['node'], [])
@@ -90,9 +90,9 @@ ONE = Query(_WITH_SERVERS, closed=UUID_SINCE, single=UUID_SINCE)
 
 
 class _View:
-    """What getters need: the request, and what was looked up for the nodes of the answer.
+    """Argument of the getters: the request and data of the listed nodes.
 
-    servers    {node: [{uuid, name}]}, None where the request does not want it
+    servers    {node: [{uuid, name}]}, None if not requested
     workloads  {node: servers with a task in progress}
     """
 
@@ -101,15 +101,15 @@ class _View:
         self.req, self.servers, self.workloads = req, servers, workloads or {}
 
 
-# ---- finding -----------------------------------------------------------------
+# ---- lookup ------------------------------------------------------------------
 
 def _nodes(req: api_request.Request, pattern: str | None = None, after: tuple[db_cells.Cell, int] | None = None,
            limit: int | None = None) -> list[api_request.Document]:
-    """Rows of nodes with the row of their host's service in 'service'; a node without one is not shown.
+    """Return rows of nodes with the service row of their host in 'service'; nodes without a service are omitted.
 
-    They come cell by cell, and by their numbers within each: those of two cells may be the same.
+    They are ordered by cell, then by number. Numbers of different cells may be equal.
 
-    :param after: (cell, number) of the last node of the page before
+    :param after: (cell, number) of the last node of the previous page
     """
     def ask(cell: db_cells.Cell) -> list[api_request.Document]:
         if after and order[cell.uuid] < order[after[0].uuid]:
@@ -124,10 +124,10 @@ def _nodes(req: api_request.Request, pattern: str | None = None, after: tuple[db
 
 
 def _node(req: api_request.Request, id: str) -> tuple[db_cells.Cell, api_request.Document]:
-    """(cell, node) that an id names at this version, with its service.
+    """Return (cell, node with its service) for an ID at this version.
 
-    :raises NotFound: there is none
-    :raises BadRequest: it is no uuid, from 2.53 on; before, several cells have the number
+    :raises NotFound: the node does not exist
+    :raises BadRequest: since 2.53 the ID is not a UUID; before, several cells use the number
     """
     known = _id(req, id)
 
@@ -160,7 +160,7 @@ def _workloads(req: api_request.Request) -> dict[str, int]:
 
 
 def _by_node(req: api_request.Request, function: Callable[[engine.Connection], dict[str, Any]]) -> dict[str, Any]:
-    """The dictionaries by node that ``function(conn)`` gives, of all cells in one."""
+    """Merge the dictionaries by node that ``function(conn)`` returns in all cells."""
     return {node: value for _cell, here in cell_queries.ask(req, function)[0] for node, value in here.items()}
 
 
@@ -192,7 +192,7 @@ def _list(req: api_request.Request, view: Fields, path: str) -> api_request.Docu
 
 
 def _marker(req: api_request.Request) -> tuple[db_cells.Cell, int] | None:
-    """(cell, number) of the marker's node, or None."""
+    """Return (cell, number) of the marker's node, or None."""
     marker = paging.marker(req)
     if marker is None:
         return None

@@ -1,4 +1,4 @@
-"""Maintenance of hosts of an aggregate, an addition of this system: conductor/moves/maintenance.py does it."""
+"""Maintenance of hosts of an aggregate (an API extension); conductor/moves/maintenance.py performs it."""
 from collections.abc import Callable
 from typing import Any
 
@@ -47,9 +47,9 @@ SERVER = Fields(
 
 
 def _member(req: api_request.Request, id: str, host: str) -> api_request.Row:
-    """The aggregate, of which the host is a member.
+    """Return an aggregate that has the host.
 
-    :raises AggregateNotFound, AggregateHostNotFound:
+    :raises AggregateNotFound, AggregateHostNotFound: unknown aggregate, or host outside of it
     """
     with req.services.api_db.reader() as conn:
         aggregate = aggregates.get(conn, aggregates_api.number(id))
@@ -65,7 +65,7 @@ def _shown(req: api_request.Request, row: api_request.Row) -> api_request.Docume
 
 def _do(req: api_request.Request, id: str, host: str, function: Callable[..., object],
         *args: Any) -> api_request.Document:
-    """``function(conn, *args)``, of db.maintenance, in the host's cell; an answer of what is there then."""
+    """Run ``function(conn, *args)`` of db.maintenance in the host's cell; return the document of the maintenance."""
     def run(conn: engine.Connection) -> Any:
         function(conn, *args)
         return maintenance.of_host(conn, host, aggregates_api.number(id))
@@ -73,7 +73,7 @@ def _do(req: api_request.Request, id: str, host: str, function: Callable[..., ob
 
 
 def reason(aggregate_id: int) -> str:
-    """Return why a host in maintenance is disabled."""
+    """Return the disabled_reason of a host in maintenance."""
     return f'Maintenance, its servers go to aggregate {aggregate_id}.'
 
 

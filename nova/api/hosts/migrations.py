@@ -27,7 +27,7 @@ _SERVER = 'os_compute_api:servers:migrations:'
 SERVER_HOSTS = _SERVER + 'index:host'
 
 Field = fields.Field
-# what those who may not see hosts get instead of one
+# fields that are null for callers who may not see hosts
 _PLACES = ('source_compute', 'source_node', 'dest_compute', 'dest_node', 'dest_host')
 # query key -> column
 _FILTERS = {'status': 'status', 'instance_uuid': 'instance_uuid', 'source_compute': 'source_compute',
@@ -35,7 +35,7 @@ _FILTERS = {'status': 'status', 'instance_uuid': 'instance_uuid', 'source_comput
 
 
 def _links(row: api_request.Row, req: api_request.Request) -> Any:
-    """Only a live migration in progress can be shown by itself."""
+    """Return links; only a live migration in progress has its own URL."""
     if row['migration_type'] != server_migrations.LIVE_MIGRATION or (
             row['status'] not in server_migrations.LIVE_IN_PROGRESS):
         return fields.ABSENT
@@ -89,7 +89,7 @@ def index(req: api_request.Request) -> api_request.Document:
     if project_id != req.project_id and not everybody:
         req.authorize(ALL_PROJECTS)
     if not req.allows(HOSTS) and ('host' in query or 'source_compute' in query):
-        req.authorize(HOSTS)                 # whether a filter matches would reveal the host
+        req.authorize(HOSTS)                 # the filter would reveal the host
     paged = req.has('migration_paging')
     limit = paging.limit(req) if paged else None
     since, before = query.one('changes-since'), query.one('changes-before')
@@ -99,7 +99,7 @@ def index(req: api_request.Request) -> api_request.Document:
     marker = paging.marker(req)
     if project_id and paged and marker is not None:
         after = _place(req, marker, project_id)
-    # no migration is hidden, and none is of the project ''
+    # no migration is hidden, and none belongs to the project ''
     if project_id and query.one('hidden', '0').lower() in ('0', 'false', 'no', 'off', ''):
         rows = cell_queries.rows(req, lambda conn: server_migrations.page(
             conn, project_id, filters, host=query.one('host'), limit=None if limit is None else limit + 1, after=after,
@@ -115,9 +115,9 @@ def index(req: api_request.Request) -> api_request.Document:
 
 
 def _place(req: api_request.Request, marker: str, project_id: str | nova_context.Projects) -> Any:
-    """Where a page begins.
+    """Return the position of a marker.
 
-    :raises InvalidMarker: no move of the project has this uuid
+    :raises InvalidMarker: the project has no migration with this UUID
     """
     cell, place = cell_queries.first(req, lambda conn: server_migrations.place_of(conn, marker, project_id))
     if cell is None:
@@ -125,10 +125,10 @@ def _place(req: api_request.Request, marker: str, project_id: str | nova_context
     return place
 
 
-# ---- of one server -----------------------------------------------------------
+# ---- migrations of one server ------------------------------------------------
 
 def _in_progress(req: api_request.Request, server_id: str, rule: str) -> tuple[InstancesRow, list[MigrationsRow]]:
-    """(server's row, its live migrations in progress)."""
+    """Return (row of the server, its live migrations in progress)."""
     with server_lookup.cell_of(req, server_id).db.reader() as conn:
         server = server_lookup.find(req, conn, server_id, rule)
         rows = [row for row in server_migrations.open_of(conn, server_id)

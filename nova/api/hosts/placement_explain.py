@@ -1,7 +1,7 @@
-"""POST /os-scheduler/explain, an addition of this product: how a server would be placed, without placing it.
+"""POST /os-scheduler/explain (an API extension): explain a scheduling decision without placing a server.
 
-The body is one of POST /servers, checked as it is there, or names a server that exists. Neither a quota nor a host
-gets a request: what is answered may be another a moment later.
+The body is that of POST /servers, with the same validation, or the ID of an existing server. Quotas and hosts are not
+changed, so a later request may get another result.
 """
 import uuid as uuidlib
 
@@ -21,7 +21,7 @@ from nova.web.params import Query
 from nova.web.routes import Route
 
 KEY = 'explanation'
-HOSTS = 20                       # that each list of an answer names, unless the query has a limit
+HOSTS = 20                       # default page size of each list in the response
 
 BODY = Object(
     *(param for param in server_schemas.CREATE.params if param.name != 'server'),
@@ -40,7 +40,7 @@ def explain(req: api_request.Request) -> api_request.Document:
 
 
 def _new(req: api_request.Request, seed: str | None, page: dict[str, int]) -> api_request.Document:
-    """Of servers that a request would make."""
+    """Explain the placement of new servers."""
     plan = server_create.read_plan(req)
     seeds = [seed or str(uuidlib.uuid4()), *(str(uuidlib.uuid4()) for _ in range(plan.most - 1))]
     spec = objects.RequestSpec(instance_uuid=seeds[0], num_instances=plan.most, admin_password=None, **plan.spec)
@@ -48,9 +48,9 @@ def _new(req: api_request.Request, seed: str | None, page: dict[str, int]) -> ap
 
 
 def _existing(req: api_request.Request, seed: str | None, page: dict[str, int]) -> api_request.Document:
-    """Of a server that there is."""
+    """Explain the placement of an existing server."""
     if req.body.keys() - {'server_id', 'seed'}:
-        raise exception.BadRequest('A server that exists has its scheduler hints already.')
+        raise exception.BadRequest('An existing server keeps its scheduler hints; omit them.')
     row = server_lookup.get(req, req.body['server_id'])
     with req.services.api_db.reader() as conn:
         spec = request_specs.get(conn, row['uuid'])

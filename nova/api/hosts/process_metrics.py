@@ -1,4 +1,4 @@
-"""GET /os-metrics, an addition of this product: what the process that answers has counted."""
+"""GET /os-metrics (an API extension): metrics of the process that handles the request."""
 import socket
 
 from nova import utils
@@ -27,7 +27,7 @@ METRIC = Fields(
 
 
 def show(req: api_request.Request) -> api_request.Document:
-    """The values as they are now; a histogram has its count and its sum, and /metrics its buckets."""
+    """Return current values; histograms have only count and sum (buckets are in /metrics)."""
     build = METRIC.builder(req)
     return {'host': req.services.conf.host or socket.gethostname(), 'at': utils.isotime(utils.utcnow()),
             'metrics': [build(row) for row in metrics.values()]}

@@ -1,4 +1,4 @@
-"""Compute services: which there are, whether they live, and whether they may take servers."""
+"""Compute services: list, enable, disable, force down, delete."""
 import uuid
 from typing import Any
 
@@ -28,7 +28,7 @@ from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-services:'
 REASON = string(1, 255)
-Change = tuple[dict[str, Any], dict[str, Any]]        # (columns, what the answer shows of them)
+Change = tuple[dict[str, Any], dict[str, Any]]        # (columns, changed part of the response)
 
 
 def state(row: api_request.Row, req: api_request.Request) -> str:
@@ -40,7 +40,7 @@ def status(row: api_request.Row, req: api_request.Request) -> str:
 
 
 def seen(row: api_request.Row, req: api_request.Request) -> str | None:
-    """When the service was heard of or changed last."""
+    """Return the time of the last heartbeat or change."""
     times = [moment for moment in (row['last_seen_at'], row['updated_at']) if moment is not None]
     return utils.exact_time(max(times, default=None))
 
@@ -68,10 +68,10 @@ UPDATE = Object(
 
 
 def _find(req: api_request.Request, id: str) -> tuple[db_cells.Cell, dict[str, Any]]:
-    """(cell, row) of a service by what identifies it at this version.
+    """Return (cell, row) of a service by its ID at this version.
 
-    :raises BadRequest: it is no uuid (no number before 2.53), or a number that several cells have
-    :raises ServiceNotFound:
+    :raises BadRequest: the ID is not a UUID (before 2.53: not a number, or used by several cells)
+    :raises ServiceNotFound: the service does not exist
     """
     if req.has('uuids_for_services'):
         try:
@@ -98,15 +98,17 @@ def index(req: api_request.Request) -> api_request.Document:
 
 
 def delete(req: api_request.Request, id: str) -> None:
-    """Remove a stopped service. With its compute, or its last service, a host loses its key: it is not a host of the
-    deployment any more until an operator approves it again.
+    """Delete a stopped service.
+
+    With its compute service or its last service, a host loses its message key. An operator must approve the host again
+    before it can rejoin.
     """
     cell, row = _find(req, id)
     is_compute, down_time = row['topic'] == 'compute', req.services.conf.service_down_time
     with cell.db.reader() as conn:
         _refuse(conn, row, down_time)
         revokes = is_compute or not services.others_of_host(conn, row)
-    if revokes:            # first: a request that breaks off leaves a row that can be deleted, not a host with a key
+    if revokes:            # first: an interrupted request must leave a row that can be deleted, not a host with a key
         req.services.api_db.run(message_keys.revoke, row['host'])
 
     def run(conn: engine.Connection) -> None:
@@ -121,8 +123,9 @@ def delete(req: api_request.Request, id: str) -> None:
 
 
 def _refuse(conn: engine.Connection, row: api_request.Row, down_time: int) -> None:
-    """
-    :raises Conflict: the service runs, or its host has servers
+    """Refuse to delete a service in use.
+
+    :raises Conflict: the service is running, or its host has servers
     """
     services.refuse_running(conn, row['uuid'], down_time)
     if row['binary'] == 'nova-compute' and hosts.server_count(conn, row['host']):
@@ -139,7 +142,7 @@ def _forget_host(conn: engine.Connection, host: str) -> None:
     cell_rows.forget_host(conn, host)
 
 
-# ---- PUT before 2.53: what to do stands in the path --------------------------
+# ---- PUT before 2.53: the action is in the path ------------------------------
 
 def _legacy_enable(req: api_request.Request) -> Change:
     return {'disabled': False, 'disabled_reason': None}, {'status': 'enabled'}

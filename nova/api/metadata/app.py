@@ -1,8 +1,8 @@
-"""The metadata service: describes a guest to itself, in the formats of EC2 and OpenStack.
+"""The metadata service in the formats of EC2 and OpenStack.
 
-A guest is known by its source address, which the network's anti-spoofing guarantees. A request through a proxy names
-the instance in headers and proves it by a signature with the shared secret; without one it is refused. A request of a
-guest in a network between hosts comes by the relay of a host (nova/network/relay.py), which names network and address.
+A guest is identified by its source address, which anti-spoofing rules guarantee. A proxy names the instance in headers
+signed with the shared secret; unsigned headers are refused. Requests from an overlay network come through the relay of
+a host (nova/network/relay.py), which names network and address.
 """
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ from nova.web.request import Request
 from nova.web.request import Response
 from nova.web.routes import Route
 
-PASSWORD_MAX = 1020          # bytes of an encrypted password that a guest may leave here, once
+PASSWORD_MAX = 1020          # bytes of the encrypted password that a guest may store once
 TOKEN_PATH = '/latest/api/token'
 FORWARDED = 'X-Forwarded-For'
-GROUPS = 'security-groups'                # a path in EC2's format
-EC2_DEPTH = 8                # segments of the longest path of EC2's format
+GROUPS = 'security-groups'                # a path of the EC2 format
+EC2_DEPTH = 8                # segments of the longest path of the EC2 format
 DOCUMENTS = ('meta_data.json', 'network_data.json', 'password', 'vendor_data.json', 'vendor_data2.json')
 
 
 class MetadataApi(application.Api['MetadataRequest']):
-    """Every path of the formats of EC2 and OpenStack, for one guest after the other.
+    """Hooks and handlers of the metadata service.
 
     :param conf: configuration
     :param api_db: the API database
@@ -86,7 +86,7 @@ class MetadataApi(application.Api['MetadataRequest']):
         for depth in range(EC2_DEPTH):
             yield Route('GET', '/{version}' + ''.join(f'/{{part{number}}}' for number in range(depth)), self._ec2)
 
-    # ---- the application -------------------------------------------------------
+    # ---- hooks of nova.web.application -----------------------------------------
 
     def request(self, environ: dict[str, typing.Any]) -> MetadataRequest:
         context.RequestContext(remote_address=environ.get('REMOTE_ADDR'), overwrite=True)
@@ -133,14 +133,14 @@ class MetadataApi(application.Api['MetadataRequest']):
         return _walk(metadata.ec2_tree(instance, self.domain, self.region, devices), path)
 
     def _openstack_versions(self, req: MetadataRequest) -> bytes:
-        # cloud-init looks here first; without a token it goes on to other formats
+        # cloud-init probes this path first; without a token it tries other formats
         self._reader(req)
         return '\n'.join((*metadata.OPENSTACK_VERSIONS, 'latest')).encode()
 
     def _openstack(self, req: MetadataRequest, version: str) -> objects.Instance:
-        """The instance that asks for something of a version.
+        """Return the instance of a request below a version.
 
-        :raises NotFound: there is no such version
+        :raises NotFound: unknown version
         """
         if version not in metadata.OPENSTACK_VERSIONS and version != 'latest':
             raise exception.NotFound()
@@ -161,25 +161,25 @@ class MetadataApi(application.Api['MetadataRequest']):
             raise exception.NotFound()
         return found[name]
 
-    # ---- who asks -------------------------------------------------------------
+    # ---- identification of the guest ------------------------------------------
 
     def _reader(self, req: MetadataRequest) -> objects.Instance:
-        """The instance that asks, when it has the token that it needs.
+        """Return the requesting instance after checking its session token, if it needs one.
 
-        :raises Unauthorized: it has none, or not its own
+        :raises Unauthorized: the token is missing or belongs to another guest
         """
         instance, token = self._instance(req), req.header(tokens.TOKEN, None)
         if token is not None:
             self.tokens.check(instance.uuid, token)
         elif self.required or tokens.required_of(instance):
-            raise exception.Unauthorized(f'A session token is needed: PUT {TOKEN_PATH} gives one.')
+            raise exception.Unauthorized(f'A session token is required. Obtain one with PUT {TOKEN_PATH}.')
         return instance
 
     def _token(self, req: MetadataRequest) -> Response:
-        # a proxy within the guest names for whom it asks; one that has signed names the guest, once
+        # refuse proxies inside the guest; a signing proxy may name one guest
         forwarded = req.header(FORWARDED, None)
         if len((forwarded or '').split(',')) > 1 or forwarded is not None and (req.guest is None or req.relayed):
-            raise exception.Forbidden('A session token is not given through a proxy.')
+            raise exception.Forbidden('Session tokens are not available through a proxy.')
         wanted = req.header(tokens.TTL)
         seconds, instance = tokens.ttl(wanted), self._instance(req)
         hops = tokens.hops_of(instance)
@@ -188,17 +188,17 @@ class MetadataApi(application.Api['MetadataRequest']):
 
     @staticmethod
     def _limit(req: MetadataRequest, hops: int) -> Headers:
-        """Let the answer go no further than so many hops: its headers.
+        """Limit the hops (IP TTL) of the response, and return its headers.
 
-        :raises Forbidden: who brings it to the guest does not heed that
+        :raises Forbidden: the proxy or relay cannot enforce the limit
         """
         if req.relayed:
             if not req.header(relay.HOPS):
-                raise exception.Forbidden('The relay of the host is of an older release, and would let a session token '
-                                          'go further than it may.')
+                raise exception.Forbidden('Cannot limit the hops of a session token: the host has a relay of an older '
+                                          'release. Upgrade its network service.')
             return [(relay.HOPS, str(hops))]
         if req.guest is not None or 'nova.hops' not in req.environ:
-            raise exception.Forbidden('A session token that may go a few hops alone is not given through a proxy.')
+            raise exception.Forbidden('Session tokens with a hop limit are not available through a proxy.')
         req.environ['nova.hops'](hops)
         return []
 
@@ -208,7 +208,7 @@ class MetadataApi(application.Api['MetadataRequest']):
             if not req.relayed and req.header('X-Tenant-ID') != instance.project_id:
                 raise exception.NotFound()
             return instance
-        # The address proves who asks, so no header is read for it.
+        # The source address identifies the guest; headers are ignored.
         with self.api_db.reader() as conn:
             uuid = ports.device_at(conn, addresses.plain(req.environ.get('REMOTE_ADDR') or ''))
         if uuid is None:
@@ -216,9 +216,9 @@ class MetadataApi(application.Api['MetadataRequest']):
         return self._load(uuid)
 
     def _signed(self, req: MetadataRequest) -> str | None:
-        """The id of the instance that a proxy names; None without one.
+        """Return the instance ID that a proxy has signed; None without a proxy.
 
-        :raises Forbidden: its signature is wrong
+        :raises Forbidden: the signature is invalid
         """
         uuid, given = req.header('X-Instance-ID', None), req.header('X-Instance-ID-Signature', None)
         if uuid is None and given is None:
@@ -226,36 +226,37 @@ class MetadataApi(application.Api['MetadataRequest']):
         uuid = uuid or ''
         expected = hmac.new(self.secret, uuid.encode(), hashlib.sha256).hexdigest()
         if not self.secret or not hmac.compare_digest(expected.encode(), (given or '').encode()):
-            raise exception.Forbidden('The signature of the instance id is not valid.')
+            raise exception.Forbidden('The signature of the instance ID is invalid.')
         return uuid
 
     def _relayed(self, req: MetadataRequest) -> str | None:
-        """The id of the instance whose request a host's relay has signed; None without a relay.
+        """Return the instance ID of a request that a host's relay has signed; None without a relay.
 
-        :raises Forbidden: its signature is wrong, or old
-        :raises NotFound: no server is known there
+        :raises Forbidden: the signature is invalid or expired
+        :raises NotFound: no server has the address
         """
         given = {name: req.header(name, None) for name in (
             relay.HOST, relay.GUEST, relay.SIGNATURE, relay.NETWORK, relay.ROUTER, relay.TIME, relay.BODY)}
         if all(value is None for value in given.values()):
             return None
         kind = 'router' if given[relay.NETWORK] is None else 'network'
-        host, address, ident = given[relay.HOST] or '', given[relay.GUEST] or '', given[relay.BY[kind]] or ''
+        host, address = given[relay.HOST] or '', given[relay.GUEST] or ''
+        ident = given[relay.SOURCE_HEADERS[kind]] or ''
         self._master = self._master or self.api_db.run(metadata_keys.obtain)
         sent, body = given[relay.TIME] or '', given[relay.BODY] or ''
         path = req.environ.get('SCRIPT_NAME', '') + req.environ.get('PATH_INFO', '')
         expected = relay.signature(relay.key_of(self._master, host), host, kind, ident, address,
                                    (sent, req.method, path, body))
         if not hmac.compare_digest(expected.encode(), (given[relay.SIGNATURE] or '').encode()):
-            raise exception.Forbidden('The signature of the relay is not valid.')
+            raise exception.Forbidden('The signature of the relay is invalid.')
         if not re.fullmatch('[0-9]{1,12}', sent) or abs(time.time() - int(sent)) > relay.VALID_S:
-            raise exception.Forbidden('The request of the relay is old, or its clock differs from that of this '
+            raise exception.Forbidden('The request of the relay has expired, or its clock differs from that of this '
                                       'service.')
         find = ports.device_by_router if kind == 'router' else ports.device_by_network
         with self.api_db.reader() as conn:
             uuid = find(conn, ident, address, host)
         if uuid is None:
-            raise exception.NotFound('No instance has this address, or another project may send from it in this '
+            raise exception.NotFound('No instance has this address, or a port of another project may use it in this '
                                      'network.')
         return uuid
 
@@ -264,7 +265,7 @@ class MetadataApi(application.Api['MetadataRequest']):
             return objects.Instance.from_row(instances.get(conn, uuid))
 
     def _spec(self, instance: objects.Instance) -> objects.RequestSpec | None:
-        """The request that the server was made of, or None where it is not stored."""
+        """Return the request spec of the server, or None if it is not stored."""
         with self.api_db.reader() as conn:
             try:
                 return request_specs.get(conn, instance.uuid)
@@ -272,12 +273,12 @@ class MetadataApi(application.Api['MetadataRequest']):
                 return None
 
     def _devices(self, instance: objects.Instance, spec: objects.RequestSpec | None) -> list[dict[str, typing.Any]]:
-        """Rows of the server's disks: local ones as requested, and its volumes."""
+        """Return rows of the server's disks: requested local disks, and volumes."""
         local = [row for row in (spec and spec.block_devices) or () if row.get('destination_type') != 'volume']
         with self.cells.of_server(instance.uuid).db.reader() as conn:
             return [*local, *block_devices.of_metadata(conn, instance.uuid)]
 
-    # ---- personality and the password -------------------------------------------
+    # ---- personality and password -----------------------------------------------
 
     def _content(self, req: MetadataRequest, name: str) -> bytes:
         for index, (_path, content) in enumerate(_injected_files(self._spec(self._reader(req)))):
@@ -289,7 +290,7 @@ class MetadataApi(application.Api['MetadataRequest']):
         return str(self._openstack(req, version).system_metadata.get(POSTED_PASSWORD, '')).encode()
 
     def _store_password(self, req: MetadataRequest, version: str) -> bytes:
-        """The guest leaves its encrypted password here once; who holds the key may read it."""
+        """Store the guest's encrypted password, once."""
         instance = self._openstack(req, version)
         try:
             raw = bodies.read(req.environ, PASSWORD_MAX)
@@ -299,7 +300,7 @@ class MetadataApi(application.Api['MetadataRequest']):
         except UnicodeDecodeError:
             raise exception.BadRequest('The password must be text.') from None
         if req.relayed and relay.digest(raw) != req.header(relay.BODY):
-            raise exception.Forbidden('The password is not the one that the relay has signed.')
+            raise exception.Forbidden('The password differs from the one that the relay has signed.')
 
         def store(conn: engine.Connection) -> None:
             instances.lock(conn, instance.uuid)
@@ -313,10 +314,10 @@ class MetadataApi(application.Api['MetadataRequest']):
 
 
 class MetadataRequest(Request):
-    """What a handler gets.
+    """Argument of the handlers.
 
-    guest   id of the instance that a proxy has signed; None: the address of the request says which one it is
-    relayed the same where it was the relay of a host
+    guest   ID of the instance named by a proxy; None: identified by the source address
+    relayed the same, if the relay of a host sent the request
     """
 
     __slots__ = ('guest', 'relayed')
@@ -325,7 +326,7 @@ class MetadataRequest(Request):
 
 
 def Application(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells) -> application.Application:
-    """A WSGI application; the parameters are those of MetadataApi."""
+    """Build the WSGI application; the parameters are those of MetadataApi."""
     return application.Application(MetadataApi(conf, api_db, cells))
 
 
@@ -334,7 +335,7 @@ def _injected_files(spec: objects.RequestSpec | None) -> list[tuple[str, bytes]]
 
 
 def _walk(tree: typing.Any, parts: collections.abc.Iterable[str]) -> bytes:
-    """The leaf or the listing at a path of the EC2 tree."""
+    """Return the leaf or the listing at a path of the EC2 tree."""
     for part in parts:
         if not isinstance(tree, dict) or part not in tree:
             raise exception.NotFound()

@@ -1,4 +1,4 @@
-"""How much of the metadata service one guest gets: requests in a time, and at the same time."""
+"""Rate and concurrency limits of the metadata service for each guest."""
 import collections
 import contextlib
 import threading
@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator
 
 from nova import exception
 
-BURST_S = 10                # seconds' worth of requests that may come at once: all of cloud-init's
-AT_ONCE = 4                 # requests of one guest at the same time: half of the threads that serve a bridge
-MAX_GUESTS = 10000          # beyond it the one with the oldest request is dropped
+BURST_S = 10                # seconds' worth of requests in one burst; enough for cloud-init
+AT_ONCE = 4                 # concurrent requests of one guest: half of the threads that serve a bridge
+MAX_GUESTS = 10000          # beyond it the least recently used entry is dropped
 
 
 class GuestLimits:
-    """Counts in memory of this process, of a bounded number of guests.
+    """In-memory counters of a bounded number of guests.
 
-    :param rate: requests a second of one guest
+    :param rate: requests per second of one guest
     :param clock: seconds
     """
 
@@ -27,9 +27,9 @@ class GuestLimits:
 
     @contextlib.contextmanager
     def request(self, guest: str) -> Iterator[None]:
-        """Around one request.
+        """Context manager around one request.
 
-        :raises TooManyRequests: the guest sends too many; ``retry_after`` says for how many seconds it is to wait
+        :raises TooManyRequests: the guest exceeds a limit; ``retry_after`` is in seconds
         """
         with self._lock:
             now = self._clock()

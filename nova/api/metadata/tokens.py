@@ -1,7 +1,7 @@
-"""Session tokens of the metadata service, as EC2 documents them for its version 2.
+"""Session tokens of the metadata service (version 2 of EC2's).
 
-A token proves that its bearer can send a PUT with a header of its own: what a server-side request forgery in a guest
-cannot. It names nothing; it is good for one guest until it expires, at every process of the deployment.
+A token proves that the client can send a PUT with a custom header, which a server-side request forgery in a guest
+cannot. A token is valid for one guest until it expires, in every process of the deployment.
 """
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ if TYPE_CHECKING:
     from nova import objects
 
 REQUIRED = 'required'
-PROPERTY = 'metadata_tokens'     # of an image, or in the metadata of a server
+PROPERTY = 'metadata_tokens'     # image property, or key in the metadata of a server
 FLAVOR = 'metadata:tokens'       # extra spec
-HOPS = 'metadata_hop_limit'      # in the metadata of a server: how many hops an answer with a token may go to it
+HOPS = 'metadata_hop_limit'      # key in a server's metadata: hop limit of responses to requests with a token
 MAX_HOPS = 64
 TTL = 'X-aws-ec2-metadata-token-ttl-seconds'
 TOKEN = 'X-aws-ec2-metadata-token'
 MAX_TTL = 21600                  # seconds
-_BODY = struct.Struct('>Q7s')    # when it expires, and what makes it different from the others
+_BODY = struct.Struct('>Q7s')    # expiry time, and a nonce
 _MAC = 24                        # bytes
 
 
 class Tokens:
-    """
-    :param key: gives the key of the deployment; called once
+    """Signs and verifies session tokens.
+
+    :param key: returns the key of the deployment; called once
     :param clock: seconds since the epoch
     """
 
@@ -43,22 +44,25 @@ class Tokens:
         self._key: bytes | None = None
 
     def make(self, uuid: str, ttl: int) -> str:
-        """A token for a guest, good for so many seconds."""
+        """Create a token for a guest that expires after ``ttl`` seconds."""
         body = _BODY.pack(int(self._clock()) + ttl, secrets.token_bytes(7))
         return base64.urlsafe_b64encode(body + self._mac(uuid, body)).decode()
 
     def check(self, uuid: str, token: str) -> None:
-        """:raises Unauthorized: it is none of this guest, or has expired"""
+        """Verify a token.
+
+        :raises Unauthorized: it is invalid for this guest, or has expired
+        """
         try:
             raw = base64.b64decode(token.encode('ascii'), altchars=b'-_', validate=True)
-            if base64.urlsafe_b64encode(raw).decode() != token:          # a token has one spelling
+            if base64.urlsafe_b64encode(raw).decode() != token:          # accept only the canonical encoding
                 raw = b''
         except (binascii.Error, UnicodeError, ValueError):
             raw = b''
         body, mac = raw[:_BODY.size], raw[_BODY.size:]
         if len(raw) != _BODY.size + _MAC or not hmac.compare_digest(mac, self._mac(uuid, body)) or (
                 _BODY.unpack(body)[0] <= self._clock()):
-            raise exception.Unauthorized('The session token is not valid.')
+            raise exception.Unauthorized('The session token is invalid or has expired.')
 
     def _mac(self, uuid: str, body: bytes) -> bytes:
         if self._key is None:
@@ -67,9 +71,9 @@ class Tokens:
 
 
 def ttl(text: str) -> int:
-    """The seconds that a request for a token gives in the header TTL.
+    """Parse the header TTL of a token request into seconds.
 
-    :raises BadRequest: it says none, or too many
+    :raises BadRequest: the value is missing or out of range
     """
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and 1 <= int(text) <= MAX_TTL):
         raise exception.BadRequest(f'{TTL} must be 1 to {MAX_TTL}.')
@@ -77,18 +81,18 @@ def ttl(text: str) -> int:
 
 
 def hops_of(instance: objects.Instance) -> int | None:
-    """How many hops an answer with a token may go to a server; None: as far as any."""
+    """Return the hop limit of a server's responses with a token; None: unlimited."""
     text = instance.metadata.get(HOPS)
     return None if text is None else hops(text)
 
 
 def hops(text: str) -> int:
-    """The number of an item HOPS; what is none of 1 to MAX_HOPS is 1."""
+    """Parse a hop limit; an invalid value means 1."""
     number = int(text) if text.isascii() and text.isdigit() and len(text) <= 2 else 1
     return number if 1 <= number <= MAX_HOPS else 1
 
 
 def required_of(instance: objects.Instance) -> bool:
-    """Whether a server reads its metadata with a token alone: by its own metadata, its image or its flavor."""
+    """Return True if the server's metadata, image or flavor requires session tokens."""
     return REQUIRED in (instance.metadata.get(PROPERTY), instance.image_properties.get(PROPERTY),
                         (instance.flavor.get('extra_specs') or {}).get(FLAVOR))

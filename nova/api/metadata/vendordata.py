@@ -1,7 +1,7 @@
-"""Vendor data of other services: ``vendor_data2.json`` has one member for each address that the operator lists.
+"""Dynamic vendor data: ``vendor_data2.json`` has one member for each service listed in the configuration.
 
-Each gets a POST that describes the server, and answers with JSON. Only listed services are called, no redirect and no
-proxy of the environment is followed, and time, size and depth of an answer are bounded.
+Each service gets a POST that describes the server, and returns JSON. Redirects and proxies of the environment are
+ignored. Time, size and depth of a response are limited.
 """
 import logging
 import threading
@@ -22,16 +22,16 @@ from nova.web import json_text
 
 LOG = logging.getLogger(__name__)
 
-MAX_BYTES = 256 * 1024            # of one answer
-AT_ONCE = 3                       # requests at once of a process: a target that hangs must not hold all threads
+MAX_BYTES = 256 * 1024            # of one response
+AT_ONCE = 3                       # concurrent requests of a process: a target that hangs must not occupy all threads
 CHUNK = 16 * 1024
 OK = 200
 
 
 def targets(lines: Iterable[str]) -> dict[str, str]:
-    """{name: address} of ``[api] vendordata_dynamic_targets``.
+    """Parse ``[api] vendordata_dynamic_targets`` into {name: URL}.
 
-    :raises InvalidInput: a line is not NAME@URL
+    :raises InvalidInput: a line is not NAME@URL, or repeats a name
     """
     found = {}
     for line in lines:
@@ -39,13 +39,13 @@ def targets(lines: Iterable[str]) -> dict[str, str]:
         parts = urllib.parse.urlsplit(url)
         if not name or name in found or parts.scheme not in ('http', 'https') or not parts.hostname:
             raise exception.InvalidInput(reason=f'[api] vendordata_dynamic_targets: "{line}" is not NAME@URL, or its '
-                                                'name is there twice.')
+                                                'name is repeated.')
         found[name] = url
     return found
 
 
 class VendorData:
-    """Falsy when no target is listed.
+    """Client of the vendor data services; falsy without targets.
 
     :param conf: uses [api] vendordata_* and [metadata] dhcp_domain
     """
@@ -61,10 +61,10 @@ class VendorData:
         return bool(self._targets)
 
     def document(self, instance: objects.Instance) -> bytes:
-        """The content of vendor_data2.json; a target that fails has an empty object.
+        """Return the content of vendor_data2.json; a failed target has an empty object.
 
-        :raises TooManyRequests: too many guests ask at the same time
-        :raises Unavailable: a target failed, and that is fatal
+        :raises TooManyRequests: too many concurrent requests
+        :raises Unavailable: a target failed, and failures are fatal
         """
         if not self._slots.acquire(blocking=False):
             raise exception.TooManyRequests(retry_after=1)
@@ -80,10 +80,10 @@ class VendorData:
     def _ask(self, name: str, url: str, body: str) -> Any:
         try:
             return json_text.parse(self._post(url, body))
-        except (OSError, ValueError, urllib3.exceptions.HTTPError) as error:       # OSError: what requests raises
-            LOG.warning('Vendor data of %s failed: %s', name, error)
+        except (OSError, ValueError, urllib3.exceptions.HTTPError) as error:       # OSError: raised by requests
+            LOG.warning('Cannot get vendor data from %s: %s', name, error)
             if self._fatal:
-                raise exception.Unavailable(f'Vendor data of {name} failed.') from None
+                raise exception.Unavailable(f'Cannot get vendor data from {name}.') from None
             return {}
 
     def _post(self, url: str, body: str) -> bytes:
@@ -94,10 +94,10 @@ class VendorData:
                               headers={'Content-Type': 'application/json', 'Accept': 'application/json',
                                        'Accept-Encoding': 'identity'}) as answer:
                 if answer.status_code != OK:
-                    raise ValueError(f'it answered with {answer.status_code}')
+                    raise ValueError(f'unexpected status code {answer.status_code}')
                 found = bytearray()
-                while chunk := answer.raw.read1(CHUNK, decode_content=False):       # at most one wait for each
+                while chunk := answer.raw.read1(CHUNK, decode_content=False):       # waits at most once for each chunk
                     found += chunk
                     if len(found) > MAX_BYTES or time.monotonic() > ends:
-                        raise ValueError('its answer is too long or too slow')
+                        raise ValueError('the response is too large or too slow')
                 return bytes(found)

@@ -1,4 +1,4 @@
-"""GET /os-audit, an addition of this product: who did what, from where, with what result."""
+"""GET /os-audit (an API extension): the audit log of requests and their outcome."""
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +24,7 @@ _FILTERS = {'user_id': 'user_id', 'project_id': 'project_id', 'action': 'action'
             'target_id': 'target_id', 'outcome': 'outcome', 'request_id': 'request_id',
             'remote_address': 'remote_address'}
 Field = fields.Field
-ROUNDS = 10               # pages that are read for one of records that the caller sees
+ROUNDS = 10               # pages that are read to fill one page of visible records
 
 RECORD = fields.Fields(
     Field('id', 'uuid', type='string format=uuid required'),
@@ -48,7 +48,7 @@ LIST = Query(
 
 
 def index(req: api_request.Request) -> api_request.Document:
-    """The newest first, of the API database and of all cells that answer."""
+    """List records of the API database and of all cells that respond, newest first."""
     filters, limit = _filters(req), paging.limit(req)
     since, until = req.query.one('since'), req.query.one('until')
     if since is not None and until is not None and until < since:
@@ -73,7 +73,7 @@ def index(req: api_request.Request) -> api_request.Document:
 
 
 def _seen(req: api_request.Request, rows: list[api_request.Row]) -> list[api_request.Row]:
-    """Those of records that name nothing which the caller does not see. What he named himself he knows."""
+    """Return the records that the caller may see: own ones, and those that name no hidden resource."""
     others = [row for row in rows if row['user_id'] != req.context.user_id] if not req.context.is_admin else []
     idents = {row[name] for row in others for name in ('target_id', 'target_part')} - {None}
     if not idents:
@@ -85,7 +85,7 @@ def _seen(req: api_request.Request, rows: list[api_request.Row]) -> list[api_req
 
 
 def _filters(req: api_request.Request) -> dict[str, Any]:
-    """{column: value}: the caller's project, unless a caller who may wants all."""
+    """Return {column: value}; other projects require a policy rule."""
     filters = {column: req.query.one(name) for name, column in _FILTERS.items() if name in req.query}
     if req.query.one('all_projects', False):
         req.authorize(ALL_PROJECTS)
@@ -97,7 +97,7 @@ def _filters(req: api_request.Request) -> dict[str, Any]:
 
 def _everywhere(req: api_request.Request,
                 function: Callable[[engine.Connection], list[Any]]) -> tuple[list[Any], list[db_cells.Cell]]:
-    """(rows of all databases that answer, cells that are down)."""
+    """Return (rows of all databases that respond, cells that are down)."""
     with req.services.api_db.reader() as conn:
         rows = function(conn)
     found, down = cell_queries.ask(req, function)
@@ -105,9 +105,9 @@ def _everywhere(req: api_request.Request,
 
 
 def _place(req: api_request.Request, filters: dict[str, Any], marker: str) -> Any:
-    """Where a page begins.
+    """Return the position of a marker.
 
-    :raises InvalidMarker: no record that the caller may see has this id
+    :raises InvalidMarker: no visible record has this ID
     """
     owner = {name: value for name, value in filters.items() if name == 'project_id'}
     places, _down = _everywhere(req, lambda conn: [records.place_of(conn, marker, owner)])

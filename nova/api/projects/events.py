@@ -1,14 +1,13 @@
-"""GET /os-events, an addition of this product: the state changes of servers as server-sent events.
+"""GET /os-events (an API extension): state changes of servers as server-sent events.
 
-An event is the state of a server after a change, as its row has it; states that follow each other faster than
-``POLL_S`` are one event. Its id is the time of the change in microseconds: a client that comes back with it in
-Last-Event-ID gets everything since then, from the rows of the servers and from the history of the deleted ones. It may
-get an event twice, and never misses a server's last state. ``event: reset`` says that the history does not reach
-back so far: what was deleted meanwhile is only to be found out by listing.
+An event is the state of a server after a change, taken from its row. Changes within ``POLL_S`` are one event. The ID
+of an event is its time in microseconds. A client that reconnects with Last-Event-ID gets all changes since then from
+the rows of servers and the history of deleted ones. Delivery is at-least-once for the last state of each server.
+``event: reset`` means that the history is too short: the client must list servers to detect deletions.
 
-The format is the one of the HTML standard (text/event-stream). Every ``CHECK_S`` the caller is looked up again: a
-stream ends when the token, the role, the user or the project is gone. It ends by itself after ``STREAM_S``; clients
-come back by themselves.
+The format is text/event-stream of the HTML standard. Every ``CHECK_S`` seconds the caller is authorized again; the
+stream ends if the token, role, user or project has been revoked. It also ends after ``STREAM_S`` seconds; clients
+reconnect automatically.
 """
 from __future__ import annotations
 
@@ -43,14 +42,14 @@ LOG = logging.getLogger(__name__)
 RULE, ALL = 'nova:events', 'nova:events:all_projects'
 
 POLL_S = 0.5
-OVERLAP_S = 5             # a change is stamped before it is committed: rows of the last seconds are looked at again
-BEAT_S = 15               # a comment after so long a silence shows that the client is still there
+OVERLAP_S = 5             # times are set before the commit, so each poll re-reads the last seconds
+BEAT_S = 15               # a comment after this silence detects disconnected clients
 STREAM_S = 300
-RETRY_MS = 1000           # what a client that loses its stream waits
-CHECK_S = 10              # between two looks whether the caller may go on
-BUSY_S = 10               # and one that found no free stream
+RETRY_MS = 1000           # reconnection delay of clients
+CHECK_S = 10              # interval of authorization checks
+BUSY_S = 10               # Retry-After if all streams are in use
 
-PAGE = 1000               # rows that a stream takes from a cell at once
+PAGE = 1000               # rows read from a cell by one poll
 
 _MOMENT = datetime.timedelta(microseconds=1)
 _OVERLAP = datetime.timedelta(seconds=OVERLAP_S)
@@ -67,7 +66,7 @@ def follow(req: api_request.Request) -> Response:
         caller = req.environ[auth.AGAIN]()
         allows = functools.partial(req.services.policy.allows, caller, target=target)
         return (allows(RULE) and (not everything or allows(ALL))
-                and (category is not None or caller.is_admin))            # else it gets administrative servers
+                and (category is not None or caller.is_admin))            # it must not see administrative servers
     feed = _Feed(req.services, nova_context.ALL_PROJECTS if everything else req.project_id, _start(req), category)
     stopping = req.environ.get('nova.stopping') or threading.Event()
     streams, owner = req.services.streams, req.project_id
@@ -78,9 +77,9 @@ def follow(req: api_request.Request) -> Response:
 
 
 def _start(req: api_request.Request) -> datetime.datetime | None:
-    """The moment from which the stream begins; None: now.
+    """Return the start of the stream; None: now.
 
-    :raises BadRequest: Last-Event-ID is no id of ours
+    :raises BadRequest: Last-Event-ID is malformed
     """
     text = req.environ.get('HTTP_LAST_EVENT_ID', '').strip() or req.query.one('last_event_id')
     if not text:
@@ -91,10 +90,10 @@ def _start(req: api_request.Request) -> datetime.datetime | None:
 
 
 class _Feed:
-    """Where one stream is.
+    """Position of one stream.
 
-    :param project_id: whose, or ALL_PROJECTS
-    :param since: naive UTC datetime of the last event that the client has, or None
+    :param project_id: project of the servers, or ALL_PROJECTS
+    :param since: naive UTC datetime of the client's last event, or None
     :param category: None for servers of all instance categories
     """
 
@@ -104,49 +103,49 @@ class _Feed:
         kept = services.conf.conductor.deleted_servers_kept_days
         self.reset = since is not None and bool(kept) and since < utils.utcnow() - datetime.timedelta(days=kept)
         self._reached = since or utils.utcnow()
-        # (uuid, moment) of the overlap that the client has
-        self._told: dict[tuple[str, datetime.datetime], None] = {}
+        # (uuid, time) of sent events within the overlap
+        self._sent: dict[tuple[str, datetime.datetime], None] = {}
         self._first = since is None
         self._down: list[db_cells.Cell] = []
 
     def new(self) -> list[Any]:
-        """Rows that the client has not yet, oldest first."""
+        """Return rows that were not sent yet, oldest first."""
         start: datetime.datetime | None = self._reached if self._first else self._reached - _OVERLAP
         self._first = False
         fresh: list[Any] = []
         while start is not None and not fresh:
             rows, start = self._page(start)
-            fresh = [row for row in rows if (row['uuid'], row['changed_at']) not in self._told]
+            fresh = [row for row in rows if (row['uuid'], row['changed_at']) not in self._sent]
         for row in fresh:
-            self._told[row['uuid'], row['changed_at']] = None
-            if not self._down:               # what happens meanwhile in a cell that is down is reported when it is back
+            self._sent[row['uuid'], row['changed_at']] = None
+            if not self._down:               # otherwise changes in a cell that is down would be missed
                 self._reached = max(self._reached, row['changed_at'])
-        self._told = {key: None for key in self._told if key[1] >= self._reached - _OVERLAP}
+        self._sent = {key: None for key in self._sent if key[1] >= self._reached - _OVERLAP}
         return fresh
 
     def _page(self, start: datetime.datetime) -> tuple[list[Any], datetime.datetime | None]:
-        """(rows since a moment, oldest first; the moment from which there are more, None when these are all)"""
+        """Return (rows since a time, oldest first; start of the next page or None)."""
         rows, horizon = [], datetime.datetime.max
         answers, self._down = self._cells.read(lambda conn: changes.since(
             conn, start, project_id=self._project_id, category=self._category, limit=PAGE))
         for _cell, found in answers:
             rows += found
-            if len(found) >= PAGE:           # of this cell nothing is known beyond
+            if len(found) >= PAGE:           # this cell may have more rows after the last one
                 horizon = min(horizon, found[-1]['changed_at'])
         rows = sorted((row for row in rows if row['changed_at'] <= horizon), key=lambda row: row['changed_at'])
         return rows, None if horizon == datetime.datetime.max else horizon + _MOMENT
 
 
 def _events(feed: _Feed, stopping: threading.Event, may_go_on: Callable[[], bool]) -> Iterator[bytes]:
-    """The chunks of the stream.
+    """Generate the chunks of the stream.
 
-    :param may_go_on: whether the caller may still follow; raises Unauthorized or Unavailable
+    :param may_go_on: whether the caller is still authorized; raises Unauthorized or Unavailable
     """
     yield f'retry: {RETRY_MS}\n\n'.encode()
     if feed.reset:
         yield b'event: reset\ndata: {}\n\n'
     end = time.monotonic() + STREAM_S
-    spoken = checked = time.monotonic()
+    last_sent = checked = time.monotonic()
     while time.monotonic() < end:
         if time.monotonic() - checked >= CHECK_S:
             checked = time.monotonic()
@@ -154,9 +153,9 @@ def _events(feed: _Feed, stopping: threading.Event, may_go_on: Callable[[], bool
                 return
         chunk = b''.join(map(_event, feed.new()))
         now = time.monotonic()
-        if chunk or now - spoken > BEAT_S:
-            spoken = now
-            yield chunk or b': still here\n\n'
+        if chunk or now - last_sent > BEAT_S:
+            last_sent = now
+            yield chunk or b': keepalive\n\n'
         if stopping.wait(POLL_S):
             return
 
@@ -166,8 +165,8 @@ def _still(may_go_on: Callable[[], bool]) -> bool:
         return may_go_on()
     except exception.Unauthorized:
         return False
-    except exception.Unavailable:            # nothing is known: the stream goes on, and is checked again
-        LOG.warning('Whether the caller of an event stream may go on is not known now.')
+    except exception.Unavailable:            # unknown: continue, and check again later
+        LOG.warning('Cannot check the authorization of an event stream now; the stream continues.')
         return True
 
 

@@ -1,4 +1,4 @@
-"""Usage audits: which compute hosts recorded the servers of a period, and how many there were."""
+"""Usage audits: compute hosts that recorded a period, and their number of servers."""
 import datetime
 from typing import Any
 
@@ -18,19 +18,19 @@ _NOTHING = Query(closed=102)
 
 
 def _audits(req: api_request.Request, before: datetime.datetime) -> api_request.Document:
-    """The audits of the newest period that had ended at a moment.
+    """Return the audits of the last period that ended before a time.
 
-    :raises BadRequest: no period lies before it
+    :raises BadRequest: no such period
     """
     try:
         period = audit_period.last_completed(req.services.conf.instance_usage_audit_period, before)
     except (ValueError, OverflowError):
-        raise exception.BadRequest('No period lies before this time.') from None
+        raise exception.BadRequest('No audit period ended before this time.') from None
     hosts: set[str] = set()
     rows: dict[str, Any] = {}
     for _cell, (here, log) in cell_queries.ask(req, lambda conn: (services.list(conn, binary='nova-compute'),
                                                               task_log.of_period(conn, period)))[0]:
-        hosts |= {row['host'] for row in here} | log.keys()          # a host that is gone has reported, too
+        hosts |= {row['host'] for row in here} | log.keys()          # deleted hosts have reported too
         rows |= log
     done = sum(row['state'] == task_log.DONE for row in rows.values())
     errors = sum(row['errors'] for row in rows.values())

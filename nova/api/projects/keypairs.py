@@ -1,4 +1,4 @@
-"""Key pairs: a user's own, and those of others for administrators."""
+"""Key pairs of the caller; administrators also manage those of others."""
 from typing import Any
 
 from nova.api import notifications
@@ -22,7 +22,7 @@ from nova.web.params import string
 from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-keypairs:'
-GENERATOR = keypair.Generator()           # of this process: its cores are what is short
+GENERATOR = keypair.Generator()           # one for each process, because it limits CPU use
 
 SUMMARY = Fields(
     Field('name', 'name', type=shapes.NAME),
@@ -34,7 +34,7 @@ CREATED = SUMMARY + Fields(Field('user_id', 'user_id', type='string required'))
 VIEW = CREATED + Fields(
     Field('id', 'id', type='integer required'),
     Field('created_at', exact_moment('created_at'), type='string format=date-time required'),
-    Field('updated_at', lambda row, req: None, type='null required'),            # a key pair never changes
+    Field('updated_at', lambda row, req: None, type='null required'),            # key pairs are immutable
     Field('deleted', lambda row, req: False, type='boolean const=False required'),
     Field('deleted_at', lambda row, req: None, type='null required'),
 )
@@ -59,7 +59,7 @@ ONE = Query(_OWNER, closed=75)
 
 
 def _owner(req: api_request.Request, rule: str, user_id: str | None) -> str:
-    """The user whose key pairs are meant, after the rule's check."""
+    """Return the owner of the requested key pairs after the policy check."""
     user_id = user_id or req.user_id
     req.authorize(_RULE + rule, {'project_id': req.project_id, 'user_id': user_id})
     return user_id
@@ -92,7 +92,7 @@ def create(req: api_request.Request) -> api_request.Document:
     user_id = _owner(req, 'create', given.get('user_id'))
     type_, public, private = given.get('type', 'ssh'), given.get('public_key'), None
     if public is None:
-        with req.services.api_db.reader() as conn:        # no work for a pair that will not be kept
+        with req.services.api_db.reader() as conn:        # check first, because generating a key is expensive
             quotas.look_at_key_pairs(conn, _limits(conn, req, user_id), user_id)
             key_pairs.check_name(conn, user_id, given['name'])
         private, public, print_ = GENERATOR.generate(type_, user_id)

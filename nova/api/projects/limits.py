@@ -1,4 +1,4 @@
-"""What a project may have, and has."""
+"""Limits and usage of a project."""
 from nova.api import request as api_request
 from nova.db.projects import quotas
 from nova.network import proxied_limits

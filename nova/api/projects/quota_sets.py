@@ -1,4 +1,4 @@
-"""Quotas of projects, of their users, and of the default class."""
+"""Quotas of projects, users, and the default quota class."""
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,7 +20,7 @@ from nova.web.routes import Route
 _RULE = 'os_compute_api:os-quota-sets:'
 _CLASS = 'os_compute_api:os-quota-class-sets:'
 
-# key in the API -> (resource, or None for what the network service limits; last version of sets, of class sets).
+# key in the API -> (resource, or None for network resources; last version in quota sets, in class sets)
 KEYS = {
     'cores': ('cores', None, None),
     'fixed_ips': (None, 35, 49),
@@ -82,7 +82,7 @@ def show(req: api_request.Request, id: str) -> api_request.Document:
 
 
 def defaults(req: api_request.Request, id: str) -> api_request.Document:
-    if req.allows(_RULE + 'show', {'project_id': id, 'user_id': req.user_id}):     # else anyone could try ids out
+    if req.allows(_RULE + 'show', {'project_id': id, 'user_id': req.user_id}):     # else callers could probe IDs
         known.check(req, id)
     with req.services.api_db.reader() as conn:
         limits = quotas.defaults(conn, req.services.conf) | proxied_limits.limits(req.services.conf)

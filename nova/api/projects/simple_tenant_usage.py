@@ -1,4 +1,4 @@
-"""What the servers of projects used over a time: hours, and hours times memory, disks and virtual CPUs."""
+"""Usage of projects in a period: hours, and hours times memory, disk and vCPUs."""
 from __future__ import annotations
 
 import datetime
@@ -32,7 +32,7 @@ _COMMON = (Param('start', STRING), Param('end', STRING), Param('limit', LIMIT, s
 LIST = Query(*_COMMON, Param('detailed', STRING), closed=75)
 SHOW = Query(*_COMMON, closed=75)
 
-# The documented states have no word for a server that may be restored: its guest is off, its disks are kept.
+# Documented states do not include soft-deleted: its guest is off, its disks are kept.
 _STATES = {states.SOFT_DELETED: states.STOPPED}
 
 
@@ -40,10 +40,10 @@ _SUMS = ('total_hours', 'total_memory_mb_usage', 'total_local_gb_usage', 'total_
 
 
 class Usage:
-    """Adds up what servers used.
+    """Sums up the usage of servers.
 
-    :param begin, end: the time that is reported on
-    :param now: servers that run are charged up to now, and no further
+    :param begin, end: reported period
+    :param now: running servers are charged until now
     """
 
     def __init__(self, begin: datetime.datetime, end: datetime.datetime, now: datetime.datetime) -> None:
@@ -61,8 +61,8 @@ class Usage:
         if detailed:
             project['server_usages'].append(self.server(row, hours, local_gb))
 
-    def join(self, other: Usage) -> None:
-        """Add what another one has of the same time."""
+    def merge(self, other: Usage) -> None:
+        """Add the sums of another cell for the same period."""
         for project_id, theirs in other.projects.items():
             mine = self.projects.setdefault(project_id, theirs)
             if mine is not theirs:
@@ -71,7 +71,7 @@ class Usage:
                 mine['server_usages'] += theirs['server_usages']
 
     def start(self, project_id: str) -> api_request.Document:
-        """The record of a project that used nothing."""
+        """Create the record of a project without usage."""
         found = self.projects[project_id] = {
             'tenant_id': project_id, 'start': utils.exact_time(self.begin),
             'stop': utils.exact_time(self.end), 'total_hours': 0.0,
@@ -80,7 +80,7 @@ class Usage:
         return found
 
     def hours(self, row: api_request.Row) -> float:
-        """How long it ran within the time."""
+        """Return the hours that a server existed within the period."""
         begin = max(row['launched_at'], self.begin)
         end = min(row['terminated_at'] or self.now, self.end, self.now)
         return max(0.0, (end - begin).total_seconds() / 3600)
@@ -96,9 +96,9 @@ class Usage:
 
 
 def _period(req: api_request.Request) -> tuple[datetime.datetime, datetime.datetime, datetime.datetime]:
-    """(begin, end, now) of the query: four weeks up to now by default.
+    """Return (begin, end, now) of the query; default: the last four weeks.
 
-    :raises BadRequest: no times, or begin after end
+    :raises BadRequest: a time is malformed, or begin is after end
     """
     now = utils.utcnow()
     moments = []
@@ -107,12 +107,12 @@ def _period(req: api_request.Request) -> tuple[datetime.datetime, datetime.datet
         try:
             moments.append(formats.parse_time(text) if text else None)
         except ValueError:
-            raise exception.BadRequest(f'Invalid {name} time: {text[:40]!r} is no date and time.') from None
+            raise exception.BadRequest(f'Invalid {name} time: {text[:40]!r} is not a date and time.') from None
     end = moments[1] or now
     try:
         begin = moments[0] or end - DEFAULT_SPAN
     except OverflowError:
-        raise exception.BadRequest('Invalid end time: no time lies four weeks before it.') from None
+        raise exception.BadRequest('Invalid end time: it is too early.') from None
     if begin > end:
         raise exception.BadRequest('Invalid start time. The start time cannot occur after the end time.')
     return begin, end, now
@@ -127,12 +127,12 @@ def _add_all(req: api_request.Request, found: Usage, project_id: str | nova_cont
             part.add(row, detailed)
         return part
     for _cell, part in cell_queries.ask(req, ask)[0]:
-        found.join(part)
+        found.merge(part)
 
 
 def _add_page(req: api_request.Request, found: Usage, project_id: str | nova_context.Projects,
               detailed: bool) -> tuple[str | None, bool]:
-    """(id of the page's last server when there are more after it, whether there are)"""
+    """Add one page; return (ID of its last server if more follow, whether more follow)."""
     limit, marker = paging.limit(req), paging.marker(req)
     category = server_category.seen(req)
     if marker is not None and not formats.is_uuid(marker):
@@ -156,7 +156,7 @@ def _add_page(req: api_request.Request, found: Usage, project_id: str | nova_con
 
 def _collect(req: api_request.Request, project_id: str | nova_context.Projects,
              detailed: bool) -> tuple[Usage, str | None, bool]:
-    """(Usage, id of the last server when there are more, whether there are)"""
+    """Return (Usage, ID of the last server if more follow, whether more follow)."""
     found = Usage(*_period(req))
     if req.has('usage_paging'):
         return found, *_add_page(req, found, project_id, detailed)
@@ -165,7 +165,7 @@ def _collect(req: api_request.Request, project_id: str | nova_context.Projects,
 
 
 def index(req: api_request.Request) -> api_request.Document:
-    detailed = req.query.one('detailed') in params.TRUE          # documented: 1; some clients send True
+    detailed = req.query.one('detailed') in params.TRUE          # documented value: 1; some clients send True
     found, last, more = _collect(req, nova_context.ALL_PROJECTS, detailed)
     projects = [found.projects[ident] for ident in sorted(found.projects)]
     if not detailed:

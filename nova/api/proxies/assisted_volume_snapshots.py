@@ -1,4 +1,4 @@
-"""/os-assisted-volume-snapshots: the volume service lets the hypervisor make and merge the files of a snapshot."""
+"""/os-assisted-volume-snapshots: hypervisor-assisted snapshots for the block storage service."""
 from typing import Any
 
 from nova import exception
@@ -57,9 +57,9 @@ def delete(req: api_request.Request, id: str) -> None:
 
 
 def _delete_info(text: str | None) -> api_request.Document:
-    """The JSON object in the query: at least the volume's id.
+    """Parse the JSON object in the query.
 
-    :raises BadRequest:
+    :raises BadRequest: it is malformed
     """
     try:
         info = json_text.parse(text or '')
@@ -78,8 +78,9 @@ def _delete_info(text: str | None) -> api_request.Document:
 
 
 def _check_file(key: str, name: object) -> None:
-    """
-    :raises BadRequest: it could lead to another place than to a file next to the volume's
+    """Check a file name.
+
+    :raises BadRequest: it may leave the directory of the volume
     """
     if not isinstance(name, str) or not disks.FILE_NAME.match(name):
         raise exception.BadRequest(f'{key} must be {disks.FILE_NAME_RULE}, not {name!r:.80}.')
@@ -87,15 +88,15 @@ def _check_file(key: str, name: object) -> None:
 
 def _server_of(req: api_request.Request, volume_id: str,
                missing: type[exception.NovaException]) -> tuple[db_cells.Cell, InstancesRow]:
-    """(cell, row) of the one server that a volume is attached to, on a host that can do it.
+    """Return (cell, row) of the one server with the volume, on a capable host.
 
-    :param missing: class of the error when no server has the volume
-    :raises BadRequest: more than one has it, its host is down, or its driver cannot
+    :param missing: exception class if the volume is not attached
+    :raises BadRequest: several servers have it, the host is down, or its driver lacks the capability
     """
     cell, devices = cell_queries.first(req, lambda conn: block_devices.by_volume(conn, volume_id))
     uuids = {device['instance_uuid'] for device in devices or ()}
     if cell is None:
-        raise missing(f'Volume {volume_id[:80]} is attached to no server.')
+        raise missing(f'Volume {volume_id[:80]} is not attached to a server.')
     if len(uuids) > 1:
         raise exception.BadRequest(f'Volume {volume_id[:80]} is attached to more than one server.')
     for device in devices:
@@ -108,19 +109,20 @@ def _server_of(req: api_request.Request, volume_id: str,
     if not up:
         raise exception.BadRequest(f'The server of volume {volume_id[:80]} has no host that is up.')
     if not any(node['node'] == row['node'] and (node['capabilities'] or {}).get(FEATURE) for node in nodes):
-        raise exception.BadRequest('The hypervisor of this server makes no chains of snapshot files of volumes: a '
-                                   'whole copy can be made while no server has the volume.')
+        raise exception.BadRequest('The hypervisor of this server does not support chains of volume snapshots. A '
+                                   'full copy is possible after detaching the volume.')
     return cell, row
 
 
 def _check_connection(req: api_request.Request, volume_id: str, info: dict[str, Any]) -> None:
-    """
-    :raises BadRequest: the volume is no file, or of a block storage that does not know of further files
+    """Check that the volume supports snapshot chains.
+
+    :raises BadRequest: its driver does not use files, or its block storage service does not support chains
     """
     if info['driver_volume_type'] not in disks.CHAINS or not req.services.volumes.keeps_chains:
         raise exception.BadRequest(
-            f'Volume {volume_id[:80]} is of kind {str(info["driver_volume_type"])[:40]}, and its block storage makes '
-            f'its snapshots by itself: chains are of {" and ".join(disks.CHAINS)} volumes of Cinder.')
+            f'Volume {volume_id[:80]} has the type {str(info["driver_volume_type"])[:40]}, whose snapshots its block '
+            f'storage service creates. Snapshot chains require {" or ".join(disks.CHAINS)} volumes of Cinder.')
 
 
 _PATH = '/os-assisted-volume-snapshots'

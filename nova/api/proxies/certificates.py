@@ -1,6 +1,6 @@
-"""os-certificates: what nova-cert makes for a user, by [api] nova_network_resources.
+"""os-certificates: certificates of users from nova-cert; requires [api] nova_network_resources.
 
-The rows are those of documents/removed.py, as of nova_network.py.
+documents/removed.py has the routes.
 """
 from typing import Any
 
@@ -35,18 +35,18 @@ CHECKS = {('os-certificates/{id}', 'GET'): (SHOW,), ('os-certificates', 'POST'):
 
 
 def serve(req: api_request.Request, path: str, name: str, **parts: Any) -> api_request.Document:
-    """What one of them answers.
+    """Run an operation.
 
-    :raises PolicyDenied, Unsupported, QuotaExceeded, Unavailable:
+    :raises PolicyDenied, Unsupported, QuotaExceeded, Unavailable: see the handlers
     """
     return SERVED[path, name](req, **parts)
 
 
 def code(path: str, name: str) -> int:
-    """The code of success."""
+    """Return the success code."""
     return 200
 
 
 def offered(req: api_request.Request) -> bool:
-    """Whether this deployment has them."""
+    """Return True if the deployment enables these operations."""
     return bool(req.services.conf.api.nova_network_resources)

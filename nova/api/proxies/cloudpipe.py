@@ -1,7 +1,7 @@
-"""os-cloudpipe: VPN instances of projects, by [api] nova_network_resources, for administrators.
+"""os-cloudpipe: VPN instances of projects, for administrators; requires [api] nova_network_resources.
 
 A VPN instance is an administrative server of the category ``instance_cat_vpn`` in a project, with a certificate of
-nova-cert. The rows are those of documents/removed.py, as of certificates.py.
+nova-cert. documents/removed.py has the routes.
 """
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from nova.web.params import Param
 Document = dict[str, typing.Any]
 
 RULE = 'nova:cloudpipe'
-VERSION = '2.91'                 # of the requests that make the server
-GROUP_VERSION = '2.35'           # the last that makes security groups
-ABANDONED_S = 120                # longer than a request lasts
+VERSION = '2.91'                 # version of the requests that create the server
+GROUP_VERSION = '2.35'           # last version that creates security groups
+ABANDONED_S = 120                # exceeds the duration of any request
 NAME = 'vpn-{}'
 PROJECT_ID = '[A-Za-z0-9_-]{1,64}'
 _CREATE = Object(Param('cloudpipe', Object(Param('project_id', {
@@ -44,7 +44,7 @@ _CONFIGURE = Object(Param('configure_project', Object(
     Param('vpn_port', {'type': ['integer', 'string']}, required=True)), required=True))
 
 
-# ---- reading ---------------------------------------------------------------------
+# ---- list ------------------------------------------------------------------------
 
 def _index(req: Request) -> Document:
     req.authorize(RULE)
@@ -60,10 +60,10 @@ def _index(req: Request) -> Document:
 
 
 def view(row: typing.Any, endpoint: tuple[str, int] | None) -> Document:
-    """A VPN instance as it is shown.
+    """Return the view of a VPN instance.
 
     :param row: of the server
-    :param endpoint: (address, port) that an operator has set, or None
+    :param endpoint: configured (address, port), or None
     """
     internal, floating = _addresses(row)
     address, port = endpoint or (floating or internal, vpn_script.PORT if internal else None)
@@ -73,7 +73,7 @@ def view(row: typing.Any, endpoint: tuple[str, int] | None) -> Document:
 
 
 def _addresses(row: typing.Any) -> tuple[str | None, str | None]:
-    """(fixed address, floating address) of version 4; None: it has none."""
+    """Return (fixed address, floating address) of IPv4; None if missing."""
     for vif in row['network_info'] or ():
         for subnet in vif['network']['subnets']:
             for ip in subnet['ips']:
@@ -83,10 +83,10 @@ def _addresses(row: typing.Any) -> tuple[str | None, str | None]:
     return None, None
 
 
-# ---- making ----------------------------------------------------------------------
+# ---- create ----------------------------------------------------------------------
 
 def _create(req: Request) -> Document:
-    """Make the VPN instance of a project, unless it has one."""
+    """Create the VPN instance of a project, or return the existing one."""
     req.authorize(RULE)
     given = _CREATE.validate(req.body or {'cloudpipe': {}}, req.version)['cloudpipe']
     project_id = checked_project(given.get('project_id', req.project_id))
@@ -95,16 +95,16 @@ def _create(req: Request) -> Document:
 
 
 def run(req: Request, project_id: str) -> str:
-    """The uuid of the VPN instance of a project, which is made if there is none.
+    """Return the UUID of the VPN instance of a project; create it if it does not exist.
 
-    :raises Conflict: another request is making it
-    :raises BadRequest: no image or flavor is set for such servers
+    :raises Conflict: another request is creating it
+    :raises BadRequest: image or flavor are not configured
     """
     found, now = _existing(req, project_id), utils.utcnow()
     if found is not None:
         return found
     if not req.services.api_db.run(vpns.begin, project_id, now, now - datetime.timedelta(seconds=ABANDONED_S)):
-        raise exception.Conflict('Another request is making the VPN instance of this project: ask again.')
+        raise exception.Conflict('Another request is creating the VPN instance of this project. Retry later.')
     try:
         return _existing(req, project_id) or _make(req, project_id)
     finally:
@@ -129,7 +129,7 @@ def _make(req: Request, project_id: str) -> str:
         with req.services.api_db.reader() as conn:
             row = categories.find(conn, req.services.conf.instance_cat_vpn)
         if row is None or row['image_id'] is None:
-            raise exception.BadRequest('No image of VPN instances is set: give the category '
+            raise exception.BadRequest('The image of VPN instances is not configured: give the category '
                                        f'{req.services.conf.instance_cat_vpn} a default image, or set vpn_image_id.')
     server['security_groups'] = [{'name': 'default'}, {'name': _group(req, caller)}]
     server['user_data'] = base64.b64encode(_script(req, project_id).encode()).decode()
@@ -137,7 +137,7 @@ def _make(req: Request, project_id: str) -> str:
 
 
 def _group(req: Request, caller: nova_context.RequestContext) -> str:
-    """The id of the security group that lets clients in; made when the project has none of its name."""
+    """Return the ID of the security group that admits VPN clients; create it if it does not exist."""
     name = NAME.format(caller.project_id)[:255]
     groups = req.services.networks.groups_of(caller)
     found = next((row['id'] for row in groups.list(caller.project_id) if row['name'] == name), None)
@@ -162,9 +162,9 @@ def _script(req: Request, project_id: str) -> str:
 
 
 def _asked(req: Request, caller: nova_context.RequestContext, version: str, path: str, body: Document) -> Document:
-    """The document of another operation, requested in the name of the project.
+    """Call another operation in the name of the project and return its document.
 
-    :raises NovaException: it is refused, with its sentence and code
+    :raises NovaException: the operation fails; message and code are kept
     """
     code, document = req.ask('POST', path, body, caller=caller, version=version)
     if code >= 400:
@@ -177,39 +177,42 @@ _REFUSALS = {400: exception.BadRequest, 403: exception.Forbidden, 404: exception
              503: exception.Unavailable}
 
 
-# ---- where it is reached ----------------------------------------------------------
+# ---- endpoint ---------------------------------------------------------------------
 
 def _configure(req: Request, id: str) -> None:
     req.authorize(RULE)
     if id != 'configure-project':
-        raise exception.BadRequest('Only the project of the caller is configured: os-cloudpipe/configure-project.')
+        raise exception.BadRequest('Only the caller\'s project can be configured: os-cloudpipe/configure-project.')
     given = _CONFIGURE.validate(req.body, req.version)['configure_project']
     address, port = endpoint(given['vpn_ip'], given['vpn_port'])
     req.services.api_db.run(vpns.configure, req.project_id, address, port)
 
 
 def checked_project(project_id: str) -> str:
-    """:raises BadRequest: it is no id of a project"""
+    """Check the format of a project ID.
+
+    :raises BadRequest: it is malformed
+    """
     if not re.fullmatch(PROJECT_ID, project_id):
-        raise exception.BadRequest('That is no id of a project.')
+        raise exception.BadRequest('The project ID is malformed.')
     return project_id
 
 
 def endpoint(address: str, port: int | str) -> tuple[str, int]:
-    """(address, port) as they are stored.
+    """Convert (address, port) to their stored form.
 
-    :raises BadRequest: they are none
+    :raises BadRequest: a value is malformed
     """
     try:
         shown = str(ipaddress.ip_address(address))
     except ValueError:
-        raise exception.BadRequest('The address of a VPN instance is an IP address.') from None
+        raise exception.BadRequest('The address of a VPN instance must be an IP address.') from None
     if not re.fullmatch('[0-9]{1,5}', str(port)) or not 0 < int(port) < 65536:
-        raise exception.BadRequest('The port of a VPN instance is a number of 1 to 65535.')
+        raise exception.BadRequest('The port of a VPN instance must be a number from 1 to 65535.')
     return shown, int(port)
 
 
-_ANY = Object(closed=False)      # looked at where the option is on
+_ANY = Object(closed=False)      # validated only if the operations are enabled
 SERVED: dict[tuple[str, str], typing.Callable[..., Document | None]] = {
     ('os-cloudpipe', 'GET'): _index, ('os-cloudpipe', 'POST'): _create, ('os-cloudpipe/{id}', 'PUT'): _configure}
 CHECKS = {key: (RULE,) for key in SERVED}
@@ -217,18 +220,18 @@ BODIES = {('os-cloudpipe', 'POST'): _ANY, ('os-cloudpipe/{id}', 'PUT'): _ANY}
 
 
 def serve(req: Request, path: str, name: str, **parts: str) -> Document | None:
-    """What one of them answers.
+    """Run an operation.
 
-    :raises PolicyDenied, BadRequest, Conflict, QuotaExceeded, Unavailable:
+    :raises PolicyDenied, BadRequest, Conflict, QuotaExceeded, Unavailable: see the handlers
     """
     return SERVED[path, name](req, **parts)
 
 
 def code(path: str, name: str) -> int:
-    """The code of success."""
+    """Return the success code."""
     return 202 if name == 'PUT' else 200
 
 
 def offered(req: Request) -> bool:
-    """Whether this deployment has them."""
+    """Return True if the deployment enables these operations."""
     return req.services.conf.api.nova_network_resources

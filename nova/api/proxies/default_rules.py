@@ -1,7 +1,7 @@
-"""os-security-group-default-rules: what the default groups of new projects let in from addresses.
+"""os-security-group-default-rules: ingress rules of the default group of new projects.
 
-They are templates of the Network API (face/group_templates.py). Those that this API has no words for, of outgoing
-packets, of members of the group and of other groups, are not among them.
+The rules are templates of the Network API (face/group_templates.py). Templates with egress direction or remote groups
+cannot be expressed here and are hidden.
 """
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from nova import exception
 from nova.api.attachments import security_groups as views
 from nova.api.proxies import security_groups
-from nova.api.proxies.served import Operation
+from nova.api.proxies.operations import Operation
 from nova.api.request import Document
 from nova.api.request import Request
 from nova.db.engine import Connection
@@ -39,13 +39,16 @@ def _view(row: Mapping[str, Any]) -> Document:
 
 
 def _shown(conn: Connection) -> list[dict[str, Any]]:
-    """The templates that there are for this API."""
+    """Return the templates that this API can express."""
     return [row for row in db.every(conn) if row['direction'] == 'ingress' and row['in_default']
             and not row['of_group']]
 
 
 def _find(conn: Connection, ident: str) -> dict[str, Any]:
-    """:raises DefaultRuleNotFound:"""
+    """Return a rule.
+
+    :raises DefaultRuleNotFound: it does not exist
+    """
     found = next((row for row in _shown(conn) if row['id'] == ident), None)
     if found is None:
         raise faults.DefaultRuleNotFound(rule_id=ident[:40])
@@ -66,7 +69,7 @@ def _create(req: Request) -> Document:
     given = req.body['security_group_default_rule']
     protocol = given['ip_protocol'].lower()
     if protocol not in _PROTOCOLS:
-        raise exception.BadRequest(f'ip_protocol is one of {", ".join(_PROTOCOLS)}.')
+        raise exception.BadRequest(f'ip_protocol must be one of {", ".join(_PROTOCOLS)}.')
     prefix, ethertype = security_groups.network(given.get('cidr'))
     values = {
         'direction': 'ingress', 'ethertype': ethertype, 'remote_ip_prefix': prefix,

@@ -1,4 +1,4 @@
-"""os-floating-ip-dns: domains, and the names in them that projects give to addresses."""
+"""os-floating-ip-dns: DNS domains, and DNS entries of projects for addresses."""
 from __future__ import annotations
 
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from nova import exception
 from nova.api.projects import known
 from nova.api.proxies import floating_ips
-from nova.api.proxies.served import Operation
+from nova.api.proxies.operations import Operation
 from nova.api.request import Document
 from nova.api.request import Request
 from nova.db.engine import Connection
@@ -46,14 +46,14 @@ def _put_domain(req: Request, id: str) -> Document:
     given = req.body['domain_entry']
     public, project = given['scope'] == 'public', given.get('project')
     if given.get('availability_zone') is not None:
-        raise exception.BadRequest('availability_zone is not taken: names of servers are had from their networks, '
-                                   'wherever the servers are. A private domain has what is entered.')
+        raise exception.BadRequest('availability_zone is not supported: names of servers depend on their networks, '
+                                   'not on their zone. Private domains have only explicit entries.')
     if public:
         req.authorize(PUBLIC_RULE)
         if project is not None:
             known.check(req, project)
     elif project is not None:
-        raise exception.BadRequest('project is not taken: a private domain is the caller\'s project\'s own.')
+        raise exception.BadRequest('project is not supported: a private domain belongs to the caller\'s project.')
     row = dns.put_domain(req.services.conf, req.services.api_db, req.context, id, public, project or '')
     floating_ips.notify_hosts(req, 'name')
     return {'domain_entry': _domain_view(row)}
@@ -78,13 +78,13 @@ def _put_entry(req: Request, domain_id: str, id: str) -> Document:
 
 
 def _show_entry(req: Request, domain_id: str, id: str) -> Document:
-    """By its name; by an address all entries that lead there."""
+    """Show an entry by name, or all entries of an address."""
     address = dns.parse_address(id)
     with req.services.api_db.reader() as conn:
         domain, rows = dns.entries(conn, req.context, domain_id, **(
             {'name': id.lower()[:64]} if address is None else {'address': str(address)}))
     if not rows:
-        raise exception.NotFound(f'There is no entry {id[:63]} in {domain["name"]}.')
+        raise exception.NotFound(f'Entry {id[:63]} does not exist in {domain["name"]}.')
     shown = [_entry_view(domain, row) for row in rows]
     return {'dns_entry': shown[0]} if address is None else {'dns_entries': shown}
 

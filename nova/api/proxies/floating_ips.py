@@ -1,4 +1,4 @@
-"""Floating IPs as the compute API changed them: those of the network service that is configured."""
+"""Floating IPs of the configured network service."""
 import contextlib
 import logging
 from typing import Any
@@ -17,8 +17,8 @@ from nova.web.params import nullable
 from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-floating-ips:'
-LAST = 35                   # of the addresses
-LAST_ACTION = 43            # of the actions on servers
+LAST = 35                   # for addresses
+LAST_ACTION = 43            # for actions on servers
 
 
 LOG = logging.getLogger(__name__)
@@ -29,11 +29,11 @@ def _of(req: api_request.Request) -> Any:
 
 
 def notify_hosts(req: api_request.Request, what: str = 'floating IP') -> None:
-    """The hosts follow at once; who does not hear of it finds it with its next report."""
+    """Cast to network services to reload; a missed cast is covered by the next periodic report."""
     try:
         req.services.network.refresh_security(req.context, port_ids=[])
     except exception.Unavailable as error:
-        LOG.warning('The network services were not notified of a changed %s: %s', what, error)
+        LOG.warning('Cannot notify the network services of a changed %s: %s', what, error)
 
 
 def pools(req: api_request.Request) -> api_request.Document:
@@ -77,7 +77,7 @@ def remove(req: api_request.Request, id: str) -> None:
 
 
 def _let_host_read(req: api_request.Request, row: InstancesRow) -> None:
-    """Have the host of a server read its addresses again: the server shows what its host has read."""
+    """Make the host of a server refresh its network info, which the server shows."""
     if row['host']:
         cell = server_lookup.cell_of(req, row['uuid'])
         casts.to_host(req, cell, row, cell.rpc.compute.external_instance_event,

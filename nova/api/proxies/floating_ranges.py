@@ -1,8 +1,8 @@
-"""os-floating-ips-bulk: ranges that floating addresses are had from, and all addresses that projects have of them."""
+"""os-floating-ips-bulk: ranges of floating IPs, and the allocated addresses of all projects."""
 from __future__ import annotations
 
 from nova import exception
-from nova.api.proxies.served import Operation
+from nova.api.proxies.operations import Operation
 from nova.api.request import Document
 from nova.api.request import Request
 from nova.network.operators import floating_ranges

@@ -1,4 +1,4 @@
-"""Metadata of images, until 2.38: a view of the properties that the image service keeps."""
+"""Image metadata (until 2.38): a proxy for the properties of images."""
 import functools
 
 from nova import exception

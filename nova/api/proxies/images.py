@@ -1,4 +1,4 @@
-"""Images as the compute API showed them until 2.35: a view of the image service."""
+"""Images (until 2.35): a proxy for the image service."""
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +21,7 @@ UNTIL = 35
 _STATUS = {'active': 'ACTIVE', 'queued': 'SAVING', 'saving': 'SAVING', 'uploading': 'SAVING',
            'importing': 'SAVING', 'deleted': 'DELETED', 'pending_delete': 'DELETED', 'killed': 'ERROR'}
 _PROGRESS = {'queued': 25, 'saving': 50, 'active': 100}
-_SERVER = 'instance_uuid'                # property of a snapshot: the server it was made of
+_SERVER = 'instance_uuid'                # property of a snapshot: its server
 
 
 def _status(image: api_request.Document, req: api_request.Request | None) -> str:
@@ -93,9 +93,9 @@ def _matches(image: api_request.Document, query: params.QueryValues) -> bool:
 
 
 def _all(req: api_request.Request) -> list[api_request.Document]:
-    """Every image that the caller sees, page by page of the image service.
+    """Return all images that are visible to the caller, read in pages.
 
-    A caller's page_size changes nothing: small pages would only cost more.
+    page_size is ignored, because small pages would only cost more.
     """
     found, marker, hidden = [], None, server_category.hidden_images(req)
     while True:

@@ -1,7 +1,7 @@
-"""What os-networks and os-tenant-networks made, deleted and gave away: networks of the embedded network service.
+"""Create and delete operations of os-networks and os-tenant-networks, for the embedded network service.
 
-An administrator's network is for all projects unless the request names one. It is of the type that the Network API
-gives to networks of projects, or a VLAN.
+A network of an administrator is shared unless the request names a project. Its type is the default of tenant networks,
+or VLAN.
 """
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nova import exception
 from nova.api.projects import known
 from nova.api.proxies import floating_ips
 from nova.api.proxies import networks
-from nova.api.proxies.served import Operation
+from nova.api.proxies.operations import Operation
 from nova.api.request import Document
 from nova.api.request import Request
 from nova.db.audit import log
@@ -21,7 +21,7 @@ from nova.network import ipam
 from nova.network.face import app
 from nova.network.face import calls
 from nova.network.face import networks as face_networks
-from nova.network.operators import described
+from nova.network.operators import legacy_parameters
 from nova.network.operators import networks as operators
 from nova.web import params
 from nova.web.params import Object
@@ -31,11 +31,11 @@ RULE, TENANT_RULE = 'nova:networks', 'nova:tenant-networks'
 _LABEL = Param('label', params.string(1, 255), required=True)
 _TEXT = params.nullable(params.string(1, 43))
 _VLAN = {'type': ['integer', 'string', 'null']}
-# parameters that have no counterpart here, and why
+# unsupported parameters, and the reason
 REFUSED = {
-    **described.REFUSED,
-    'fixed_cidr': 'allowed_start and allowed_end say which addresses servers get',
-    'vpn_start': 'the port of a VPN instance is that of os-cloudpipe',
+    **legacy_parameters.REFUSED,
+    'fixed_cidr': 'allowed_start and allowed_end limit the addresses of servers',
+    'vpn_start': 'os-cloudpipe configures the port of a VPN instance',
 }
 _CREATE = Object(Param('network', Object(
     _LABEL, *(Param(name, _TEXT) for name in ('cidr', 'cidr_v6', 'gateway', 'gateway_v6', 'dns1', 'dns2',
@@ -50,29 +50,29 @@ _ADD = Object(Param('id', params.nullable(params.string(1, 255)), required=True)
 
 def _create(req: Request) -> Document:
     given = {name: value for name, value in req.body['network'].items() if value is not None}
-    described.refuse(given, REFUSED)
+    legacy_parameters.refuse(given, REFUSED)
     if 'vlan' in given and 'vlan_start' in given:
-        raise exception.BadRequest('vlan and vlan_start are the same for one network: only one of them is expected.')
+        raise exception.BadRequest('vlan and vlan_start have the same meaning for one network: send only one of them.')
     vlan, project = given.get('vlan', given.get('vlan_start')), given.get('project_id')
     if project is not None:
         known.check(req, project)
     kind = {} if vlan is None else {'provider:network_type': 'vlan', 'provider:segmentation_id': vlan}
     owner = {} if project is None else {'project_id': project}
     ident = _make(req, {'name': given['label'], 'shared': project is None, 'mtu': given.get('mtu'), **kind, **owner},
-                  [*described.subnet_v4(given), *described.subnet_v6(given)], for_all=project is None)
+                  [*legacy_parameters.subnet_v4(given), *legacy_parameters.subnet_v6(given)], for_all=project is None)
     return networks.show(req, ident)
 
 
 def _make(req: Request, network: dict[str, Any], subnets: list[dict[str, Any]], for_all: bool = False) -> str:
-    """The id of a new network with subnets: all of it is made, or nothing.
+    """Create a network with subnets in one transaction; return its ID.
 
-    :param for_all: it is no project's
+    :param for_all: the network does not belong to a project
     """
     face = app.Face(req.services.conf, req.services.api_db)
 
     def make(conn: Connection) -> str:
-        return described.make(conn, face, req.context, network, subnets, for_all)
-    ident: str = req.services.api_db.run(ipam.arbitrated(make))
+        return legacy_parameters.make(conn, face, req.context, network, subnets, for_all)
+    ident: str = req.services.api_db.run(ipam.retry_on_duplicate(make))
     floating_ips.notify_hosts(req, 'network')
     return ident
 
@@ -82,8 +82,9 @@ def _tenant_create(req: Request) -> Document:
     try:
         version = ipaddress.ip_network(given['cidr'], strict=False).version
     except ValueError:
-        raise exception.BadRequest('cidr is a network such as 10.0.0.0/24.') from None
-    subnets = described.subnet_v4(given) if version == 4 else described.subnet_v6({'cidr_v6': given['cidr']})
+        raise exception.BadRequest('cidr must be a network such as 10.0.0.0/24.') from None
+    subnets = (legacy_parameters.subnet_v4(given) if version == 4
+               else legacy_parameters.subnet_v6({'cidr_v6': given['cidr']}))
     return networks.tenant_show(req, _make(req, {'name': given['label']}, subnets))
 
 

@@ -1,4 +1,4 @@
-"""Networks as the compute API showed them until 2.35: each with its first subnet of each version of IP."""
+"""Networks (until 2.35): each with its first IPv4 and IPv6 subnet."""
 import ipaddress
 from typing import Any
 
@@ -11,19 +11,19 @@ from nova.web.routes import Route
 LAST = 35
 Field = fields.Field
 
-# What administrators see besides; a network of ours has no value in most of it.
+# Further fields for administrators, without a value in the embedded network service.
 _NOTHING = ('bridge_interface', 'deleted', 'deleted_at', 'host', 'injected', 'multi_host', 'priority', 'rxtx_base',
             'share_address', 'vlan', 'vpn_private_address', 'vpn_public_address', 'vpn_public_port')
 
 
 def _shown(row: api_request.Row, subnets: list[Any]) -> api_request.Document:
-    """The values of a network's view, of its row and its subnets' rows."""
+    """Return the values of a network's view."""
     view = dict.fromkeys(('cidr', 'netmask', 'gateway', 'broadcast', 'cidr_v6', 'gateway_v6', 'netmask_v6', 'dns1',
                           'dns2', 'dhcp_server', 'dhcp_start', 'enable_dhcp', *_NOTHING))
     view |= {'id': row['id'], 'label': row['name'], 'bridge': row['bridge'], 'mtu': row['mtu'],
              'project_id': row['project_id'] or None, 'created_at': utils.exact_time(row['created_at']),
              'updated_at': utils.exact_time(row['updated_at'])}
-    first: dict[int, Any] = {}                   # by version of IP
+    first: dict[int, Any] = {}                   # by IP version
     for subnet in subnets:
         first.setdefault(ipaddress.ip_network(subnet['cidr']).version, subnet)
     if (subnet := first.get(6)) is not None:
@@ -48,7 +48,7 @@ _TYPES = {'id': 'string format=string required', 'label': 'string required', 'mt
           'vpn_public_port': 'integer|null'}
 VIEW = fields.Fields(*(Field(name, name, type=_TYPES.get(name, 'string|null required')) for name in _PUBLIC))
 ADMIN_VIEW = VIEW + [Field(name, name, type=_TYPES.get(name, 'string|null')) for name in _ADMIN]
-# a network without a subnet has the word None here, as the documents say
+# the documented value for a network without a subnet is 'None'
 TENANT_VIEW = fields.Fields(
     Field('id', 'id', type='string format=uuid required'),
     Field('label', 'label', type='string required'),

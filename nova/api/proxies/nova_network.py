@@ -1,6 +1,6 @@
-"""What only the network service within the compute service had: by [api] nova_network_resources.
+"""Operations of nova-network that other network services lack; requires [api] nova_network_resources.
 
-(path, method or action) -> Operation. The rows are those of documents/removed.py.
+(path, method or action) -> Operation. documents/removed.py has the routes.
 """
 from typing import Any
 
@@ -10,13 +10,13 @@ from nova.api.proxies import default_rules
 from nova.api.proxies import floating_ip_dns
 from nova.api.proxies import floating_ranges
 from nova.api.proxies import network_writes
-from nova.api.proxies.served import ANY
-from nova.api.proxies.served import Operation
+from nova.api.proxies.operations import ANY
+from nova.api.proxies.operations import Operation
 from nova.api.servers import lookup as server_lookup
 from nova.network.operators import networks as operators
 
 LAST_INTERFACES = 43
-RESERVED, NETWORK_ID = 4, 12     # microversions that show whether an address is, and the network of an interface
+RESERVED, NETWORK_ID = 4, 12     # first microversions with the reserved flag, and with the network of an interface
 
 
 def _show_fixed(req: api_request.Request, id: str) -> api_request.Document:
@@ -63,24 +63,24 @@ SERVED: dict[tuple[str, str], Operation] = {
 }
 CHECKS = {key: (row.rule, *row.more) for key, row in SERVED.items() if row.rule is not None}
 BODIES = {key: ANY for key, row in SERVED.items() if row.body is not None}
-# what the embedded network service has nothing for
+# unsupported operations
 REFUSED = {
-    'os-fping': 'This network service sends no echo requests to servers.',
-    'associate_host': 'Networks of this service are on the hosts that have servers there, and on no other.',
+    'os-fping': 'This network service does not ping servers.',
+    'associate_host': 'Networks of this service are plugged on the hosts of their servers only.',
 }
 REFUSED['disassociate_host'] = REFUSED['associate_host']
 
 
 def refusal(path: str, name: str) -> str | None:
-    """Why one of them is not had where the option is on; None: there is nothing to say."""
+    """Return the reason why an operation is unsupported, or None."""
     return REFUSED.get(name, REFUSED.get(path.partition('/')[0]))
 
 
 def serve(req: api_request.Request, path: str, name: str, **parts: str) -> Any:
-    """What one of them answers.
+    """Run an operation.
 
-    :raises NotFound: at this microversion there is none
-    :raises PolicyDenied, BadRequest: and what the handler raises
+    :raises NotFound: this microversion does not have it
+    :raises PolicyDenied, BadRequest: see the handlers
     """
     row = SERVED[path, name]
     if req.version > row.last:
@@ -93,11 +93,11 @@ def serve(req: api_request.Request, path: str, name: str, **parts: str) -> Any:
 
 
 def code(path: str, name: str) -> int:
-    """The code of success."""
+    """Return the success code."""
     return SERVED[path, name].code
 
 
 def offered(req: api_request.Request) -> bool:
-    """Whether this deployment has them."""
+    """Return True if the deployment enables these operations."""
     conf = req.services.conf
     return bool(conf.api.nova_network_resources and conf.network.backend == 'embedded')

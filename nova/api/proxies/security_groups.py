@@ -1,4 +1,4 @@
-"""Security groups and their rules as the compute API changed them until 2.35."""
+"""Security groups and their rules (until 2.35)."""
 import re
 from typing import Any
 
@@ -20,7 +20,7 @@ from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-security-groups:'
 LAST = 35
-_NUMBER = re.compile('-?[0-9]{1,5}')     # of a port, of ICMP
+_NUMBER = re.compile('-?[0-9]{1,5}')     # port number, ICMP type or code
 
 _TEXT = string(0, 255)
 _GROUP = Object(Param('security_group', Object(
@@ -35,9 +35,12 @@ _LIST = Query(Param('limit', LIMIT), Param('offset', LIMIT), Param('all_tenants'
 
 
 def _ident(ident: str) -> str:
-    """:raises BadRequest: no id of ours"""
+    """Check the ID of a group or rule.
+
+    :raises BadRequest: it is not a UUID
+    """
     if not formats.is_uuid(ident):
-        raise exception.BadRequest(f'Security group id {ident[:40]} is no uuid.')
+        raise exception.BadRequest(f'Security group id {ident[:40]} is not a UUID.')
     return ident
 
 
@@ -58,14 +61,14 @@ def show(req: api_request.Request, id: str) -> api_request.Document:
 
 
 def _texts(req: api_request.Request) -> tuple[str, str]:
-    """(name, description) of the body.
+    """Return (name, description) of the body.
 
-    :raises BadRequest: no name is left of it
+    :raises BadRequest: the name is empty
     """
     given = req.body['security_group']
     name = given['name']
     if not name.strip():
-        raise exception.BadRequest('A security group has a name.')
+        raise exception.BadRequest('A security group must have a name.')
     if any(ord(character) < 32 for character in name + given['description']):
         raise exception.BadRequest('Control characters are not allowed.')
     return name, given['description']
@@ -86,21 +89,21 @@ def delete(req: api_request.Request, id: str) -> None:
 # ---- rules -------------------------------------------------------------------
 
 def port(value: Any, name: str) -> int | None:
-    """A port, an ICMP type or code, or None for -1 and nothing.
+    """Parse a port, ICMP type or code; -1 and empty values become None.
 
-    :raises BadRequest: no number
+    :raises BadRequest: it is not a number
     """
     if value is None or value == '':
         return None
     if isinstance(value, (bool, float)) or not _NUMBER.fullmatch(str(value)):
-        raise exception.BadRequest(f'{name} is no number.')
+        raise exception.BadRequest(f'{name} is not a number.')
     return None if int(value) == -1 else int(value)
 
 
 def network(value: Any) -> tuple[str | None, str]:
-    """(address range or None, ethertype).
+    """Return (address range or None, ethertype).
 
-    :raises BadRequest: no network
+    :raises BadRequest: it is not a network
     """
     if not value:
         return None, 'IPv4'
@@ -117,7 +120,7 @@ def create_rule(req: api_request.Request) -> api_request.Document:
     if protocol is not None and (isinstance(protocol, (bool, float, dict, list)) or len(str(protocol)) > 40):
         raise exception.BadRequest('ip_protocol is neither a name nor a number.')
     if protocol in (None, '') and not given.get('group_id'):
-        raise exception.BadRequest('A rule names a protocol, or the group that it lets in.')
+        raise exception.BadRequest('A rule must have ip_protocol or group_id.')
     prefix, ethertype = (None, 'IPv4') if given.get('group_id') else network(given.get('cidr'))
     row, hosts = req.services.networks.groups_of(req.context).add_rule(req.context.sees, {
         'security_group_id': given['parent_group_id'], 'ethertype': ethertype, 'protocol': protocol or None,

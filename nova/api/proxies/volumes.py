@@ -1,4 +1,4 @@
-"""Volumes and their snapshots as the compute API showed them until 2.35: a view of the block storage."""
+"""Volumes and snapshots (until 2.35): a proxy for the block storage service."""
 import datetime
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +28,7 @@ _SNAPSHOT_STATUSES = 'error,available,creating,deleting,deleted,error_deleting,u
 
 
 def _time(row: api_request.Row, req: api_request.Request) -> str | None:
-    """Return the time of creation; block storage gives a datetime or its text."""
+    """Return the creation time; the block storage service returns a datetime or a string."""
     moment = row.get('created_at') or datetime.datetime.min
     if isinstance(moment, str):
         moment = datetime.datetime.fromisoformat(moment).replace(tzinfo=None)
@@ -101,7 +101,7 @@ def create_volume(req: api_request.Request) -> api_request.Document:
     metadata = given.get('metadata') or {}
     if len(metadata) > 128 or not all(isinstance(value, str) and len(value) <= 255 and 0 < len(key) <= 255
                                       for key, value in metadata.items()):
-        raise exception.BadRequest('Metadata are at most 128 texts of 255 characters under names of as many.')
+        raise exception.BadRequest('Metadata must have at most 128 items; keys and values have at most 255 characters.')
     sizes.check(metadata, sizes.METADATA, 'metadata')
     if given.get('snapshot_id'):
         server_category.find_snapshot(req, given['snapshot_id'])
@@ -114,7 +114,7 @@ def create_volume(req: api_request.Request) -> api_request.Document:
 
 def _check_text(given: api_request.Document, name: str) -> None:
     if len(given.get(name) or '') > 255:
-        raise exception.BadRequest(f'{name} has 255 characters at most.')
+        raise exception.BadRequest(f'{name} must have at most 255 characters.')
 
 
 def delete_volume(req: api_request.Request, id: str) -> Response:
@@ -145,10 +145,10 @@ def create_snapshot(req: api_request.Request) -> api_request.Document:
         _check_text(given, name)
     try:
         volume = server_category.find_volume(req, given['volume_id'])
-    except exception.NotFound as error:                # what a body names is not what the path leads to
+    except exception.NotFound as error:                # 404 would refer to the path, not to the body
         raise exception.BadRequest(error.message) from None
     if volume['status'] != 'available' and not given.get('force', False):
-        raise exception.InvalidVolume(reason=f'its status must be available, and is {volume["status"]}.')
+        raise exception.InvalidVolume(reason=f'its status must be available, but is {volume["status"]}.')
     made = req.services.volumes.create_snapshot(req.context, volume['id'], given.get('display_name') or '',
                                                 given.get('display_description'))
     return {'snapshot': SNAPSHOT.builder(req)(made)}
@@ -160,7 +160,7 @@ def delete_snapshot(req: api_request.Request, id: str) -> Response:
     return Response(status=202)
 
 
-# ---- rows ----------------------------------------------------------------------
+# ---- routes --------------------------------------------------------------------
 
 def _route(method: str, path: str, handler: Callable[..., Any], rule: str, **values: Any) -> Route:
     return Route(method, path, handler, policy=_RULE + rule, until=LAST, **values)

@@ -1,17 +1,16 @@
-"""What a VPN instance does at its first boot: a script that makes OpenVPN's files, for an image that has OpenVPN.
+"""First-boot script of a VPN instance: it writes the configuration of OpenVPN, for an image with OpenVPN.
 
-It leaves ``/etc/openvpn/start``, which begins at each boot: by cloud-init, or by an image that looks for it.
-
-Clients get addresses of a network of their own and reach the project's network with the address of the VPN instance, so
-that no port security has to let other addresses pass. Who comes in has a certificate of the project that is not
-revoked: an authority may be one for all projects, so the script looks at the organizational unit.
+The script creates ``/etc/openvpn/start``, which cloud-init or the image runs at each boot. Clients get addresses of a
+separate network, translated to the address of the VPN instance, so that port security applies. A client needs a
+certificate of the project that is not revoked. The authority may be shared, so the script checks the organizational
+unit.
 """
 from __future__ import annotations
 
 from collections.abc import Sequence
 import string
 
-PORT = 1194                      # IANA's for OpenVPN
+PORT = 1194                      # IANA's port for OpenVPN
 PIECES = {'ca': '/etc/openvpn/ca.pem', 'certificate': '/etc/openvpn/server.pem', 'key': '/etc/openvpn/server.key'}
 
 _SCRIPT = string.Template('''#!/bin/sh
@@ -91,9 +90,10 @@ exec /etc/openvpn/start
 
 
 def script(project_id: str, authority: str, certificate: str, key: str, revoked: Sequence[int]) -> str:
-    """
+    """Build the script.
+
     :param authority, certificate, key: PEM
-    :param revoked: serial numbers of what the authority has revoked
+    :param revoked: serial numbers of revoked certificates
     """
     pieces = {'ca': authority, 'certificate': certificate, 'key': key}
     files = ''.join(f"cat >{path} <<'END'\n{pieces[name].strip()}\nEND\n" for name, path in PIECES.items())

@@ -1,4 +1,4 @@
-"""POST /servers/{id}/action: what actions.ACTIONS says, for the actions that a compute host carries out."""
+"""POST /servers/{id}/action: the actions of actions.ACTIONS that compute hosts perform."""
 import functools
 import uuid
 from collections.abc import Callable
@@ -34,17 +34,17 @@ ACTIONS = actions.ACTIONS
 ALLOW_VOLUME_BACKED = 'os_compute_api:servers:create_image:allow_volume_backed'
 UNLOCK_OVERRIDE = 'os_compute_api:os-lock-server:unlock:unlock_override'
 
-# properties of an image that its copies do not inherit
+# image properties that snapshots do not inherit
 _OWN_PROPERTIES = frozenset({'image_type', 'base_image_ref', 'instance_uuid', 'user_id', 'owner_id',
                              'os_hash_algo', 'os_hash_value', 'stores',
-                             # of other data
+                             # apply only to the original data
                              'img_signature', 'img_signature_hash_method', 'img_signature_key_type',
                              'img_signature_certificate_uuid'})
 
 
 def find_for(req: api_request.Request, conn: engine.Connection, server_id: str, action: actions.Action,
              category_rule: str | None = None) -> InstancesRow:
-    """The server's row, when the caller may begin the action as far as policy, lock and driver go."""
+    """Return the server's row after checking policy, lock and driver capabilities for the action."""
     row = server_lookup.find(req, conn, server_id, action.policy, category_rule=category_rule)
     if action.locked and row['locked'] and not req.context.is_admin:
         raise exception.InstanceIsLocked(instance_id=server_id)
@@ -52,18 +52,18 @@ def find_for(req: api_request.Request, conn: engine.Connection, server_id: str, 
         check_capability(req, conn, row, action)
         guest_agent.check(conn, row, action)
     if action.needs_plain and guest_options.encrypted(row['flavor'], row['image_properties']):
-        raise exception.Conflict(f'The local disks of this server are encrypted, so {action.record} is refused: '
+        raise exception.Conflict(f'Cannot run {action.record}: the local disks of this server are encrypted; '
                                  f'{action.needs_plain}.')
     for part in action.loses:
         if guest_options.has_part(part, row['flavor'], row['image_properties']):
-            raise exception.Conflict(f'This server has {part}, so {action.record} is refused: what it holds stays with '
-                                     'its host and would be lost.')
+            raise exception.Conflict(f'Cannot run {action.record}: the server has {part}, whose content would '
+                                     'be lost on its host.')
     return row
 
 
 def find(req: api_request.Request, server_id: str, action: actions.Action,
          category_rule: str | None = None) -> tuple[db_cells.Cell, InstancesRow]:
-    """(the server's cell, ``find_for`` there)."""
+    """Return (the server's cell, ``find_for`` there)."""
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:
         return cell, find_for(req, conn, server_id, action, category_rule)
@@ -71,7 +71,10 @@ def find(req: api_request.Request, server_id: str, action: actions.Action,
 
 def check_capability(req: api_request.Request, conn: engine.Connection, row: InstancesRow,
                      action: actions.Action) -> None:
-    """:raises Unsupported, Conflict: the host's driver cannot do it; which of them, the route documents"""
+    """Check the driver capability of an action.
+
+    :raises Unsupported, Conflict: the driver lacks it; the exception depends on the route's documented errors
+    """
     if action.capability and not capable(conn, row, action.capability):
         kind: type[exception.NovaException] = exception.Unsupported if 501 in req.route.errors else exception.Conflict
         if action.name == 'trigger_crash_dump':
@@ -80,15 +83,15 @@ def check_capability(req: api_request.Request, conn: engine.Connection, row: Ins
 
 
 def capable(conn: engine.Connection, row: InstancesRow, feature: str) -> bool:
-    """Whether the driver of the server's host has a feature; True while nothing is known of the host."""
+    """Return True if the driver of the server's host has a capability, or the host has not reported yet."""
     capabilities = compute_nodes.capabilities_of(conn, row['host'], row['node'])
     return capabilities is None or bool(capabilities.get(feature))
 
 
 def check_state(row: api_request.Row, action: actions.Action) -> None:
-    """Refuse before something is made for the action; ``begin`` is what decides.
+    """Check the state before creating resources for the action; ``begin`` checks again under the lock.
 
-    :raises InstanceInvalidState:
+    :raises InstanceInvalidState: the state does not allow the action
     """
     if not action.allows(row['vm_state'], row['task_state']):
         attr = 'task_state' if row['task_state'] else 'vm_state'
@@ -98,11 +101,11 @@ def check_state(row: api_request.Row, action: actions.Action) -> None:
 
 def ask_host(req: api_request.Request, server_id: str, rule: str, feature: str | None, method: str,
              **arguments: Any) -> tuple[InstancesRow, Any]:
-    """(the server's row, what its host answers to an RPC call).
+    """Call the server's host; return (the server's row, result of the RPC).
 
-    :param feature: driver feature that the host must have, or None
-    :raises InstanceNotReady: it has no host, or its host does not answer
-    :raises Unsupported: the host's driver has not the feature
+    :param feature: required driver capability, or None
+    :raises InstanceNotReady: the server has no host, or the host does not respond
+    :raises Unsupported: the driver lacks the capability
     """
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:
@@ -120,14 +123,14 @@ def ask_host(req: api_request.Request, server_id: str, rule: str, feature: str |
 
 def begin(req: api_request.Request, cell: db_cells.Cell, server_id: str, action: actions.Action,
           arguments: dict[str, Any] | None = None, values: dict[str, Any] | None = None) -> InstancesRow:
-    """tasks.begin in a transaction of its own; the row as it is then."""
+    """Run tasks.begin in a transaction; return the updated row."""
     kept = req.services.passwords.sealed(arguments, server_id)[0] if arguments else None
     return cell.db.run(tasks.begin, req.context, server_id, action, kept, values, req.context.is_admin)
 
 
 def cast(req: api_request.Request, cell: db_cells.Cell, row: InstancesRow, action: actions.Action,
          **arguments: Any) -> None:
-    """Notify the server's host."""
+    """Cast the action to the server's host."""
     casts.to_host(req, cell, row, getattr(cell.rpc.compute, action.method or ''), **arguments)
 
 
@@ -152,7 +155,7 @@ def force_delete(req: api_request.Request, id: str) -> None:
     servers.remove(req, id, ACTIONS['forceDelete'])
 
 
-# ---- what the API does by itself ---------------------------------------------
+# ---- actions without a compute host ------------------------------------------
 
 def lock(req: api_request.Request, id: str) -> None:
     cell, action = server_lookup.cell_of(req, id), ACTIONS['lock']
@@ -174,7 +177,7 @@ def unlock(req: api_request.Request, id: str) -> None:
 
 
 def reset_state(req: api_request.Request, id: str) -> None:
-    """The administrator says what the server is; what was in progress is given up."""
+    """Set the state of a server and abandon tasks in progress."""
     cell, action = server_lookup.cell_of(req, id), ACTIONS['os-resetState']
     with cell.db.reader() as conn:
         server_lookup.find(req, conn, id, action.policy)
@@ -212,9 +215,9 @@ def create_image(req: api_request.Request, id: str) -> api_request.Document | Re
 
 def begin_with_image(req: api_request.Request, cell: db_cells.Cell, server_id: str, action: actions.Action,
                      image: api_request.Document, arguments: dict[str, Any] | None = None) -> tuple[InstancesRow, str]:
-    """Begin an action that fills an image, and make the image; (the server's row as it is then, the image's id).
+    """Begin an action and create the image that it fills; return (the server's updated row, ID of the image).
 
-    The action first: it names the image, so that an unfinished one can be found and removed.
+    The action is stored first with the image's ID, so that an unfinished image can be found and deleted.
     """
     image_id = str(uuid.uuid4())
     row = begin(req, cell, server_id, action, {'image_id': image_id, **(arguments or {})})
@@ -228,11 +231,11 @@ def begin_with_image(req: api_request.Request, cell: db_cells.Cell, server_id: s
 
 def snapshot_of(req: api_request.Request, row: InstancesRow, name: str,
                 metadata: dict[str, str]) -> api_request.Document:
-    """The image that a snapshot of the server becomes, before it has data.
+    """Return the image that a snapshot of the server will fill.
 
-    It names the kernel and the ramdisk of the server while the caller sees them.
+    The kernel and ramdisk of the server are included if the caller may see them.
 
-    :raises BadRequest: ``metadata`` names an image that is not there for the caller
+    :raises BadRequest: ``metadata`` names an image that is not visible to the caller
     """
     image_references.check(req, metadata)
     inherited = {key: str(value) for key, value in row['image_properties'].items()
@@ -247,9 +250,9 @@ def snapshot_of(req: api_request.Request, row: InstancesRow, name: str,
 
 def requested_image(req: api_request.Request, row: InstancesRow,
                     wanted: dict[str, Any]) -> api_request.Document:
-    """The same of a request with a ``name`` and ``metadata``, which the quota bounds.
+    """Return the image for a request with ``name`` and ``metadata``.
 
-    :raises LimitExceeded, BadRequest:
+    :raises LimitExceeded, BadRequest: the metadata exceed the quota or name unknown images
     """
     metadata = wanted.get('metadata', {})
     if not req.has('no_image_metadata'):
@@ -259,7 +262,7 @@ def requested_image(req: api_request.Request, row: InstancesRow,
     return snapshot_of(req, row, wanted['name'], metadata)
 
 
-# ---- rows --------------------------------------------------------------------
+# ---- routes ------------------------------------------------------------------
 
 _PATH = '/servers/{id}/action'
 _ALWAYS = (401, 403, 404, 409)

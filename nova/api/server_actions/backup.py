@@ -33,7 +33,7 @@ def create_backup(req: api_request.Request, id: str) -> api_request.Document | R
     server_actions.cast(req, cell, row, action, image_id=image_id, **rotation)
     if req.has('image_id_in_answer'):
         return {'image_id': image_id}
-    # of rotation 0 no image is left
+    # with rotation 0 the image is deleted
     return Response(headers=(('Location', req.image_url(image_id)),) if wanted['rotation'] else ())
 
 

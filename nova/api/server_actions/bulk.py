@@ -1,12 +1,11 @@
-"""POST /servers/action, an addition of this product: one action for many servers, and what became of each.
+"""POST /servers/action (an API extension): one action for many servers, with a result for each.
 
-Servers are named by ids in the body, or by the filters of GET /servers in the query. Each is checked as if by a
-request of its own: the same rules, the same refusals; what is refused for one does not touch the others. A filter
-that the list would leave out is refused, and one without a value: no one means all of their servers by a key that is
-misspelt, or by a variable that is not set.
+The body lists server IDs, or the query has filters of GET /servers. Each server is handled like a separate request
+with the same checks; failures do not affect other servers. Unknown filters and filters without a value are refused,
+so that a typo cannot select all servers.
 
-The answer comes when the action has begun on each server, whatever the client prefers (Prefer: wait): else one request
-would hold a thread for as long as all of the tasks last.
+The response is sent after the action was accepted for each server. Prefer: wait is ignored, because it would occupy a
+thread until the end of all tasks.
 """
 import time
 import urllib.parse
@@ -26,9 +25,9 @@ from nova.web.request import Response
 from nova.web.routes import Route
 
 KEY = 'os-bulk-action'
-MAX_SERVERS = 1000               # of one request; at some milliseconds a server a client waits that long
-MAX_S = 60                       # servers that are not reached by then are refused: a host may not answer for each
-DELETE = 'delete'                # no action of /servers/{id}/action, but often wanted for many servers
+MAX_SERVERS = 1000               # limit of one request; each server takes some milliseconds
+MAX_S = 60                       # servers not reached by then are refused, because hosts may respond slowly
+DELETE = 'delete'                # not an action of /servers/{id}/action
 
 _EMPTY_MEANS_TRUE = frozenset({'all_tenants', 'deleted', 'soft_deleted'})
 _NO_FILTERS = frozenset({'limit', 'marker', 'sort_key', 'sort_dir'})
@@ -47,7 +46,7 @@ def act(req: api_request.Request) -> api_request.Document | Response:
     given = dict(params.parse_query(req.environ.get('QUERY_STRING', '')))
     filters = given.keys() - _NO_FILTERS
     if bool(ids) == bool(filters):
-        raise exception.BadRequest('Name the servers either by ids in the body or by filters in the query.')
+        raise exception.BadRequest('Select the servers either by ids in the body or by filters in the query.')
     unused = server_list.without_effect(req, filters) or sorted(
         name for name in filters - _EMPTY_MEANS_TRUE if not given[name])
     if unused:
@@ -67,7 +66,7 @@ def act(req: api_request.Request) -> api_request.Document | Response:
 
 
 def _check_action(req: api_request.Request, name: str) -> None:
-    """A name that no server could accept is refused once for all."""
+    """Refuse an unknown action for the whole request."""
     known = {row.action for row in req.services.application.routes
              if row.path == '/servers/{id}/action' and row.since <= req.version <= (row.until or req.version)}
     if name not in known | {DELETE}:
@@ -75,13 +74,13 @@ def _check_action(req: api_request.Request, name: str) -> None:
 
 
 def _page(req: api_request.Request) -> str:
-    """The query of GET /servers, its limit within the bound of this operation."""
+    """Return the query of GET /servers with a limit of at most MAX_SERVERS."""
     pairs = [pair for pair in params.parse_query(req.environ.get('QUERY_STRING', '')) if pair[0] != 'limit']
     return urllib.parse.urlencode([*pairs, ('limit', min(paging.limit(req), MAX_SERVERS))])
 
 
 def _one(req: api_request.Request, server_id: str, name: str, value: Any) -> api_request.Document:
-    """What became of one server: {'id', 'code'}, and the fault under its usual key where it was refused."""
+    """Return the result for one server: {'id', 'code'}, and the fault if it was refused."""
     if name == DELETE:
         code, answer = req.ask('DELETE', f'/servers/{server_id}', counted=True)
     else:
@@ -94,7 +93,7 @@ def _one(req: api_request.Request, server_id: str, name: str, value: Any) -> api
 
 def _too_late(req: api_request.Request, server_id: str) -> api_request.Document:
     code, _headers, fault = faults.answer(
-        exception.Unavailable(f'The request took longer than {MAX_S} seconds; nothing was begun on this server.'),
+        exception.Unavailable(f'The request took longer than {MAX_S} seconds; the action was not started.'),
         req.request_id, req.header('Accept-Language'))
     return {'id': server_id, 'code': code, 'fault': fault}
 

@@ -1,4 +1,4 @@
-"""The action evacuate: a server of a host that is down is built again on another one."""
+"""The action evacuate: rebuild a server of a failed host on another host."""
 from typing import Any
 
 from nova import actions
@@ -31,7 +31,7 @@ EVACUATE = Object(
     Param('onSharedStorage', params.BOOLEAN, until=13, required=True),
     Param('adminPass', server_schemas.PASSWORD),
     Param('force', params.BOOLEAN, since=29, until=67),
-    # an addition: the former host may still write to the server's disks, and the caller says so
+    # extension: the caller accepts that the failed host may still write to the disks
     Param('accepted_risk', {'type': 'string', 'enum': [disk_clients.TWO_WRITERS]}))
 
 
@@ -56,10 +56,10 @@ def evacuate(req: api_request.Request, id: str) -> api_request.Document | None:
 
 def _destination(req: api_request.Request, conn: engine.Connection, row: InstancesRow,
                  body: api_request.Document) -> tuple[str | None, bool]:
-    """(host or None, whether the scheduler's filters are skipped) of a request.
+    """Return (host or None, whether to skip the scheduler's filters) of a request.
 
-    :raises BadRequest: it names the host that the server is on
-    :raises ComputeHostNotFound:
+    :raises BadRequest: the host is the server's present one
+    :raises ComputeHostNotFound: unknown host
     """
     host = body.get('host')
     if host is None:
@@ -75,17 +75,15 @@ def _destination(req: api_request.Request, conn: engine.Connection, row: Instanc
 
 def _begin(conn: engine.Connection, context: nova_context.RequestContext, server_id: str, arguments: dict[str, Any],
            kept: dict[str, Any], down_time: int) -> None:
-    """
+    """Begin the evacuation. The check that the host is down and the change of the server share one transaction.
+
     :param arguments: of the migration
     :param kept: arguments of the action
-
-    The host is down in the same transaction in which it loses the right to the server's next step.
-
-    :raises ComputeServiceInUse:
+    :raises ComputeServiceInUse: the host is up
     """
     row = instances.get(conn, server_id)
     tasks.check(row, ACTION, context.is_admin)
-    assert row['host'] is not None               # which is checked there
+    assert row['host'] is not None               # checked by tasks.check
     if not services.host_is_down(conn, row['host'], down_time):
         raise exception.ComputeServiceInUse(host=row['host'])
     interrupted = live_migrations.open_of(conn, server_id, server_migrations.LIVE_MIGRATION)

@@ -1,4 +1,4 @@
-"""POST /os-server-external-events: what the services of networks, volumes, power and accelerators report of servers."""
+"""POST /os-server-external-events: events from the network, block storage, bare metal and accelerator services."""
 import itertools
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -29,7 +29,7 @@ RULE = 'os_compute_api:os-server-external-events:create'
 
 MAX_EVENTS = 1000         # of one request
 
-# name of an event -> version that brought it
+# name of an event -> first version
 SINCE = {
     'network-changed': 1, 'network-vif-plugged': 1, 'network-vif-unplugged': 1, 'network-vif-deleted': 1,
     'volume-extended': versions.SINCE['action_events_for_owners'],
@@ -37,14 +37,14 @@ SINCE = {
     'accelerator-request-bound': versions.SINCE['accelerator_event'],
     'volume-reimaged': versions.SINCE['rebuild_volume_backed'],
 }
-# the tag says which volume or request it is about
+# events that require a tag: the ID of a volume or request
 NEED_TAG = ('volume-extended', 'accelerator-request-bound', 'volume-reimaged')
-# tag of power-update -> the action that brings the server there
+# tag of power-update -> action with this result
 POWER = {'POWER_ON': 'os-start', 'POWER_OFF': 'os-stop'}
 
 
 def _names() -> Iterator[Param]:
-    """A Param a set of names: they grow with the versions."""
+    """Yield a Param for each set of names; the sets grow with the versions."""
     steps = sorted(set(SINCE.values()))
     for since, after in itertools.zip_longest(steps, steps[1:]):
         names = [name for name, first in SINCE.items() if first <= since]
@@ -60,7 +60,7 @@ CREATE = Object(Param('events', Array(Object(
 
 
 def create(req: api_request.Request) -> Response:
-    """Each event with the code of what became of it: 200 taken, 400 its tag, 404 no such server, 422 no host."""
+    """Process events; each gets a code: 200 accepted, 400 invalid tag, 404 unknown server, 422 no host."""
     events = [{'status': 'completed', **event} for event in req.body['events']]
     found = _servers(req, {event['server_uuid'] for event in events})
     accepted: dict[str, list[dict[str, Any]]] = {}
@@ -88,18 +88,17 @@ def create(req: api_request.Request) -> Response:
 
 
 def _servers(req: api_request.Request, uuids: Collection[str]) -> dict[str, tuple[db_cells.Cell, InstancesRow]]:
-    """{uuid: (cell, row)} of those that exist, of any project."""
+    """Return {uuid: (cell, row)} of existing servers in all projects."""
     found = {}
     for cell, here in cell_queries.ask(req, lambda conn: instances.get_many(conn, list(uuids)))[0]:
         for uuid, row in here.items():
-            if uuid not in found or row['host']:       # one that moves to its cell is in two for a moment
+            if uuid not in found or row['host']:       # while it changes its cell, it is in both
                 found[uuid] = cell, row
     return found
 
 
 def _forget_device(cell: db_cells.Cell, row: InstancesRow, port_id: str) -> None:
-    """A server that is offloaded does not need the device of this port when it comes back; of others the host says when
-    the guest has let go of it."""
+    """Release the device of a deleted port for an offloaded server. Otherwise the host releases it."""
     if row['vm_state'] == states.SHELVED_OFFLOADED:
         cell.db.run(port_devices.release_offloaded, row['uuid'], port_id)
 
@@ -115,7 +114,7 @@ def _code(event: api_request.Document, row: InstancesRow | None) -> int:
 
 
 def _power(req: api_request.Request, cell: db_cells.Cell, row: InstancesRow, tag: str) -> None:
-    """The server follows what happened to its machine; one that is there already, or busy, is left alone."""
+    """Follow a power change of a bare metal server. A server in this state or with a task is unchanged."""
     action = actions.ACTIONS[POWER[tag]]
     arguments = {'clean_shutdown': False} if action.name == 'os-stop' else {}
     try:

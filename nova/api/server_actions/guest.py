@@ -1,5 +1,5 @@
-"""What is done in a guest, or seen of it: changePassword, trigger_crash_dump, injectNetworkInfo, diagnostics,
-what its screen shows, the encrypted password that it left, its topology.
+"""Guest operations: changePassword, trigger_crash_dump, injectNetworkInfo, diagnostics, screenshot, stored password,
+NUMA topology.
 """
 from collections.abc import Callable
 from typing import Any
@@ -54,14 +54,14 @@ def diagnostics(req: api_request.Request, server_id: str) -> api_request.Documen
     row, facts = server_actions.ask_host(req, server_id, DIAGNOSTICS, 'diagnostics', 'get_diagnostics')
     if not req.has('standard_diagnostics'):
         return free_form(facts)
-    # the names of drivers that the standard form knows are those of the first implementation
+    # the documented driver names do not include those of this product
     return {**{name: facts[name] for name in _STANDARD}, 'driver': 'libvirt',
             'config_drive': bool(row['config_drive']), 'num_cpus': len(facts['cpu_details']),
             'num_disks': len(facts['disk_details']), 'num_nics': len(facts['nic_details'])}
 
 
 def free_form(facts: dict[str, Any]) -> api_request.Document:
-    """The form before 2.48, with names as libvirt's driver had them."""
+    """Return the format before 2.48, with the names of libvirt's driver."""
     shown = {f"cpu{number}_time": cpu['time'] for number, cpu in enumerate(facts['cpu_details'])}
     for number, disk in enumerate(facts['disk_details']):
         name = 'vd' + chr(ord('a') + number % 26)
@@ -69,11 +69,11 @@ def free_form(facts: dict[str, Any]) -> api_request.Document:
                       f'{name}_write': disk['write_bytes'], f'{name}_write_req': disk['write_requests'],
                       f'{name}_errors': disk['errors_count']})
     for number, nic in enumerate(facts['nic_details']):
-        for way in ('rx', 'tx'):
-            shown.update({f'vnet{number}_{way}': nic[f'{way}_octets'],
-                          **{f'vnet{number}_{way}_{what}': nic[f'{way}_{what}'] for what in (
+        for direction in ('rx', 'tx'):
+            shown.update({f'vnet{number}_{direction}': nic[f'{direction}_octets'],
+                          **{f'vnet{number}_{direction}_{what}': nic[f'{direction}_{what}'] for what in (
                               'packets', 'errors', 'drop')}})
-    for number, guests in enumerate(facts.get('guest_interfaces', ())):        # what it says itself
+    for number, guests in enumerate(facts.get('guest_interfaces', ())):        # reported by the guest agent
         shown.update({f'guest{number}_{what}': guests[what] for what in ('name', 'mac_address')})
         shown[f'guest{number}_addresses'] = ' '.join(guests['addresses'])
     memory = facts['memory_details']
@@ -83,15 +83,15 @@ def free_form(facts: dict[str, Any]) -> api_request.Document:
     return shown
 
 
-# ---- the screen --------------------------------------------------------------
+# ---- screenshot --------------------------------------------------------------
 
 def screenshot(req: api_request.Request, server_id: str) -> api_request.Document:
-    """What the screen shows: JPEG in base64."""
+    """Return a screenshot: JPEG in base64."""
     _row, shown = server_actions.ask_host(req, server_id, SCREENSHOT, 'screenshots', 'get_console_screenshot')
     return {'screenshot': shown}
 
 
-# ---- the password that the guest left ----------------------------------------
+# ---- password stored by the guest --------------------------------------------
 
 def show_password(req: api_request.Request, server_id: str) -> api_request.Document:
     row = server_lookup.get(req, server_id, PASSWORD_SHOW)
@@ -99,7 +99,7 @@ def show_password(req: api_request.Request, server_id: str) -> api_request.Docum
 
 
 def clear_password(req: api_request.Request, server_id: str) -> None:
-    """The guest may leave another one."""
+    """Clear the stored password; the guest may store another one."""
     cell = server_lookup.cell_of(req, server_id)
     cell.db.run(_clear, req, server_id)
 
@@ -123,7 +123,7 @@ NODE = fields.Fields(
 
 
 def topology(req: api_request.Request, server_id: str) -> api_request.Document:
-    """The NUMA nodes of the guest, and for administrators where they are; none for a server without such a topology."""
+    """Return the NUMA nodes of the guest, for administrators with their placement; empty without NUMA topology."""
     row = server_lookup.get(req, server_id, TOPOLOGY)
     if row['numa_topology'] is None:
         return {'nodes': [], 'pagesize_kb': None}
@@ -132,7 +132,7 @@ def topology(req: api_request.Request, server_id: str) -> api_request.Document:
     return {**found, 'nodes': [build(node) for node in found['nodes']]}
 
 
-# ---- rows --------------------------------------------------------------------
+# ---- routes ------------------------------------------------------------------
 
 def _action(name: str, handler: Callable[..., Any], errors: tuple[int, ...], *types: Any, since: int = 1) -> Route:
     return Route('POST', '/servers/{id}/action', handler, policy=actions.ACTIONS[name].policy, action=name,

@@ -1,4 +1,4 @@
-"""Actions that need QEMU's guest agent: refused where the image of the server says that there is none."""
+"""Preconditions of actions that need the QEMU guest agent: the image must declare that it is installed."""
 from __future__ import annotations
 
 from oslo_utils import strutils
@@ -13,30 +13,31 @@ from nova.virt import driver
 
 AGENT, QUIESCE = 'hw_qemu_guest_agent', 'os_require_quiesce'
 _COPIES = ('createImage', 'createBackup')
-_RUNS = (states.ACTIVE, states.PAUSED)           # what is off is at rest
+_RUNS = (states.ACTIVE, states.PAUSED)           # a stopped guest needs no quiesce
 
 
 def check(conn: Connection, row: InstancesRow, action: actions.Action) -> None:
-    """
-    :raises Conflict: the action cannot succeed without an agent, and the server has none
+    """Check that the guest has an agent if the action needs one.
+
+    :raises Conflict: the action needs an agent, and the server has none
     """
     required = action.name == 'changePassword' or (
-        action.name in _COPIES and _says(row, QUIESCE) and row['vm_state'] in _RUNS)
+        action.name in _COPIES and _is_set(row, QUIESCE) and row['vm_state'] in _RUNS)
     if not required:
         return
     if not (compute_nodes.capabilities_of(conn, row['host'], row['node']) or {}).get(driver.GUEST_AGENT):
         return
     why = f', and its image has the property {QUIESCE}' if action.name in _COPIES else ''
-    if not _says(row, AGENT):
+    if not _is_set(row, AGENT):
         raise exception.Conflict(
-            f'The action {action.record} needs the agent in the guest of server {row["uuid"]}{why}. The image does not '
-            f'say {AGENT}=yes: install qemu-guest-agent in the guest, set the property on the image and rebuild the '
-            'server, or make another one.')
+            f'The action {action.record} needs the guest agent of server {row["uuid"]}{why}. The image does not '
+            f'have {AGENT}=yes: install qemu-guest-agent in the guest, set the property on the image and rebuild the '
+            'server, or create a new one.')
     if row['vm_state'] == states.PAUSED:
         raise exception.Conflict(
-            f'The action {action.record} needs the agent in the guest of server {row["uuid"]}{why}. The guest is '
-            'paused and its agent with it: unpause or stop the server first.')
+            f'The action {action.record} needs the guest agent of server {row["uuid"]}{why}. The guest is '
+            'paused, so its agent does not respond: unpause or stop the server first.')
 
 
-def _says(row: InstancesRow, name: str) -> bool:
+def _is_set(row: InstancesRow, name: str) -> bool:
     return bool(strutils.bool_from_string((row['image_properties'] or {}).get(name)))

@@ -1,4 +1,4 @@
-"""The action os-migrateLive, and what is requested of a live migration while it runs: its end, or its abortion."""
+"""The action os-migrateLive, and requests to abort or force-complete a running live migration."""
 from typing import Any
 
 from nova import actions
@@ -54,9 +54,9 @@ def migrate_live(req: api_request.Request, id: str) -> None:
 
 def _destination(req: api_request.Request, conn: engine.Connection, row: InstancesRow,
                  body: api_request.Document) -> tuple[str | None, bool]:
-    """(host or None, whether the scheduler's filters are skipped) of a request.
+    """Return (host or None, whether to skip the scheduler's filters) of a request.
 
-    :raises BadRequest: it names a host that cannot be one
+    :raises BadRequest: the host is unknown, or the server's present one
     """
     host = body['host']
     if host is None:
@@ -77,10 +77,10 @@ def _begin(conn: engine.Connection, context: nova_context.RequestContext, server
     server_migrations.create(conn, context, row, server_migrations.LIVE_MIGRATION, 'accepted', arguments=arguments)
 
 
-# ---- while it runs -------------------------------------------------------------
+# ---- running migrations --------------------------------------------------------
 
 def abort(req: api_request.Request, server_id: str, id: str) -> None:
-    """A queued one ends here and now; of one that runs the source hears, at the latest with its next report."""
+    """Abort a live migration. A queued one ends here; for a running one the source host is notified."""
     queued = req.has('abort_queued_migration')
     cell, row = server_actions.find(req, server_id, actions.ABORT_MIGRATION)
     allowed = ('queued', 'preparing', 'running') if queued else ('running',)
@@ -101,11 +101,11 @@ def force_complete(req: api_request.Request, server_id: str, id: str) -> None:
 
 def _ask(conn: engine.Connection, context: nova_context.RequestContext, server_id: str, migration_id: str,
          action: actions.Action, allowed: tuple[str, ...], what: str) -> MigrationsRow:
-    """Note in the migration's row what is requested; the row.
+    """Record a request in the migration's row and return the row.
 
     :raises MigrationNotFound: the server has no such live migration
-    :raises InvalidMigrationState: its status is none of ``allowed``
-    :raises InstanceInvalidState, InstanceIsLocked: the server is not being migrated, or is locked
+    :raises InvalidMigrationState: its status is not in ``allowed``
+    :raises InstanceInvalidState, InstanceIsLocked: the server is not migrating, or is locked
     """
     tasks.begin(conn, context, server_id, action, admin=context.is_admin)
     try:

@@ -1,4 +1,4 @@
-"""The actions resize, migrate, confirmResize and revertResize: what conductor/moves/cold.py goes on with."""
+"""The actions resize, migrate, confirmResize and revertResize; conductor/moves/cold.py continues them."""
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -72,14 +72,14 @@ def resize(req: api_request.Request, id: str) -> None:
 
 
 def _arguments(req: api_request.Request, row: InstancesRow, flavor: dict[str, Any]) -> dict[str, Any]:
-    """Of the move: the guest of a server that may grow stays where it is, and runs."""
+    """Return the arguments of the move; a running server that only grows stays on its host."""
     if row['vm_state'] == states.ACTIVE and growth.while_running(row['flavor'], flavor):
         return {'grows': True, 'host': row['host']}
     return {'ignore': [] if req.services.conf.allow_resize_to_same_host else [row['host']]}
 
 
 def _ready(req: api_request.Request, server_id: str, action: actions.Action) -> tuple[db_cells.Cell, InstancesRow]:
-    """(cell, row) of a server that may be moved now; what is requested of it later begins with the same conditions.
+    """Return (cell, row) of a server that can be moved now.
 
     :raises Conflict: its state does not allow it, or its host is down
     """
@@ -88,15 +88,15 @@ def _ready(req: api_request.Request, server_id: str, action: actions.Action) -> 
         row = server_actions.find_for(req, conn, server_id, action)
         tasks.check(row, action, req.context.is_admin)
         if not server_lookup.host_is_up(req, conn, row['host']):
-            raise exception.Conflict(f'The host of instance {server_id} is down: it cannot be moved from there.')
+            raise exception.Conflict(f'Cannot move instance {server_id}: its host is down.')
     return cell, row
 
 
 def _flavor(req: api_request.Request, conn: engine.Connection, row: InstancesRow,
             flavor_id: str) -> api_request.Document:
-    """What a server keeps of the requested flavor.
+    """Return the stored part of the requested flavor.
 
-    :raises BadRequest: there is none that the server's project may use, or it is the server's own
+    :raises BadRequest: the flavor is unknown to the server's project, or is the server's present one
     """
     try:
         found: api_request.Row = flavors_db.get(conn, flavor_id, req.context.sees)
@@ -112,19 +112,22 @@ def _flavor(req: api_request.Request, conn: engine.Connection, row: InstancesRow
 
 def _check_flavor(req: api_request.Request, row: InstancesRow, flavor: api_request.Document,
                   image: api_request.Document | None) -> None:
-    """:raises CannotResizeDisk, FlavorTooSmall, Forbidden: the server's disks, or its image, do not fit"""
+    """Check the new flavor against the server's disks and image.
+
+    :raises CannotResizeDisk, FlavorTooSmall, Forbidden: the flavor does not fit
+    """
     if row['image_id'] is not None:
         if not flavor['root_gb'] and row['root_gb']:
             raise exception.CannotResizeDisk(reason='Resize to zero disk flavor is not allowed.')
         if not flavor['root_gb'] and not req.allows(create_facts.ZERO_DISK, server_lookup.target(row)):
             raise exception.Forbidden('Only volume-backed servers are allowed for flavors with zero disk.')
         if flavor['root_gb'] < row['root_gb']:
-            raise exception.CannotResizeDisk(reason='The root disk cannot be made smaller.')
+            raise exception.CannotResizeDisk(reason='The root disk cannot shrink.')
     properties = row['image_properties']
     if guest_options.encrypted(flavor, properties) != guest_options.encrypted(row['flavor'], properties):
-        raise exception.CannotResizeDisk(reason='Disks that are there are not encrypted or decrypted by a resize.')
+        raise exception.CannotResizeDisk(reason='A resize cannot encrypt or decrypt existing disks.')
     if flavor['ephemeral_gb'] < row['ephemeral_gb']:
-        raise exception.CannotResizeDisk(reason='The ephemeral disk cannot be made smaller.')
+        raise exception.CannotResizeDisk(reason='The ephemeral disk cannot shrink.')
     for resource, have, least in (('memory', flavor['memory_mb'], 'min_ram'), ('disk', flavor['root_gb'], 'min_disk')):
         need = int((image or {}).get(least) or 0)
         if have < need and (resource == 'memory' or flavor['root_gb'] and row['image_id'] is not None):
@@ -132,7 +135,7 @@ def _check_flavor(req: api_request.Request, row: InstancesRow, flavor: api_reque
 
 
 def _count_anew(req: api_request.Request, cell: db_cells.Cell, server_id: str) -> None:
-    """The move did not begin: the quota counts again what the server has."""
+    """Reset the quota usage to the server's present size after a move failed to begin."""
     with cell.db.reader() as conn:
         sizes = server_migrations.needs(conn, server_id)
     if sizes is not None:
@@ -154,7 +157,10 @@ def migrate(req: api_request.Request, id: str) -> None:
 
 
 def _check_host(cell: db_cells.Cell, row: InstancesRow, host: str) -> None:
-    """:raises BadRequest: no compute host has the name, or it is the server's own"""
+    """Check the requested host.
+
+    :raises BadRequest: the host is unknown, or the server's present one
+    """
     with cell.db.reader() as conn:
         known = compute_nodes.exists(conn, host)
     if not known:
@@ -169,7 +175,7 @@ def _begin_move(conn: engine.Connection, context: nova_context.RequestContext, s
                 values: dict[str, Any]) -> None:
     row = tasks.begin(conn, context, server_id, action, values=values, admin=context.is_admin)
     if flavor is not None and pci.of_ports(flavor) != pci.of_ports(row['flavor']):
-        raise exception.InstanceChanged(instance_id=server_id)           # a port came or went since it was read
+        raise exception.InstanceChanged(instance_id=server_id)   # the ports changed since the flavor was read
     server_migrations.create(conn, context, row, kind, 'pre-migrating', new_flavor=flavor,
                              arguments={'old_vm_state': row['vm_state'], **arguments})
 
@@ -178,7 +184,7 @@ def _continue(req: api_request.Request, cell: db_cells.Cell, server_id: str) -> 
     casts.send(cell, cell.rpc.conductor.continue_move, req.context, instance_uuid=server_id)
 
 
-# ---- the end -----------------------------------------------------------------
+# ---- confirm and revert ------------------------------------------------------
 
 def _end(name: str, status: str, req: api_request.Request, id: str) -> None:
     action = ACTIONS[name]
@@ -193,10 +199,13 @@ def _end(name: str, status: str, req: api_request.Request, id: str) -> None:
 
 
 def _check_source(req: api_request.Request, conn: engine.Connection, server_id: str) -> None:
-    """:raises Conflict: a server would go back to a host that is down"""
+    """Check the source host of a revert.
+
+    :raises Conflict: it is down
+    """
     for move in server_migrations.open_of(conn, server_id):
         if move['source_compute'] and not server_lookup.host_is_up(req, conn, move['source_compute']):
-            raise exception.Conflict(f'The host that instance {server_id} came from is down.')
+            raise exception.Conflict(f'Cannot revert instance {server_id}: its source host is down.')
 
 
 def _row(name: str, handler: Callable[..., Any], body: Object, **more: Any) -> Route:

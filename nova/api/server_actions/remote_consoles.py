@@ -1,4 +1,4 @@
-"""Consoles: where a browser opens them, and what a token opens."""
+"""Remote consoles and their access tokens."""
 import functools
 import urllib.parse
 import uuid
@@ -22,21 +22,21 @@ from nova.web.routes import Route
 RULE = 'os_compute_api:os-remote-consoles'
 TOKENS = 'os_compute_api:os-console-auth-tokens'
 
-# console type: (protocol, option with the proxy's address or None where there is no such console any more)
+# console type: (protocol, option with the proxy's URL, or None for a removed type)
 TYPES = {
     'novnc': ('vnc', ('vnc', 'novncproxy_base_url')),
-    'xvpvnc': ('vnc', None),                           # refused: nova/console/xvp.py says why
+    'xvpvnc': ('vnc', None),                           # refused; see nova/console/xvp.py
     'spice-html5': ('spice', ('spice', 'html5proxy_base_url')),
     'spice-direct': ('spice', ('spice', 'spice_direct_proxy_base_url')),
     'serial': ('serial', ('serial_console', 'base_url')),
     'rdp-html5': ('rdp', None),
     'webmks': ('mks', ('mks', 'mksproxy_base_url')),
 }
-_HIDDEN = (states.DELETING, states.MIGRATING)          # tasks in which no console is given out
+_HIDDEN = (states.DELETING, states.MIGRATING)          # tasks during which consoles are unavailable
 
 
 def give_out(req: api_request.Request, server_id: str, protocol: str, console_type: str) -> str:
-    """The URL that opens a console of a server."""
+    """Return the URL that opens a console of a server."""
     kind, option = TYPES[console_type]
     if kind != protocol:
         raise exception.ConsoleTypeInvalid(console_type=console_type)
@@ -49,11 +49,11 @@ def give_out(req: api_request.Request, server_id: str, protocol: str, console_ty
     if row['task_state'] in _HIDDEN:
         raise exception.InstanceInvalidState(attr='task_state', instance_id=server_id, method='get_console',
                                              state=row['task_state'])
-    row, place = server_actions.ask_host(req, server_id, RULE, 'consoles', 'get_console', kind=kind)
-    if place is None:
+    row, address = server_actions.ask_host(req, server_id, RULE, 'consoles', 'get_console', kind=kind)
+    if address is None:
         raise exception.ConsoleTypeUnavailable(console_type=console_type)
-    token, password = str(uuid.uuid4()), place.pop('password', None)     # hosts of before say nothing of a password
-    if password and console_type == 'spice-direct':                      # its proxy could not give it
+    token, password = str(uuid.uuid4()), address.pop('password', None)     # missing from older hosts
+    if password and console_type == 'spice-direct':                      # its proxy cannot pass it on
         raise exception.ConsoleTypeUnavailable(console_type=console_type)
     bound, claims = req.services.conf.consoleauth.end_with_user_token, req.context.token_claims
     claims = tokens.text_of(claims, req.context.roles) if bound and claims else None
@@ -61,12 +61,12 @@ def give_out(req: api_request.Request, server_id: str, protocol: str, console_ty
         'instance_uuid': server_id, 'console_type': console_type, 'instance_host': row['host'],
         'project_id': req.context.project_id, 'user_id': req.context.user_id,
         'user_token_id': req.context.token_id if bound else None, 'user_claims': claims,
-        'user_token_ends_at': req.context.token_expires_at if bound else None, **place}, password)
+        'user_token_ends_at': req.context.token_expires_at if bound else None, **address}, password)
     return url_of(base_url, console_type, token)
 
 
 def url_of(base_url: str, console_type: str, token: str) -> str:
-    """noVNC hands what stands in ``path`` to the proxy; the others read the token themselves."""
+    """Build the URL. noVNC passes ``path`` to the proxy; other clients read the token."""
     query = {'path': f'?token={token}'} if console_type == 'novnc' else {'token': token}
     return f'{base_url}{"&" if "?" in base_url else "?"}{urllib.parse.urlencode(query)}'
 
@@ -99,7 +99,7 @@ def show_token(req: api_request.Request, id: str) -> api_request.Document:
     return {'console': {name: found[name] for name in names}}
 
 
-# ---- rows --------------------------------------------------------------------
+# ---- routes ------------------------------------------------------------------
 
 def _body(types: Iterable[str], protocols: Iterable[str]) -> Object:
     return Object(Param('protocol', {'enum': list(protocols)}, required=True),

@@ -20,18 +20,18 @@ from nova.web.routes import Route
 RESCUE = Object(Param('adminPass', server_schemas.PASSWORD), Param('rescue_image_ref', server_schemas.IMAGE_REF),
                 nullable=True)
 
-# what the properties of a rescue image may say of its disk
+# allowed values of the rescue image's disk properties
 DEVICES = ('cdrom', 'disk', 'floppy')
 BUSES = ('scsi', 'virtio', 'ide', 'usb')
 
 
 def rescue(req: api_request.Request, id: str) -> api_request.Document:
-    """The answer has the password of the rescued server."""
+    """Rescue a server; the response has its password."""
     wanted, action = req.body['rescue'] or {}, actions.ACTIONS['rescue']
     cell = server_lookup.cell_of(req, id)
     with cell.db.reader() as conn:
         row = server_actions.find_for(req, conn, id, action)
-        image_id = cast(str, wanted.get('rescue_image_ref') or row['image_id'])      # _check_volume_backed
+        image_id = cast(str, wanted.get('rescue_image_ref') or row['image_id'])      # checked by _check_volume_backed
         if not row['image_id']:
             _check_volume_backed(req, conn, row, wanted)
     parts = _check_image(req, row, image_id)
@@ -44,7 +44,10 @@ def rescue(req: api_request.Request, id: str) -> api_request.Document:
 
 def _check_volume_backed(req: api_request.Request, conn: engine.Connection, row: InstancesRow,
                          wanted: api_request.Document) -> None:
-    """:raises NotRescuable: its devices would not stay as they are"""
+    """Check the rescue of a volume-backed server.
+
+    :raises NotRescuable: version, request or host do not support it
+    """
     if not req.has('rescue_volume_backed'):
         raise exception.NotRescuable(instance_id=row['uuid'], reason='it boots from a volume')
     if not wanted.get('rescue_image_ref'):
@@ -56,9 +59,10 @@ def _check_volume_backed(req: api_request.Request, conn: engine.Connection, row:
 
 
 def _check_image(req: api_request.Request, row: InstancesRow, image_id: str) -> list[str]:
-    """Ids of its kernel and ramdisk.
+    """Return the IDs of the kernel and ramdisk of a rescue image.
 
-    :raises BadRequest: there is no such image, it has no data, or it is no rescue image for this server"""
+    :raises BadRequest: the image is unknown, not active or unsuitable
+    """
     try:
         image = server_category.find_image(req, image_id)
     except exception.ImageNotFound as error:

@@ -35,7 +35,7 @@ def shelve(req: api_request.Request, id: str) -> None:
     if row['image_id']:
         image = server_actions.snapshot_of(req, row, f"{row['display_name'][:247]}-shelved", {})
         row, image_id = server_actions.begin_with_image(req, cell, id, action, image, {'clean_shutdown': True})
-    else:                                     # boots from a volume, which stays as it is
+    else:                                     # the volume is kept
         image_id = None
         row = server_actions.begin(req, cell, id, action, {'image_id': None, 'clean_shutdown': True})
     server_actions.cast(req, cell, row, action, image_id=image_id, clean_shutdown=True)
@@ -52,7 +52,7 @@ def unshelve(req: api_request.Request, id: str) -> None:
     if wanted.get('host') is not None:
         req.authorize(TO_HOST, server_lookup.target(row))
     if wanted and row['vm_state'] == states.SHELVED:
-        raise exception.Conflict(f'Server {id} is on a host: it can be unshelved to another place only after it was '
+        raise exception.Conflict(f'Server {id} still has a host: another zone or host is only possible after it was '
                                  'offloaded.')
     pins = 'availability_zone' in wanted
     zone = wanted['availability_zone'] if pins else row['pinned_availability_zone']
@@ -66,14 +66,15 @@ def unshelve(req: api_request.Request, id: str) -> None:
 
 def _check_place(req: api_request.Request, cell: db_cells.Cell, named: str | None, zone: str | None,
                  host: str | None) -> None:
-    """
-    :param named: the zone that the request names
-    :param zone: the zone that the server will be pinned to
-    :raises BadRequest: there is no such zone or host
+    """Check the requested place.
+
+    :param named: zone in the request
+    :param zone: zone to which the server will be pinned
+    :raises BadRequest: unknown zone or host
     :raises Conflict: the host is in another zone
     """
     if '' in (named, host):
-        raise exception.BadRequest('The name of an availability zone or a host is empty.')
+        raise exception.BadRequest('The name of an availability zone or host must not be empty.')
     place = {'force_host': None, 'requested_host': host, 'force_node': None, 'requested_node': None}
     create_facts.check_place(req, {'availability_zone': named}, place, cell)
     if host and zone:

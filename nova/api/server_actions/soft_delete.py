@@ -16,9 +16,9 @@ RESTORE = actions.ACTIONS['restore']
 
 
 def restore(req: api_request.Request, id: str) -> None:
-    """The quota is checked again: a soft-deleted server was left out of it."""
+    """Restore a server after checking the quota, which does not count soft-deleted servers."""
     cell, _row = server_actions.find(req, id, RESTORE)
-    # the action first: of two requests one alone comes to the quota
+    # first begin the action, so that of two requests only one changes the quota usage
     row = server_actions.begin(req, cell, id, RESTORE)
     try:
         req.services.api_db.run(_use_again, req.services.conf, row)
@@ -29,7 +29,10 @@ def restore(req: api_request.Request, id: str) -> None:
 
 
 def _use_again(conn: engine.Connection, conf: cfg.ConfigOpts, row: InstancesRow) -> None:
-    """:raises QuotaExceeded: others use what the server used"""
+    """Count the server in the quota again.
+
+    :raises QuotaExceeded: the quota has no room
+    """
     project_id, flavor = row['project_id'], row['flavor']
     quotas.lock(conn, project_id)
     if not mappings.is_queued(conn, row['uuid']):

@@ -1,7 +1,7 @@
-"""The instance category of servers, an addition of this product: of new ones, and who may see and use the others.
+"""Instance categories of servers (an API extension): selection for new servers, and visibility of existing ones.
 
-Regular servers are those of users. The others are administrative: for administrators alone, except that a rule may let
-users delete or reboot them when their request names the category, as a service does that manages them for a user.
+Regular servers belong to users. Servers of other categories are administrative: only administrators see them. A policy
+rule may let users delete or reboot them in requests that name the category, for services that manage them for users.
 """
 
 from oslo_config import cfg
@@ -20,15 +20,15 @@ CREATE = 'nova:servers:create:category'
 DELETE, REBOOT = 'nova:servers:delete:category', 'nova:servers:reboot:category'
 
 
-# ---- servers that exist --------------------------------------------------------
+# ---- existing servers ----------------------------------------------------------
 
 def check_seen(req: api_request.Request, row: Row, rule: str | None = None) -> None:
-    """Refuse an administrative server to a caller who is no administrator.
+    """Hide an administrative server from callers who are not administrators.
 
-    :param row: {'uuid', 'category', 'project_id', 'user_id'} among others
-    :param rule: policy rule that lets a request act on it that names its category; None: no request may
-    :raises InstanceNotFound: for the caller it does not exist
-    :raises PolicyDenied: it named the category, but may not manage such servers
+    :param row: has at least 'uuid', 'category', 'project_id', 'user_id'
+    :param rule: policy rule for requests that name the category; None: they are refused too
+    :raises InstanceNotFound: the server is hidden from the caller
+    :raises PolicyDenied: the request names the category, but the rule denies it
     """
     if row['category'] == REGULAR or req.context.is_admin:
         return
@@ -38,14 +38,14 @@ def check_seen(req: api_request.Request, row: Row, rule: str | None = None) -> N
 
 
 def seen(req: api_request.Request) -> str | None:
-    """The category of the servers that lists and reports of this caller show, None for all."""
+    """Return the category to which lists and reports of this caller are limited, None for all."""
     return None if req.context.is_admin else REGULAR
 
 
 def hidden_images(req: api_request.Request) -> frozenset[str] | set[str]:
-    """Ids of the images that are for administrators, as far as the image service shows them to this caller.
+    """Return IDs of images for administrators that the image service would show to this caller.
 
-    The embedded one hides them by itself.
+    The embedded image service hides them itself.
     """
     if req.context.is_admin or req.services.conf.image.backend == 'embedded':
         return frozenset()
@@ -54,7 +54,10 @@ def hidden_images(req: api_request.Request) -> frozenset[str] | set[str]:
 
 
 def find_image(req: api_request.Request, image_id: str) -> api_request.Document:
-    """An image that is there for the caller; raises ImageNotFound."""
+    """Return an image that is visible to the caller.
+
+    :raises ImageNotFound: it does not exist or is hidden
+    """
     image = req.services.images.show(req.context, image_id)
     if image['id'] in hidden_images(req):
         raise exception.ImageNotFound(image_id=image_id)
@@ -62,7 +65,10 @@ def find_image(req: api_request.Request, image_id: str) -> api_request.Document:
 
 
 def check_volume(req: api_request.Request, volume: Row) -> None:
-    """:raises VolumeNotFound: an administrative server has it, and the caller is no administrator"""
+    """Check that a volume is visible to the caller.
+
+    :raises VolumeNotFound: it is attached to an administrative server
+    """
     holders = [attachment['instance_uuid'] for attachment in volume['attachments']]
     if holders and not req.context.is_admin:
         with req.services.api_db.reader() as conn:
@@ -71,14 +77,20 @@ def check_volume(req: api_request.Request, volume: Row) -> None:
 
 
 def find_volume(req: api_request.Request, volume_id: str) -> api_request.Document:
-    """A volume that is there for the caller; raises VolumeNotFound."""
+    """Return a volume that is visible to the caller.
+
+    :raises VolumeNotFound: it does not exist or is hidden
+    """
     volume: api_request.Document = req.services.volumes.get(req.context, volume_id)
     check_volume(req, volume)
     return volume
 
 
 def find_snapshot(req: api_request.Request, snapshot_id: str) -> api_request.Document:
-    """A snapshot whose volume no administrative server has; raises VolumeSnapshotNotFound."""
+    """Return a snapshot that is visible to the caller.
+
+    :raises VolumeSnapshotNotFound: it does not exist, or its volume is hidden
+    """
     snapshot: api_request.Document = req.services.volumes.get_snapshot(req.context, snapshot_id)
     if not req.context.is_admin:
         try:
@@ -89,7 +101,7 @@ def find_snapshot(req: api_request.Request, snapshot_id: str) -> api_request.Doc
 
 
 def seen_snapshots(req: api_request.Request, snapshots: list[Row]) -> list[Row]:
-    """Those of snapshots whose volumes no administrative server has; all for an administrator."""
+    """Remove snapshots of volumes that are hidden from the caller."""
     if req.context.is_admin:
         return snapshots
     seen: dict[str, bool] = {}           # by volume
@@ -105,7 +117,7 @@ def seen_snapshots(req: api_request.Request, snapshots: list[Row]) -> list[Row]:
 
 
 def seen_volumes(req: api_request.Request, volumes: list[Row]) -> list[Row]:
-    """Those of volumes that no administrative server has; all for an administrator."""
+    """Remove volumes that are hidden from the caller."""
     holders = {attachment['instance_uuid'] for volume in volumes for attachment in volume['attachments']}
     if not holders or req.context.is_admin:
         return volumes
@@ -116,7 +128,7 @@ def seen_volumes(req: api_request.Request, volumes: list[Row]) -> list[Row]:
 
 
 def seen_members(group: Row, req: api_request.Request) -> list[str]:
-    """The members of a row of db.server_groups that the caller sees."""
+    """Return the members of a row of db.server_groups that are visible to the caller."""
     hidden = () if req.context.is_admin else group['administrative']
     return [uuid for uuid in group['members'] if uuid not in hidden] if hidden else group['members']
 
@@ -124,13 +136,13 @@ def seen_members(group: Row, req: api_request.Request) -> list[str]:
 # ---- new servers ---------------------------------------------------------------
 
 def of_new(req: api_request.Request, server: api_request.Document) -> tuple[str, set[str]]:
-    """(name of the category, what takes its image and flavor from it: a set) of a server that is to be made.
+    """Return (category of a new server, set of keys that the category filled in).
 
-    The category's image and flavor are filled in where the body names none.
+    Missing image and flavor references are set to those of the category.
 
-    :param server: what stands under ``server`` in the body; changed
-    :raises PolicyDenied: it names one that is not regular, which the caller may not
-    :raises BadRequest: there is no such category, or no flavor
+    :param server: content of ``server`` in the body; modified
+    :raises PolicyDenied: the caller may not use the category
+    :raises BadRequest: the category does not exist, or the flavor is missing
     """
     name = server.get(KEY, REGULAR)
     if name != REGULAR:
@@ -168,5 +180,5 @@ def _boots_from_volume(server: Row) -> bool:
 
 
 def system(req: api_request.Request) -> context.RequestContext:
-    """The context of the system itself: a category's own image may be hidden from the caller."""
+    """Return an internal administrator context, because the image of a category may be hidden from the caller."""
     return context.admin_context(req.context.request_id)

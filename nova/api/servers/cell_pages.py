@@ -1,7 +1,7 @@
-"""A page of a list whose servers are in several cells.
+"""Pages of server lists that span several cells.
 
-Of each cell its share of the page is read and a little more, and of one whose rows end before the page does what comes
-after them: in all about a page, however many cells there are. Cells that have no servers of the project are left out.
+Each cell is first asked for its estimated share of the page, and again if its last row precedes the end of the page.
+In total about one page of rows is read for any number of cells. Cells without servers of the project are skipped.
 """
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ Place = tuple[Any, ...] | None
 Read = Callable[[db_cells.Cell], Rows]
 Prepare = Callable[[listing.Query, Place], Read]
 
-GROWTH = 4            # times as many rows as the time before, of a cell that is read again
+GROWTH = 4            # factor by which the number of rows grows when a cell is read again
 
 
 @dataclasses.dataclass
 class _Part:
-    """What one cell has given, and whether it has more."""
+    """Rows of one cell."""
 
-    size: int                                  # rows that are read of it at a time
+    size: int                                  # rows of the next read
     place: Place
     rows: Rows = dataclasses.field(default_factory=list)
     ended: bool = False
 
 
 class CellPage:
-    """The page of a query with a limit; ``down`` are the cells that have not answered, ``answered`` the others.
+    """A page of a query with a limit. ``down`` are cells that did not respond, ``answered`` is True if any did.
 
-    :param place: where the page begins; None: at the first row
-    :param prepare: function(query, place) -> function(cell) that gives the rows of a cell after the place
+    :param place: position after which the page begins; None: first page
+    :param prepare: function(query, place) -> function(cell) that returns the rows of a cell after the position
     """
 
     def __init__(self, cells: db_cells.Cells, api_db: engine.Database, query: listing.Query, place: Place,
@@ -54,10 +54,9 @@ class CellPage:
         return bool(self._parts)
 
     def rows(self) -> Rows:
-        """The servers of the page in their order.
+        """Return the servers of the page in their order.
 
-        Of the default cell a whole page is read, before the others: a server that is not there any more has arrived in
-        another cell by then.
+        The default cell is read first, with a whole page: a server that leaves it is found in its new cell.
         """
         self._ask([self._cells.default], self._limit)
         others = self._unread_cells()
@@ -73,7 +72,7 @@ class CellPage:
             self._ask(arrived, self._limit)
 
     def _unread_cells(self) -> list[db_cells.Cell]:
-        """Cells with servers of the project of which nothing has been read."""
+        """Return cells with servers of the project that were not read yet."""
         cells, project = self._cells.all(), self._query.project_id
         if nova_context.one_project(project) and self._query.rows == 'live':
             with self._api_db.reader() as conn:
@@ -82,16 +81,16 @@ class CellPage:
         return [cell for cell in cells if cell not in self._parts and cell not in self.down]
 
     def _unread(self, merged: Rows) -> list[db_cells.Cell]:
-        """Cells whose next rows may be of the page."""
+        """Return cells with further rows that may belong to the page."""
         last = merged[self._limit - 1] if len(merged) >= self._limit else None
         return [cell for cell, part in self._parts.items() if not part.ended and (
             last is None or listing.precedes(part.rows[-1], last, self._query))]
 
     def _ask(self, cells: Collection[db_cells.Cell], size: int = 0) -> None:
-        """Ask cells for their next rows; those that do not answer are down, with what they gave before."""
+        """Read the next rows of cells. Cells that do not respond are down, and their rows are dropped."""
         if not cells:
             return
-        reads: dict[tuple[int, Place], Read] = {}          # of most cells the same is read
+        reads: dict[tuple[int, Place], Read] = {}          # most cells share a prepared query
         for cell in cells:
             part = self._parts.setdefault(cell, _Part(size, self._place))
             if (part.size, part.place) not in reads:
@@ -112,9 +111,9 @@ class CellPage:
 
 
 def share(limit: int, count: int) -> int:
-    """Rows that are read of each of so many cells at first, so that few are read again.
+    """Return the number of rows of the first read of each cell, chosen so that second reads are rare.
 
-    A cell's part of a page spreads about its mean by the root of it.
+    The share of a cell varies around the mean with its square root.
     """
     mean = limit / max(count, 1)
     return min(limit, math.ceil(mean + 2 * math.sqrt(mean)))

@@ -1,4 +1,4 @@
-"""POST /servers: read all facts, make the plan, store it in one transaction of each database, call a conductor."""
+"""POST /servers: read all facts, build the plan, store it in one transaction of each database, cast to a conductor."""
 from nova import actions
 from nova import context as nova_context
 from nova import exception
@@ -41,16 +41,16 @@ REQUESTED_HOST = 'compute:servers:create:requested_destination'
 ATTACH_VOLUME = _RULE + ':attach_volume'
 ATTACH_NETWORK = _RULE + ':attach_network'
 TRUSTED_CERTS = _RULE + ':trusted_certs'
-# the rules that ``read_plan`` evaluates
+# rules that ``read_plan`` evaluates
 CHECKS = (FORCED_HOST, REQUESTED_HOST, ATTACH_VOLUME, ATTACH_NETWORK, TRUSTED_CERTS, create_facts.ZERO_DISK,
           server_category.CREATE)
-# those of what a client may ask to be shown
+# rules about the response
 SHOWN = (representation.RULE, server_fields.ATTRIBUTES, server_fields.LAUNCH, server_fields.EXTRA_SPECS,
          server_fields.HOST_STATUS, server_fields.HOST_UNKNOWN)
 
 
 def read_plan(req: api_request.Request) -> create_plan.Plan:
-    """The plan of a server create (``req.body``); nothing is written.
+    """Return the plan of a server create (``req.body``) without writing.
 
     :raises NovaException: the request is refused
     """
@@ -82,7 +82,7 @@ def create(req: api_request.Request) -> Document | Response:
         kept = req.services.passwords.sealed({'admin_password': password}, *uuids)
         cell.db.run(_insert, req.context, rows, volumes, kept)
     except engine.CommitUnanswered:
-        raise            # where the rows are there a conductor builds them, where they are not it removes the mappings
+        raise            # if the rows were stored, a conductor builds them; if not, it deletes the mappings
     except Exception:
         device_sources.release(req, volumes)
         req.services.api_db.run(_give_back, uuids)
@@ -98,12 +98,12 @@ def create(req: api_request.Request) -> Document | Response:
 
 
 def _begun_before(req: api_request.Request, names: list[str], server: Document) -> Document | Response | None:
-    """The answer of a request that was broken off after its servers were stored; None when they were not.
+    """Return the response of an interrupted request if its servers were stored, else None.
 
-    What was stored of them in the API database alone is removed: it is done again.
+    In the latter case rows in the API database are removed, so that the request can be repeated.
     """
     row, arguments = _stored_before(req, names[0])
-    while row is None and server_lookup.has_moved(req):       # it got its host, and with it another cell, meanwhile
+    while row is None and server_lookup.has_moved(req):       # it changed its cell during the lookup
         row, arguments = _stored_before(req, names[0])
     if row is None:
         for attachment_id in req.services.volumes.attachments_of(req.context, names[0]):
@@ -119,7 +119,7 @@ def _begun_before(req: api_request.Request, names: list[str], server: Document) 
 
 def _stored_before(req: api_request.Request, uuid: str
                    ) -> tuple[InstancesRow | None, dict[str, Document | None]]:
-    """(row of a server, alive or deleted, or None; {uuid: arguments of its open action})."""
+    """Return (row of a server, also of a deleted one, or None; {uuid: arguments of its open action})."""
     try:
         cell = server_lookup.cell_of(req, uuid)
     except exception.InstanceNotFound:
@@ -132,7 +132,7 @@ def _stored_before(req: api_request.Request, uuid: str
 def _accepted(req: api_request.Request, uuid: str, row: api_request.Row, password: str, groups: list[str]) -> Response:
     links = server_fields.links({'uuid': uuid}, server_fields.View(req))
     body = {'server': {'id': uuid, 'links': links, 'OS-DCF:diskConfig': row['disk_config'],
-                       'security_groups': [{'name': name} for name in groups],          # as the request has them
+                       'security_groups': [{'name': name} for name in groups],          # as requested
                        **server_spec.shown_password(req.services.conf, password)}}
     return Response(body, headers=(('Location', links[0]['href']),))
 
@@ -149,10 +149,10 @@ def _authorize(req: api_request.Request, request: create_plan.Request) -> None:
             req.authorize(rule)
 
 
-# ---- storing -----------------------------------------------------------------
+# ---- storage -----------------------------------------------------------------
 
 def _reserve(conn: engine.Connection, cell: db_cells.Cell, plan: create_plan.Plan, names: list[str]) -> list[str]:
-    """Check and use the quota, and store mappings and specs; those of the uuids in ``names`` that are used."""
+    """Claim the quota, and store mappings and request specs; return the subset of UUIDs in ``names`` that fit."""
     spec, flavor = plan.spec, plan.spec['flavor']
     count = quotas.fit(conn, plan.limits, spec['project_id'], spec['user_id'], plan.least, len(names), flavor['vcpus'],
                        flavor['memory_mb'])
@@ -172,7 +172,7 @@ def _reserve(conn: engine.Connection, cell: db_cells.Cell, plan: create_plan.Pla
 
 
 def _use_category(conn: engine.Connection, name: str) -> None:
-    """Let it stay while it has the server that is being made; one that is gone is a bad request."""
+    """Lock the category against deletion while the server is created; an unknown one raises BadRequest."""
     try:
         categories.use(conn, name)
     except exception.CategoryNotFound as error:
@@ -181,13 +181,14 @@ def _use_category(conn: engine.Connection, name: str) -> None:
 
 def _insert(conn: engine.Connection, context: nova_context.RequestContext, rows: list[Document],
             devices: list[Document], arguments: list[Document]) -> None:
-    """
+    """Insert the servers with their open actions and volumes.
+
     :param arguments: of the action of each row
     """
     instances.insert(conn, rows)
     uuids = [row['uuid'] for row in rows]
     instance_actions.insert(conn, context, uuids, actions.BUILD.name, arguments_of_each=arguments)
-    # What is made of the flavor and the image follows from the request spec; rows are for volumes, which change.
+    # Only volumes have rows. Other disks are derived from the request spec.
     block_devices.insert_many(conn, uuids, devices)
 
 

@@ -1,4 +1,4 @@
-"""What a server create reads before it decides, and the refusal of what is not there."""
+"""Data that a server create reads before its decision. Missing objects are refused."""
 from nova import context as nova_context
 from nova import exception
 from nova.api import request as api_request
@@ -23,7 +23,7 @@ Document = create_plan.Document
 
 ZERO_DISK = 'os_compute_api:servers:create:zero_disk_flavor'
 
-# fields of objects.Flavor that a server keeps
+# stored fields of objects.Flavor
 FLAVOR = ('id', 'flavor_id', 'name', 'memory_mb', 'vcpus', 'root_gb', 'ephemeral_gb', 'swap', 'rxtx_factor',
           'is_public', 'disabled', 'description', 'extra_specs')
 _IMAGE = ('id', 'name', 'status', 'min_ram', 'min_disk', 'size', 'disk_format', 'container_format',
@@ -31,9 +31,9 @@ _IMAGE = ('id', 'name', 'status', 'min_ram', 'min_disk', 'size', 'disk_format', 
 
 
 def read(req: api_request.Request, request: create_plan.Request) -> create_plan.Facts:
-    """The facts of a request; what its category names is filled in under ``server``.
+    """Read the facts of a request; ``server`` gets the defaults of its category.
 
-    :raises NovaException: something that it names is not there, or not for the caller
+    :raises NovaException: a referenced object does not exist or is not visible to the caller
     """
     server, conf = request.server, req.services.conf
     hints = _with_group_id(req, request.hints)
@@ -45,7 +45,7 @@ def read(req: api_request.Request, request: create_plan.Request) -> create_plan.
     server_devices.check_number(devices, request.most, conf.volume.max_devices)
     sources = device_sources.read(req, devices)
     backed = server_devices.is_volume_backed(devices)
-    # what a volume was made of is the word of its maker, even where a category names the image
+    # the references in a volume come from its owner, so they never get the rights of a category
     references = image_references.read(req, device_sources.properties_of(devices, sources, image),
                                        None if backed else system)
     check_place(req, server, request.place)
@@ -62,9 +62,9 @@ def read(req: api_request.Request, request: create_plan.Request) -> create_plan.
 
 def _from_api_db(req: api_request.Request, server: Document, filled: set[str]
                  ) -> tuple[Document, api_request.Row | None, quotas.Limits]:
-    """(flavor, key pair row or None, quota limits) in one connection.
+    """Return (flavor, key pair row or None, quota limits), read with one connection.
 
-    :param filled: what the server has of its category, which may be a flavor that only administrators see
+    :param filled: keys set by the category; its flavor may be private
     """
     with req.services.api_db.reader() as conn:
         try:
@@ -80,9 +80,9 @@ def _from_api_db(req: api_request.Request, server: Document, filled: set[str]
 
 
 def _with_group_id(req: api_request.Request, hints: create_plan.Hints) -> create_plan.Hints:
-    """The hints, which may name the server group by its name, with its id.
+    """Replace the name of a server group in the hints by its ID.
 
-    :raises BadRequest: no group of the project has the name, or several have it
+    :raises BadRequest: the name is unknown or ambiguous
     """
     named = server_spec.group(hints)
     if named is None or formats.is_uuid(named) and len(named) == 36:
@@ -92,12 +92,15 @@ def _with_group_id(req: api_request.Request, hints: create_plan.Hints) -> create
     if not found:
         raise exception.BadRequest(f'Server group {named} could not be found.')
     if len(found) > 1:
-        raise exception.BadRequest(f'{len(found)} server groups have the name {named}: name one by its id.')
+        raise exception.BadRequest(f'{len(found)} server groups have the name {named}: use the ID of one.')
     return {**hints, 'group': found}
 
 
 def find_key(conn: engine.Connection, user_id: str, name: str | None) -> api_request.Row | None:
-    """The key pair's row, None without a name; a name that is not there is a bad request."""
+    """Return the key pair's row, or None without a name.
+
+    :raises BadRequest: the key pair does not exist
+    """
     if not name:
         return None
     try:
@@ -108,9 +111,10 @@ def find_key(conn: engine.Connection, user_id: str, name: str | None) -> api_req
 
 def find_image(req: api_request.Request, image_id: str | None, context: nova_context.RequestContext | None = None
                ) -> Document | None:
-    """What the system keeps of an image, None without an id; one that is not there is a bad request.
+    """Return the stored fields of an image, or None without an ID.
 
-    :param context: whose request it counts as; None: the caller's
+    :param context: context of the lookup; default: the caller's
+    :raises BadRequest: the image does not exist
     """
     if not image_id:
         return None
@@ -123,16 +127,17 @@ def find_image(req: api_request.Request, image_id: str | None, context: nova_con
 
 def check_place(req: api_request.Request, server: Document, place: Document,
                 cell: db_cells.Cell | None = None) -> None:
-    """
-    :param cell: in which it must be; None: in any of them
-    :raises BadRequest: the zone or the host that was named is not there
-    :raises ServiceUnavailable: it is in no cell that answers, and one does not answer
+    """Check the requested zone and host.
+
+    :param cell: cell that must have them; None: any cell
+    :raises BadRequest: the zone or host does not exist
+    :raises ServiceUnavailable: it was not found, and a cell is down
     """
     zone = (server.get('availability_zone') or '').partition(':')[0]
     host, node = place['force_host'] or place['requested_host'], place['force_node'] or place['requested_node']
     if not (zone or host or node):
         return
-    several = {part.strip() for part in zone.split(',')}           # any of them will do
+    several = {part.strip() for part in zone.split(',')}           # alternatives
 
     def look(conn: engine.Connection) -> tuple[set[str], bool]:
         return zones.existing(conn, {zone, *several}), not (host or node) or compute_nodes.exists(conn, host, node)
@@ -151,10 +156,10 @@ def check_place(req: api_request.Request, server: Document, place: Document,
 
 def _check_networks(req: api_request.Request, networks: list[Document] | str | None, groups: list[str], count: int
                     ) -> tuple[list[Document] | str | None, list[str], list[pci.Request]]:
-    """(what RequestSpec.requested_networks holds, names of the groups that the server shows, devices that ports need)
+    """Return (RequestSpec.requested_networks, group names that the server shows, devices that ports need).
 
-    :raises BadRequest, PortInUse, NetworkAmbiguous: a network, port, address or group is not to be had, or the groups
-        would do nothing
+    :raises BadRequest, PortInUse, NetworkAmbiguous: a network, port, address or group is unusable, or the groups would
+     have no effect
     """
     service = req.services.networks
     try:

@@ -1,7 +1,6 @@
-"""The plan of a server create: what is stored of a request, decided of its body and of facts that were read before.
+"""The plan of a server create: the data to store, computed from the request body and previously read facts.
 
-Pure: nothing is read or written here. What is not there was refused when the facts were read (create_facts.py); what
-does not fit, or contradicts itself, is refused here.
+The functions are pure. create_facts.py refuses missing objects; this module refuses conflicts and misfits.
 """
 import collections.abc
 import dataclasses
@@ -28,13 +27,13 @@ Hints = dict[str, list[typing.Any]]         # scheduler hints, each value a list
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """A request for servers, as its body spells it out.
+    """A parsed request for servers.
 
-    server        what stands under ``server``, with what the category fills in
-    least, most   servers
+    server        content of ``server`` in the body, with the defaults of the category
+    least, most   minimum and maximum number of servers
     place         {'availability_zone', 'force_host', 'force_node', 'requested_host', 'requested_node'}
     hints         scheduler hints, each a list
-    networks      what RequestSpec.requested_networks holds
+    networks      value of RequestSpec.requested_networks
     groups        names of the security groups
     """
 
@@ -48,8 +47,9 @@ class Request:
 
     @classmethod
     def of(cls, body: Document, default_zone: str | None) -> typing.Self:
-        """
-        :raises BadRequest: it contradicts itself
+        """Parse the body.
+
+        :raises BadRequest: the request is inconsistent
         """
         server = dict(body['server'])
         least, most = server_spec.counts(server)
@@ -60,25 +60,25 @@ class Request:
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """What a server create reads before it decides.
+    """Data that a server create reads before its decision.
 
     project_id, user_id   of the caller
     category      name of the instance category
-    hints         the request's, with the id of a server group that it names by its name
-    flavor        the flavor as a server keeps it
-    zero_disk     whether a flavor without a root disk may be used with an image
+    hints         those of the request, with the ID of the server group
+    flavor        stored fields of the flavor
+    zero_disk     whether an image may be used with a flavor without root disk
     key           the key pair's row or None
-    limits        the project's quota
-    image         of imageRef, None without one
+    limits        quota of the project
+    image         image of imageRef, or None
     devices       rows of block_device_mappings of one server, the root disk first
-    sources       what each device is made of: a volume, a snapshot, an image or None
-    references    images that the image names, or that the volume was made of, does
-    networks      the request's, with those marked that only an administrator may name
-    groups        names of the security groups as a server shows them
+    sources       source of each device: a volume, a snapshot, an image or None
+    references    images that the properties of the image or root volume name
+    networks      those of the request; networks reserved for administrators are marked
+    groups        names of the security groups that a server shows
     aliases       {name: pci_spec.Alias}
     of_ports      devices that its ports need
-    named         until 2.18 the description is the name
-    written       hosts write users' files into disks, without a config drive
+    named         the name is the default description (until 2.18)
+    written       hosts inject files into disks, without a config drive
     """
 
     project_id: str
@@ -103,12 +103,12 @@ class Facts:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What is stored of a request.
+    """Data stored for a request.
 
-    least, most   servers
-    limits        the quota that it keeps to
-    columns       of the servers' rows, which all of them share, but for the moments and the reservation
-    spec          the fields of objects.RequestSpec that the servers share
+    least, most   minimum and maximum number of servers
+    limits        quota limits
+    columns       columns of all servers, without timestamps and reservation ID
+    spec          fields of objects.RequestSpec that the servers share
     """
 
     least: int
@@ -119,7 +119,7 @@ class Plan:
     server: Document
 
     def rows(self, uuids: collections.abc.Sequence[str], reservation_id: str, now: datetime.datetime) -> list[Document]:
-        """The rows of these servers, in their order."""
+        """Return the rows of these servers, in their order."""
         name, given, total = self.server['name'].strip(), self.server.get('hostname'), len(uuids)
         common = {**self.columns, 'created_at': now, 'updated_at': now, 'reservation_id': reservation_id}
         rows = []
@@ -132,7 +132,7 @@ class Plan:
 
 
 def plan(request: Request, facts: Facts) -> Plan:
-    """Decide what is stored.
+    """Build the plan.
 
     :raises NovaException: the request is refused
     """
@@ -158,9 +158,10 @@ def plan(request: Request, facts: Facts) -> Plan:
 
 
 def check_flavor(image: Document | None, flavor: Document, volume_backed: bool, zero_disk: bool) -> None:
-    """
-    :param zero_disk: whether the image's disk may go without bounds
-    :raises BadRequest, Forbidden: the image does not fit, or would have a root disk without bounds
+    """Check image and flavor.
+
+    :param zero_disk: whether the root disk may be unlimited
+    :raises BadRequest, Forbidden: the image does not fit, or its root disk would be unlimited
     """
     if image:
         server_spec.check_image(image, {**flavor, 'root_gb': 0} if volume_backed else flavor)
@@ -169,7 +170,7 @@ def check_flavor(image: Document | None, flavor: Document, volume_backed: bool, 
 
 
 def _columns(request: Request, facts: Facts, spec: Document) -> Document:
-    """The columns that all servers of the request share."""
+    """Return the columns that all servers of the request share."""
     server, key = request.server, facts.key
     flavor, image, devices = spec['flavor'], spec['image'], spec['block_devices']
     zone = (server.get('availability_zone') or '').partition(':')[0] or None

@@ -1,4 +1,4 @@
-"""What the block devices of a server are made of: volumes, snapshots and images, read, judged and reserved."""
+"""Sources of the block devices of servers: volumes, snapshots and images. Lookup, validation, reservation."""
 import typing
 
 from nova import exception
@@ -10,18 +10,18 @@ from nova.db.servers import block_devices
 from nova.hardware import disks
 
 Device = server_devices.Device
-Source = dict[str, typing.Any] | None        # a volume, a snapshot, an image
+Source = dict[str, typing.Any] | None        # a volume, snapshot or image
 
 Invalid = exception.InvalidBlockDevice
-# what the metadata of a volume's image has besides its properties, and what is about other volumes than these
+# keys in a volume's image metadata that are not image properties, or that concern other volumes
 _NO_PROPERTIES = frozenset({disks.MAPPING, 'bdm_v2', 'container_format', 'disk_format', 'min_disk', 'min_ram',
                             'size', 'checksum', 'image_id', 'image_name', 'signature_verified'})
 
 
 def read(req: api_request.Request, devices: list[Device]) -> list[Source]:
-    """What each device is made of, as the block storage or the image service has it; None for local disks and blanks.
+    """Look up the source of each device; None for local disks and blank devices.
 
-    :raises BadRequest: a volume, a snapshot, an image or a type is not there, or not for the caller
+    :raises BadRequest: a volume, snapshot, image or volume type is not visible to the caller
     """
     try:
         return [_read(req, device) if device['destination_type'] == 'volume' else None for device in devices]
@@ -36,17 +36,17 @@ def _read(req: api_request.Request, device: Device) -> Source:
         check_multiattach(req, found)
     elif source == 'snapshot':
         found = server_category.find_snapshot(req, device['snapshot_id'])
-        if device['boot_index'] == 0 and 'bootable' not in found:            # of Cinder: its volume knows
+        if device['boot_index'] == 0 and 'bootable' not in found:            # snapshots of Cinder do not have it
             found = {**found, 'bootable': volumes.get(req.context, found['volume_id'])['bootable']}
     elif source == 'image':
         found = server_category.find_image(req, device['image_id'])
-    if device['volume_type']:                # of a new volume, see devices.py
+    if device['volume_type']:                # of a new volume; see devices.py
         volumes.check_type(req.context, device['volume_type'])
     return found
 
 
 def properties_of(devices: list[Device], sources: list[Source], image: Source) -> dict[str, typing.Any]:
-    """The properties that a server takes from its root volume, else from the image."""
+    """Return the image properties of a server: from its root volume, or from the image."""
     root, source = devices[0], sources[0]
     found = None
     if root['destination_type'] == 'volume' and source is not None:
@@ -57,13 +57,13 @@ def properties_of(devices: list[Device], sources: list[Source], image: Source) -
 
 def fitted(devices: list[Device], sources: list[Source], image: Source
            ) -> tuple[dict[str, typing.Any], list[Device]]:
-    """(properties of the root disk, the devices with the sizes of what they are made of).
+    """Return (properties of the root disk, devices with sizes).
 
-    :raises BadRequest: what a device is made of does not fit
+    :raises BadRequest: a device does not fit its source
     """
     found = []
     for number, (device, source) in enumerate(zip(devices, sources, strict=True)):
-        # with an image named besides, the volume may be one that does not boot yet
+        # if imageRef is set too, the volume need not be bootable
         size = _SIZES[device['source_type']](device, source, number == 0 and image is None) if source else None
         found.append({**device, 'volume_size': size or device['volume_size']})
     return properties_of(devices, sources, image), found
@@ -79,8 +79,9 @@ def _size_of_volume(device: Device, volume: dict[str, typing.Any], root: bool) -
 
 
 def check_multiattach(req: api_request.Request, volume: dict[str, typing.Any]) -> None:
-    """
-    :raises BadRequest: this version does not know volumes of several servers
+    """Check the version for a multiattach volume.
+
+    :raises BadRequest: this version does not support multiattach volumes
     """
     if volume['multiattach'] and not req.has('multiattach'):
         raise exception.BadRequest('Multiattach volumes are only supported starting with compute API version 2.60.')
@@ -88,7 +89,7 @@ def check_multiattach(req: api_request.Request, volume: dict[str, typing.Any]) -
 
 def _size_of_snapshot(device: Device, snapshot: dict[str, typing.Any], root: bool) -> int:
     if root and not snapshot.get('bootable', True):
-        raise Invalid(reason=f'Snapshot {snapshot["id"]} is of a volume that is not bootable.')
+        raise Invalid(reason=f'Snapshot {snapshot["id"]} belongs to a volume that is not bootable.')
     if device['volume_size'] and device['volume_size'] < snapshot['size']:
         raise Invalid(reason=f'The volume of snapshot {snapshot["id"]} needs {snapshot["size"]} GB at least.')
     return device['volume_size'] or snapshot['size']
@@ -104,16 +105,16 @@ def _size_of_image(device: Device, image: dict[str, typing.Any], root: bool) -> 
     return device['volume_size']
 
 
-# of a new volume, or one that is there: size in GB. A blank root volume is made of nothing: what boots then is another
-# disk, the network or a rescue image.
+# Size in GB of a new or existing volume. A blank root volume has no source; the server boots from another disk, the
+# network or a rescue image.
 _SIZES = {'volume': _size_of_volume, 'snapshot': _size_of_snapshot, 'image': _size_of_image}
 
 
 def check_rebuild(req: api_request.Request, cell: db_cells.Cell, server: api_request.Row,
                   image: dict[str, typing.Any]) -> bool:
-    """Whether the root volume of a server gets other contents by a rebuild with this image.
+    """Return True if a rebuild with this image replaces the content of the root volume.
 
-    :raises BadRequest: that is not possible at this version, or the image does not fit
+    :raises BadRequest: not supported at this version, or the image does not fit
     """
     with cell.db.reader() as conn:
         root = next((row for row in block_devices.by_instance(conn, server['uuid']) if row['boot_index'] == 0), None)
@@ -131,9 +132,9 @@ def check_rebuild(req: api_request.Request, cell: db_cells.Cell, server: api_req
 
 
 def reserve(req: api_request.Request, devices: list[Device], server_id: str) -> list[Device]:
-    """Reserve the volumes that are there for a new server; the devices with their attachments.
+    """Reserve existing volumes for a new server; return the devices with their attachments.
 
-    :raises InvalidVolume: another server was faster
+    :raises InvalidVolume: the volume was attached elsewhere meanwhile
     """
     held = []
     try:
@@ -152,7 +153,7 @@ def reserve(req: api_request.Request, devices: list[Device], server_id: str) -> 
 
 
 def release(req: api_request.Request, devices: list[Device]) -> None:
-    """Take back what ``reserve`` did."""
+    """Undo ``reserve``."""
     for device in devices:
         if device.get('attachment_id'):
             req.services.volumes.detach(req.context, device['attachment_id'])

@@ -1,6 +1,6 @@
-"""The block devices of a new server: from the body of the request to rows of block_device_mappings.
+"""Block devices of a new server: conversion of the request body to rows of block_device_mappings.
 
-Pure. What the devices are made of is read, judged and reserved by device_sources.py.
+The functions are pure. device_sources.py looks up and reserves the sources of devices.
 """
 import re
 import typing
@@ -10,7 +10,7 @@ from nova.api.servers import schemas as server_schemas
 from nova.hardware import disks
 from nova.web import json_text
 
-Device = dict[str, typing.Any]               # a row of block_device_mappings
+Device = dict[str, typing.Any]               # row of block_device_mappings
 Image = dict[str, typing.Any] | None
 
 Invalid = exception.InvalidBlockDevice
@@ -23,11 +23,11 @@ DEVICE_PATH = re.compile(r'/dev/x?[a-z]?d?[a-z]{1,8}[0-9]{0,3}\Z')
 
 def parse(server: dict[str, typing.Any], image: Image, flavor: dict[str, typing.Any], most_local: int = -1
           ) -> list[Device]:
-    """Rows of block_device_mappings of one server: its root disk first, the local disks, the other volumes.
+    """Return rows of block_device_mappings of one server: root disk, local disks, other volumes.
 
-    :param image: the image of imageRef, None without one
-    :param most_local: local disks that may be requested at most; -1: no limit
-    :raises BadRequest: they contradict each other, or the flavor
+    :param image: image of imageRef, or None
+    :param most_local: maximum number of local disks; -1: unlimited
+    :raises BadRequest: the devices are inconsistent, or do not fit the flavor
     """
     old, new = server.get('block_device_mapping'), server.get('block_device_mapping_v2')
     if old and new:
@@ -55,7 +55,7 @@ def parse(server: dict[str, typing.Any], image: Image, flavor: dict[str, typing.
 
 
 def root_device(image: Image) -> str:
-    """Name of the root disk."""
+    """Return the device name of the root disk."""
     name = ((image or {}).get('properties') or {}).get('root_device_name') or ''
     return name if DEVICE_PATH.match(name) and name[-1].isalpha() else ROOT
 
@@ -70,7 +70,7 @@ def row(source_type: str, **values: typing.Any) -> Device:
 # ---- one device --------------------------------------------------------------
 
 def _old_devices(given: list[Device], root_name: str, image: Image) -> list[Device]:
-    """The first form of a mapping: always volumes; the one that is named as the root disk is it."""
+    """Convert block_device_mapping: volumes only; the one with the root device name is the root disk."""
     found = []
     for device in given:
         if device.get('no_device'):
@@ -90,7 +90,7 @@ def _old_devices(given: list[Device], root_name: str, image: Image) -> list[Devi
 
 
 def _device(device: dict[str, typing.Any]) -> Device:
-    """The second form."""
+    """Convert one element of block_device_mapping_v2."""
     source = device.get('source_type')
     if source is None:
         raise Invalid(reason='source_type is missing.')
@@ -116,20 +116,23 @@ def _device(device: dict[str, typing.Any]) -> Device:
 
 
 def _path(name: str | None) -> str | None:
-    """/dev/vdb of vdb; None without a name.
+    """Complete a device name: vdb becomes /dev/vdb. None stays None.
 
-    :raises InvalidBlockDevice: it is no name of a disk
+    :raises InvalidBlockDevice: it is not a disk's name
     """
     if not name:
         return None
     path = name if name.startswith('/') else f'/dev/{name}'
     if not DEVICE_PATH.match(path):
-        raise Invalid(reason=f'device_name {name[:40]!r} is no device.')
+        raise Invalid(reason=f'device_name {name[:40]!r} is not a device name.')
     return path
 
 
 def _check(device: Device, image: Image) -> None:
-    """:raises InvalidBlockDevice: source and destination do not fit"""
+    """Check the combination of source and destination.
+
+    :raises InvalidBlockDevice: unsupported combination
+    """
     check = _CHECKS[device['destination_type']]
     check(device, device['source_type'], image)
 
@@ -170,7 +173,7 @@ def _check_all(given: list[Device]) -> None:
 
 
 def _root(given: list[Device], image: Image) -> Device:
-    """The device that the server boots from; the image's disk when none is named."""
+    """Return the boot device; default: the disk of the image."""
     roots = [device for device in given if device['boot_index'] == 0]
     if len(roots) > 1:
         raise Invalid(reason=_SEQUENCE)
@@ -182,7 +185,7 @@ def _root(given: list[Device], image: Image) -> Device:
 
 
 def _local_disks(given: list[Device], flavor: dict[str, typing.Any]) -> list[Device]:
-    """Ephemeral disks and swap: the requested ones, else those of the flavor."""
+    """Return ephemeral disks and swap: those of the request, or those of the flavor."""
     swaps = [device for device in given if device['guest_format'] == 'swap']
     others = [device for device in given if device['guest_format'] != 'swap']
     if len(swaps) > 1 or sum(device['volume_size'] or 0 for device in swaps) > flavor['swap']:
@@ -194,10 +197,10 @@ def _local_disks(given: list[Device], flavor: dict[str, typing.Any]) -> list[Dev
 
 
 def _sized(given: list[Device], size: int, form: dict[str, str]) -> list[Device]:
-    """The requested disks of one kind, as large as the flavor says where they do not; its own where there is none.
+    """Return the requested disks of one kind with default sizes, or the disk of the flavor if none was requested.
 
-    :param size: of the flavor; 0: it has no such disk
-    :param form: what such a row has besides
+    :param size: size in the flavor; 0: it has no such disk
+    :param form: additional fields of such a row
     """
     if not given and size:
         return [row('blank', volume_size=size, boot_index=-1, **form)]
@@ -206,10 +209,10 @@ def _sized(given: list[Device], size: int, form: dict[str, str]) -> list[Device]
     return given
 
 
-# ---- images that are made of volumes -----------------------------------------
+# ---- images of volumes -------------------------------------------------------
 
 def _with_those_of(image: dict[str, typing.Any], given: list[Device]) -> list[Device]:
-    """The devices that the image names, those of the request in the place of the ones they override."""
+    """Merge the block devices of an image with those of the request, which override them."""
     try:
         listed = json_text.parse(image['properties'][disks.MAPPING])
         if not isinstance(listed, list):
@@ -222,7 +225,7 @@ def _with_those_of(image: dict[str, typing.Any], given: list[Device]) -> list[De
                                           ) from None
     own = [_device(each) for each in listed]
     if any(device['boot_index'] == 0 for device in own):
-        # openstackclient names the image of --image as a local root disk, too; this one has no data for that
+        # openstackclient also lists the image of --image as a local root disk; this image has no data for it
         given = [device for device in given if (device['source_type'], device['destination_type'], device['image_id'])
                  != ('image', 'local', image['id'])]
     names = {device['device_name'] for device in given} - {None}
@@ -233,17 +236,17 @@ def _with_those_of(image: dict[str, typing.Any], given: list[Device]) -> list[De
 
 _NAMED = ('source_type', 'destination_type', 'snapshot_id', 'volume_size', 'boot_index', 'device_name', 'device_type',
           'disk_bus', 'delete_on_termination', 'tag')
-_VERSION = 67                # where a mapping may have all of these
+_VERSION = 67                # the version at which a mapping supports all of these
 
 
 def is_volume_backed(devices: list[Device]) -> bool:
     return devices[0]['destination_type'] == 'volume'
 
 
-# ---- names -------------------------------------------------------------------
+# ---- device names ------------------------------------------------------------
 
 def _name(devices: list[Device], root_name: str) -> None:
-    """Give names to those that have none: the root disk the first one, every other the next free letter."""
+    """Assign device names: the first one to the root disk, free letters to the others."""
     devices[0]['device_name'] = devices[0]['device_name'] or root_name
     taken = {device['device_name'] for device in devices}
     for device in devices[1:]:
@@ -252,9 +255,9 @@ def _name(devices: list[Device], root_name: str) -> None:
 
 
 def next_name(taken: set[str | None], root_name: str) -> str:
-    """The first device name with a letter that no other has.
+    """Return the next free device name.
 
-    :raises TooManyDiskDevices: every letter is taken
+    :raises TooManyDiskDevices: all letters are in use
     """
     used = {name[-1] for name in taken if name}
     for letter in _LETTERS[1:]:
@@ -264,10 +267,11 @@ def next_name(taken: set[str | None], root_name: str) -> str:
 
 
 def check_number(devices: list[Device], count: int, most: int) -> None:
-    """
-    :param count: servers that are made at most
-    :param most: devices that a server may have
-    :raises BadRequest, TooManyDiskDevices: there are too many of them
+    """Check the number of devices.
+
+    :param count: maximum number of servers
+    :param most: maximum number of devices of a server
+    :raises BadRequest, TooManyDiskDevices: too many devices, or a volume for several servers
     """
     if count > 1 and any(device['volume_id'] for device in devices):
         raise exception.BadRequest('Cannot attach one or more volumes to multiple instances')

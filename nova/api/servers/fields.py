@@ -1,4 +1,4 @@
-"""What an answer shows of a server: one table for show and detail, from which update and rebuild are made."""
+"""Fields of servers in responses: one table for show and detail; those of update and rebuild are derived from it."""
 from __future__ import annotations
 
 import dataclasses
@@ -40,10 +40,10 @@ _STATUS = {(vm_state, None): default for vm_state, (default, _) in states.STATUS
 
 
 class View:
-    """What getters need in addition to the row, worked out once a request.
+    """Argument of the getters: data computed once for each request.
 
     :param host_statuses: {host: 'UP', 'DOWN', 'MAINTENANCE' or 'UNKNOWN'} (see ``host_statuses``)
-    :param rows: all rows that are shown, whose ports are read at once where the answer has something of them
+    :param rows: all listed rows; their ports are read with one query if the response needs them
     """
 
     def __init__(self, req: api_request.Request, host_statuses: dict[str, str] | None = None,
@@ -58,12 +58,13 @@ class View:
 
     @functools.cached_property
     def groups(self) -> dict[str, list[str]]:
-        """{server uuid: names of the security groups of its ports} of the servers that have network interfaces."""
+        """{server UUID: security group names of its ports} for servers with network interfaces."""
         wanted = [row['uuid'] for row in self._rows if row['network_info'] and row['vm_state'] != states.DELETED]
         try:
             return dict.fromkeys(wanted, []) | self._req.services.networks.group_names_of(self._req.context, wanted)
         except exception.Unavailable as error:
-            LOG.warning('Security groups of servers are shown as they were at boot: %s', error.message)
+            LOG.warning('Cannot read the security groups of ports; showing those of the create requests: %s',
+                        error.message)
             return {}
 
     def host_id(self, host: str | None, project_id: str) -> str:
@@ -91,7 +92,7 @@ def _progress(row: Row, view: View) -> Any:
 
 
 def addresses(row: Row, _view: View | None = None) -> dict[str, list[dict[str, Any]]]:
-    """{network label: [address]} with the kind of address and the port's MAC."""
+    """Return {network label: [address]} with the type of the address and the port's MAC."""
     found: dict[str, list[dict[str, Any]]] = {}
     for vif in row['network_info']:
         mac, network = vif['address'], vif['network']
@@ -109,7 +110,7 @@ def addresses(row: Row, _view: View | None = None) -> dict[str, list[dict[str, A
 
 
 def plain_addresses(row: Row, _view: View | None = None) -> dict[str, list[dict[str, Any]]]:
-    """{network label: [address]} with version and address alone."""
+    """Return {network label: [address]} with version and address only."""
     return {label: [{'version': ip['version'], 'addr': ip['addr']} for ip in ips]
             for label, ips in addresses(row).items()}
 
@@ -142,9 +143,9 @@ def _flavor(row: Row, view: View) -> dict[str, Any]:
 
 
 def _fault(row: Row, view: View) -> Any:
-    """Details of an internal error are for administrators; of a refusal its owner has the first line.
+    """Return the fault. Owners see the first line of a refusal; administrators also see internal errors.
 
-    What follows are tracebacks: names of hosts and of files on them.
+    Further lines are tracebacks with names of hosts and files.
     """
     fault = row['fault']
     if not fault or row['vm_state'] not in (states.ERROR, states.DELETED):
@@ -159,7 +160,7 @@ def _fault(row: Row, view: View) -> Any:
 
 
 def _security_groups(row: Row, view: View) -> Any:
-    # before its ports are made, and when they are gone with it, a server shows the groups of its request
+    # without ports (before the build, after the delete) show the requested groups
     names = row['security_groups']
     if row['network_info'] and row['vm_state'] != states.DELETED and row['uuid'] in view.groups:
         names = view.groups[row['uuid']]
@@ -203,7 +204,7 @@ def _attribute(name: str, get: str | Callable[..., Any], columns: tuple[str, ...
     return Field('OS-EXT-SRV-ATTR:' + name, get, columns=columns, **{'rule': ATTRIBUTES, **more})
 
 
-# What update and rebuild have shown since 2.1 (the newest version of each field; see _answer).
+# Shown by update and rebuild since 2.1 (newest version of each field; see _answer).
 _CORE = (
     Field('id', 'uuid', type='string format=uuid required'),
     Field('name', 'display_name', type='string|null required'),
@@ -244,7 +245,7 @@ _PROGRESS = Field('progress', _progress, optional=True, columns=('progress', 'vm
 _ADDRESSES = Field('addresses', addresses, columns=('network_info',), type=shapes.ADDRESSES)
 _KEY_NAME = Field('key_name', 'key_name', type='null|string required')
 
-# What update and rebuild show since 2.75 only.
+# Shown by update and rebuild since 2.75.
 _MORE = (
     Field('config_drive', lambda row, view: 'True' if row['config_drive'] else '', columns=('config_drive',),
           type='string|null one of ,True,False,None required'),
@@ -286,7 +287,7 @@ _SERVER_GROUPS = Field('server_groups', _groups, since=71, columns=('server_grou
 
 
 def _answer(since: int, *more: Field) -> fields.Fields:
-    """The fields of an answer that has shown the newer part only since a version."""
+    """Return the fields of a response that has the newer fields since a version."""
     late = [dataclasses.replace(row, since=max(row.since, since))
             for row in (*_MORE, _HOST_UNKNOWN, _HOST_STATUS) if row.until is None or row.until >= since]
     return fields.Fields(
@@ -300,10 +301,10 @@ INDEX = fields.Fields(
     Field('name', 'display_name', type='string required'),
     Field('links', links, columns=('uuid',), type=shapes.FIELDS_LINKS),
 )
-# The field of the wider rule stands last: of two rows of one name the last one counts.
+# The field with the wider rule is last: of two rows with the same name the last one wins.
 DETAIL = fields.Fields(*_CORE, _PROGRESS, _ADDRESSES, _KEY_NAME, *_MORE, _USER_DATA, _HOST_UNKNOWN,
                        _HOST_STATUS, _CATEGORY)
-# Lists leave user data to administrators: those of a thousand servers have up to 64 MiB.
+# Lists show user data only to administrators: that of a thousand servers may have 64 MiB.
 SHOW = DETAIL + (_SERVER_GROUPS, dataclasses.replace(_USER_DATA, rule=LAUNCH))
 SINCE_FULL = versions.SINCE['strict_keys']
 UPDATE = _answer(SINCE_FULL, dataclasses.replace(_KEY_NAME, since=SINCE_FULL),
@@ -313,15 +314,15 @@ REBUILD = _answer(SINCE_FULL, dataclasses.replace(_KEY_NAME, since=54),
 
 
 def shows_host_status(table: fields.Fields, req: api_request.Request) -> bool:
-    """Whether this answer needs the services' state."""
+    """Return True if the response needs the state of compute services."""
     return bool(table.allowed(req) & {HOST_STATUS, HOST_UNKNOWN})
 
 
 def host_statuses(conn: engine.Connection, hosts: set[str], down_time: int,
                   now: datetime.datetime) -> dict[str, str]:
-    """{host: status} of compute services, in one SELECT.
+    """Return {host: status} of compute services, read with one SELECT.
 
-    :param down_time: seconds without a heartbeat after which a service counts as down
+    :param down_time: seconds without a heartbeat after which a service is down
     """
     if not hosts:
         return {}

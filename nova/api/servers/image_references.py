@@ -1,7 +1,7 @@
-"""Kernel and ramdisk: images that an image, or the volume that a server boots from, names in its properties.
+"""Kernel and ramdisk references in the properties of images and boot volumes.
 
-A user can write any id into the properties of an image of his own. So each is looked up for the caller, like an id in
-the body of the request; what a host fetches later is what was found here.
+Users can store any ID in the properties of their images. Each reference is therefore looked up with the caller's
+rights, like an ID in a request body. Hosts download only images that were found here.
 """
 import collections.abc
 import typing
@@ -17,11 +17,11 @@ Properties = dict[str, typing.Any]
 
 def read(req: api_request.Request, properties: Properties, context: nova_context.RequestContext | None = None
          ) -> list[dict[str, typing.Any]]:
-    """The images that properties name.
+    """Return the images that properties refer to.
 
-    :param properties: {name: value} of an image, or of the image that a volume was made of
-    :param context: whose request it counts as; None: the caller's
-    :raises BadRequest: one of them is not there for the caller
+    :param properties: {name: value} of an image, or of the image metadata of a volume
+    :param context: context of the lookup; default: the caller's
+    :raises BadRequest: an image is not visible to the caller
     """
     try:
         return [req.services.images.show(context, image_id) if context
@@ -31,28 +31,31 @@ def read(req: api_request.Request, properties: Properties, context: nova_context
 
 
 def check_active(images: collections.abc.Iterable[dict[str, typing.Any]]) -> None:
-    """:raises ImageInactive: one of them has no data"""
+    """Check the status of images.
+
+    :raises ImageInactive: an image has no data
+    """
     for image in images:
         if image['status'] != 'active':
             raise exception.ImageInactive(image_id=image['id'])
 
 
 def check(req: api_request.Request, properties: Properties) -> None:
-    """Look up the images that properties name.
+    """Check the images that properties refer to.
 
-    :raises BadRequest: one of them is not there for the caller, or has no data
+    :raises BadRequest: an image is not visible to the caller, or has no data
     """
     check_active(read(req, properties))
 
 
 def named(properties: Properties | None) -> list[str]:
-    """Ids of the images that properties name."""
+    """Return the IDs of referenced images."""
     given = properties or {}
     return [given[name] for name in fields.REFERENCES if given.get(name)]
 
 
 def found(req: api_request.Request, properties: Properties) -> Properties:
-    """The properties without those that name an image which is not there for the caller (any more)."""
+    """Remove references to images that are not visible to the caller."""
     lost: set[str] = set()
     for name in fields.REFERENCES:
         try:

@@ -1,4 +1,4 @@
-"""/servers/{id}/os-instance-actions: what was done to a server, and how it went."""
+"""/servers/{id}/os-instance-actions: actions on a server and their events."""
 
 from nova import states
 from nova import utils
@@ -48,7 +48,7 @@ def _server(req: api_request.Request, conn: engine.Connection, server_id: str, r
 
 
 def _why_open(req: api_request.Request, conn: engine.Connection, server: InstancesRow) -> str | None:
-    """Why the deletion of a server that is under way takes long; None when its host reports."""
+    """Explain a slow deletion; None if the host reports normally."""
     if server['task_state'] != states.DELETING or server['host'] is None:
         return None
     conf, now = req.services.conf, utils.utcnow()
@@ -100,7 +100,7 @@ def show(req: api_request.Request, server_id: str, id: str) -> api_request.Docum
 
 
 def _with_reason(event: InstanceActionEventsRow) -> api_request.Row:
-    """An event for those who may read the error itself; owners read a sentence that is made for them."""
+    """Return an event with the error message for administrators; owners get a simplified one."""
     return {**event, 'details': event['details'] and faults.for_administrators(event['details'], event['traceback'])}
 
 

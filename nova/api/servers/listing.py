@@ -30,7 +30,7 @@ ALL_FILTERS = _RULE + 'allow_all_filters'
 _NOT_FILTERS = frozenset({'limit', 'marker', 'sort_key', 'sort_dir', 'all_tenants', 'deleted', 'soft_deleted',
                           'status', 'project_id', 'tenant_id', *server_schemas.WITHOUT_EFFECT})
 
-# what everybody may filter by, and since when
+# filters for all users -> first version
 USER_FILTERS = {
     **dict.fromkeys(('reservation_id', 'name', 'display_name', 'status', 'image', 'flavor', 'ip',
                      'changes-since'), 1),
@@ -42,7 +42,7 @@ USER_FILTERS = {
 
 
 def index(req: api_request.Request) -> api_request.Document:
-    """Ids, names and links."""
+    """List servers with ID, name and links."""
     return _list(req, server_fields.INDEX, _RULE + 'index:get_all_tenants', ('servers',))
 
 
@@ -64,11 +64,11 @@ def _list(req: api_request.Request, table: Fields, all_tenants_rule: str,
         raise exception.InvalidMarker(marker=query.marker) from None
     except listing.BadPattern as error:
         raise exception.InvalidInput(
-            reason=f'{error} is not a regular expression that is supported here.') from None
+            reason=f'{error} is not a supported regular expression.') from None
     except listing.TooSlow:
         raise exception.InvalidInput(
-            reason='too many servers had to be compared with the regular expressions; filter by plain text, '
-                   'or by something else too.') from None
+            reason='too many servers must be matched against the regular expressions; use plain text or '
+                   'additional filters.') from None
     more = len(rows) == query.limit
     if more:
         rows.pop()
@@ -83,10 +83,10 @@ def _list(req: api_request.Request, table: Fields, all_tenants_rule: str,
 
 def _gather(req: api_request.Request, query: listing.Query, columns: set[str],
             with_status: bool) -> tuple[list[dict[str, Any]], dict[str, str], list[db_cells.Cell]]:
-    """(rows of all cells, {host: status}, cells that are down).
+    """Return (rows of all cells, {host: status}, cells that are down).
 
-    :raises ServiceUnavailable: no cell answers, or not all do, and this version cannot say so
-    :raises MarkerNotFound: no cell that answers has the marker
+    :raises ServiceUnavailable: no cell responds, or partial results are not allowed
+    :raises MarkerNotFound: no responding cell has the marker
     """
     conf, cells = req.services.conf, req.services.cells
     statuses: dict[str, str] = {}
@@ -117,10 +117,10 @@ def _gather(req: api_request.Request, query: listing.Query, columns: set[str],
 
 
 def _place(req: api_request.Request, query: listing.Query) -> tuple[Any, ...] | None:
-    """Where the page after the marker begins; the cell of its mapping is read first.
+    """Return the position of the marker; the cell of its mapping is read first.
 
     :raises MarkerNotFound: no cell has it
-    :raises ServiceUnavailable: none that answers has it, and one does not answer
+    :raises ServiceUnavailable: it was not found, and a cell is down
     """
     cells, marker = req.services.cells, str(query.marker)
     mapped = cells.mapped(marker)
@@ -135,7 +135,7 @@ def _place(req: api_request.Request, query: listing.Query) -> tuple[Any, ...] | 
 
 
 def to_query(req: api_request.Request, all_tenants_rule: str) -> listing.Query | None:
-    """The instances_list.Query of a request, one row longer than the page; None when nothing can match."""
+    """Convert a request to a listing.Query with a limit of one row more than the page; None for an empty result."""
     values, privileged = req.query, req.allows(ALL_FILTERS)
     filters: dict[str, Any] = {}
     matches: dict[str, str] = {}
@@ -165,14 +165,14 @@ def to_query(req: api_request.Request, all_tenants_rule: str) -> listing.Query |
         filters['soft_deleted'] = hidden
         rows = 'all' if hidden and rows == 'deleted' else rows
     owner = _owner(req, all_tenants_rule)
-    if owner == '':                      # requested, and no project's id
+    if owner == '':                      # an empty project ID was requested
         return None
     return listing.Query(owner, filters=filters, matches=matches, sort=_sort(req, privileged),
                                 marker=paging.marker(req), limit=paging.limit(req) + 1, rows=rows)
 
 
 def without_effect(req: api_request.Request, names: Collection[str]) -> list[str]:
-    """Those of these keys of a query that choose no servers, for this caller or at this version."""
+    """Return the query keys that do not filter servers for this caller or version."""
     privileged = req.allows(ALL_FILTERS)
     chosen = {'status', *(name for name in FILTERS if privileged or USER_FILTERS.get(name, 1 << 30) <= req.version)}
     if privileged:
@@ -183,7 +183,7 @@ def without_effect(req: api_request.Request, names: Collection[str]) -> list[str
 
 
 def _owner(req: api_request.Request, all_tenants_rule: str) -> str | nova_context.Projects:
-    """The project whose servers are listed, or ALL_PROJECTS."""
+    """Return the project of the listed servers, or ALL_PROJECTS."""
     text = req.query.one('all_tenants')
     if text is None or not (text == '' or _boolean('all_tenants', text)):
         return req.project_id
@@ -198,9 +198,10 @@ def _which_rows(values: QueryValues, privileged: bool) -> str:
 
 
 def _soft_deleted(values: QueryValues, filters: dict[str, Any], privileged: bool, rows: str) -> bool | None:
-    """Whether servers that may be restored are listed: False hides them, True shows them among deleted ones.
+    """Return the filter for soft-deleted servers: False hides them, True lists them among deleted ones, None: no
+    filter.
 
-    Users see them when they ask for their status or state, and when they follow changes.
+    Users see them if they filter by status or state, or follow changes.
     """
     if rows == 'deleted':
         return privileged and _boolean('soft_deleted', values.one('soft_deleted') or 'false') or None
@@ -241,7 +242,7 @@ def _sort(req: api_request.Request, privileged: bool) -> tuple[tuple[str, str], 
     return tuple(sort.items()) or (('created_at', default),)
 
 
-# ---- what a filter's value means ---------------------------------------------
+# ---- conversion of filter values --------------------------------------------
 
 def _text(_name: str, value: str) -> str:
     return value
@@ -256,12 +257,12 @@ def _boolean(name: str, value: str) -> bool:
         return True
     if value in params.FALSE or value in ('f', 'F', 'n', 'N'):
         return False
-    raise exception.InvalidInput(reason=f'{name} is neither true nor false: {value[:80]}')
+    raise exception.InvalidInput(reason=f'{name} is not a boolean: {value[:80]}')
 
 
 def _integer(name: str, value: str) -> int:
     if not formats.signed(value) or len(value) > 9:
-        raise exception.InvalidInput(reason=f'{name} is not a whole number: {value[:80]}')
+        raise exception.InvalidInput(reason=f'{name} is not an integer: {value[:80]}')
     return int(value)
 
 
@@ -282,7 +283,7 @@ def _disk_config(name: str, value: str) -> str:
     return 'AUTO' if value == 'AUTO' or value != 'MANUAL' and _boolean(name, value) else 'MANUAL'
 
 
-# filter -> (what its value means, column or condition)
+# filter -> (conversion of its value, column or condition)
 FILTERS: dict[str, tuple[Callable[[str, Any], Any], str]] = {
     **{name: (_pattern, name) for name in (
         'kernel_id', 'ramdisk_id', 'hostname', 'key_name', 'node', 'reservation_id', 'availability_zone',

@@ -1,4 +1,4 @@
-"""Finding a server for a request: in its cell, of the caller's project, and whether its host is alive."""
+"""Lookup of servers for requests: cell, project, and state of the host."""
 from nova import exception
 from nova import objects
 from nova import utils
@@ -18,15 +18,15 @@ from nova.web.fields import Fields
 
 
 def cell_of(req: api_request.Request, server_id: str) -> db_cells.Cell:
-    """The cell that holds a server.
+    """Return the cell of a server.
 
-    :raises InstanceNotFound: no server can have this id, or none has it
+    :raises InstanceNotFound: the ID is malformed or unknown
     """
     if len(server_id) != 36 or not formats.is_uuid(server_id):
         raise exception.InstanceNotFound(instance_id=server_id[:80])
     cells = req.services.cells
     if len(cells.all()) == 1:
-        req.found_in[server_id] = cells.default.uuid       # unless there is another one that is not known here yet
+        req.found_in[server_id] = cells.default.uuid       # this process may not know a new cell yet
         return cells.default
     cell = cells.mapped(server_id)
     if cell is None:
@@ -39,25 +39,25 @@ def cell_of(req: api_request.Request, server_id: str) -> db_cells.Cell:
 
 
 def has_moved(req: api_request.Request) -> bool:
-    """Whether a server that ``cell_of`` has found is in another cell now: it has got its host meanwhile."""
+    """Return True if a server has moved from cell0 to another cell since ``cell_of``."""
     return any((cell := req.services.cells.mapped(server_id)) is not None and cell.uuid != uuid
                for server_id, uuid in req.found_in.items())
 
 
 def _cell_of_deleted(req: api_request.Request, server_id: str) -> db_cells.Cell | None:
-    """The cell whose history has a server, or None."""
+    """Return the cell with the history of a server, or None."""
     found, _down = req.services.cells.read(lambda conn: history.deleted(conn, [server_id]))
     return next((cell for cell, known in found if known), None)
 
 
 def find(req: api_request.Request, conn: engine.Connection, server_id: str, rule: str | None = None,
          deleted: bool = False, category_rule: str | None = None) -> InstancesRow:
-    """The row of a server that the caller may see, as a dict.
+    """Return the row of a server that is visible to the caller, as a dict.
 
-    :param rule: policy rule to check against the server's project
-    :param deleted: look into the history when it is gone
-    :param category_rule: what lets others than administrators act on an administrative server
-    :raises InstanceNotFound: there is none, it belongs to another project, or is an administrative one
+    :param rule: policy rule, checked against the server's project
+    :param deleted: also look up deleted servers
+    :param category_rule: policy rule for users who act on an administrative server
+    :raises InstanceNotFound: the server does not exist or is not visible
     """
     row = listing.by_uuid(conn, server_id)
     if row is None and deleted:
@@ -72,24 +72,24 @@ def find(req: api_request.Request, conn: engine.Connection, server_id: str, rule
 
 
 def locked_row(req: api_request.Request, conn: engine.Connection, server_id: str, rule: str) -> InstancesRow:
-    """``find`` in a transaction that writes the row afterwards: no other request changes it in between."""
+    """Like ``find``, but lock the row for an update in this transaction."""
     instances.lock(conn, server_id)
     return find(req, conn, server_id, rule)
 
 
 def target(row: InstancesRow) -> api_request.Document:
-    """Whose it is, for the policy."""
+    """Return the policy target of a server."""
     return {'project_id': row['project_id'], 'user_id': row['user_id']}
 
 
 def get(req: api_request.Request, server_id: str, rule: str | None = None, deleted: bool = False) -> InstancesRow:
-    """``find`` with a connection of its own."""
+    """Like ``find``, with its own connection."""
     with cell_of(req, server_id).db.reader() as conn:
         return find(req, conn, server_id, rule, deleted)
 
 
 def answer(req: api_request.Request, conn: engine.Connection, table: Fields, row: InstancesRow) -> api_request.Document:
-    """What a table of server_fields shows of one server."""
+    """Return the view of a server in a table of server_fields."""
     hosts = {row['host']} if row['host'] is not None else set()
     statuses = {}
     if hosts and server_fields.shows_host_status(table, req):
@@ -99,11 +99,11 @@ def answer(req: api_request.Request, conn: engine.Connection, table: Fields, row
 
 
 def host_is_up(req: api_request.Request, conn: engine.Connection, host: str | None) -> bool:
-    """Whether the compute service of a host reports itself and is not forced down."""
+    """Return True if the compute service of a host is up and not forced down."""
     rows = listing.computes(conn, {host}) if host is not None else []
     return services_db.any_up(conn, rows, req.services.conf.service_down_time)
 
 
 def to_object(row: InstancesRow) -> objects.Instance:
-    """The objects.Instance that a compute gets."""
+    """Convert a row to the objects.Instance for compute hosts."""
     return objects.Instance.from_row(row)

@@ -1,4 +1,4 @@
-"""/servers/{id}/metadata: read and written in one transaction, so that no parallel change is lost."""
+"""/servers/{id}/metadata: each change reads and writes in one transaction, so that concurrent changes are not lost."""
 from __future__ import annotations
 
 from nova import actions
@@ -27,13 +27,13 @@ def show(req: api_request.Request, server_id: str, id: str) -> api_request.Docum
 
 
 def create(req: api_request.Request, server_id: str) -> api_request.Document:
-    """Add items and change those that are there."""
+    """Add or update items."""
     given = req.body['metadata']
     return {'metadata': _change(req, server_id, 'create', lambda metadata: {**metadata, **given})}
 
 
 def update_all(req: api_request.Request, server_id: str) -> api_request.Document:
-    """Replace all of it."""
+    """Replace all items."""
     given = req.body['metadata']
     return {'metadata': _change(req, server_id, 'update_all', lambda metadata: given)}
 
@@ -49,7 +49,7 @@ def delete(req: api_request.Request, server_id: str, id: str) -> None:
 
 
 def _change(req: api_request.Request, server_id: str, rule: str, change: metadata_items.Change) -> dict[str, str]:
-    """Metadata after ``change(metadata)``, written in the transaction that reads it."""
+    """Store ``change(metadata)`` in the transaction that reads the metadata, and return it."""
     cell = server_lookup.cell_of(req, server_id)
     with req.services.api_db.reader() as conn:
         limits = quotas.limits_of(conn, req.services.conf, req.project_id, req.user_id)

@@ -1,4 +1,4 @@
-"""The action rebuild: read what the request names, decide what is stored, begin the action, send it to the host."""
+"""The action rebuild: read the referenced objects, build the plan, begin the action, cast to the host."""
 import dataclasses
 from typing import Any
 
@@ -30,15 +30,15 @@ TRUSTED_CERTS = 'os_compute_api:servers:rebuild:trusted_certs'
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """What a rebuild is decided by.
+    """Data on which a rebuild is decided.
 
     row        of the server
     image      of imageRef
     limits     quotas
-    key        row of the key pair that is named; None: none is
+    key        row of the requested key pair, or None
     spec       the server's request spec
     backed     whether the server boots from a volume
-    other      whether its root disk gets other contents
+    other      whether the content of its root disk is replaced
     """
 
     row: api_request.Row
@@ -52,7 +52,7 @@ class Facts:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What is stored: ``values`` of the server's row, ``arguments`` of the action, the rest in the request spec."""
+    """Data to store: ``values`` of the server's row, ``arguments`` of the action, the rest in the request spec."""
 
     image: api_request.Document
     files: list[api_request.Document]
@@ -79,9 +79,7 @@ def rebuild(req: api_request.Request, id: str) -> Response:
 
 
 def _note(conn: engine.Connection, server_id: str, plan: Plan) -> objects.RequestSpec:
-    """Write what the server is made of from now on. The rest of the spec is as it is now: a resize that ended since it
-    was read has written its flavor there.
-    """
+    """Update the request spec. Other fields are read again here, because a resize may have changed the flavor."""
     spec = request_specs.get(conn, server_id)
     spec.image, spec.injected_files = plan.image, plan.files
     request_specs.update(conn, spec)
@@ -89,13 +87,16 @@ def _note(conn: engine.Connection, server_id: str, plan: Plan) -> objects.Reques
 
 
 def _read(req: api_request.Request, cell: db_cells.Cell, row: api_request.Row, body: api_request.Document) -> Facts:
-    """:raises BadRequest: what the body names is not there, or not for the caller"""
+    """Read the facts.
+
+    :raises BadRequest: a referenced object is not visible to the caller
+    """
     with req.services.api_db.reader() as conn:
         limits = quotas.limits_of(conn, req.services.conf, row['project_id'], req.user_id)
         key = create_facts.find_key(conn, req.user_id, body.get('key_name'))
         spec = request_specs.get(conn, row['uuid'])
     image = create_facts.find_image(req, body['imageRef'])
-    assert image is not None                     # the body's schema wants an id
+    assert image is not None                     # required by the schema of the body
     image_references.check(req, image['properties'])
     backed = row['image_id'] is None
     other = device_sources.check_rebuild(req, cell, row, image) if backed else image['id'] != row['image_id']
@@ -103,9 +104,10 @@ def _read(req: api_request.Request, cell: db_cells.Cell, row: api_request.Row, b
 
 
 def _plan(body: api_request.Document, facts: Facts, inject_partition: int) -> Plan:
-    """
+    """Build the plan.
+
     :param inject_partition: [libvirt] inject_partition
-    :raises BadRequest: the image does not fit the server, or the body contradicts itself or the quotas
+    :raises BadRequest: the image does not fit the server, or the body is inconsistent or exceeds quotas
     """
     row, backed = facts.row, facts.backed
     _check_image(row, facts.image, backed)
@@ -118,8 +120,8 @@ def _plan(body: api_request.Document, facts: Facts, inject_partition: int) -> Pl
     server_spec.disk_config(body.get('OS-DCF:diskConfig', 'MANUAL'), image['properties'])
     preserve, password = body.get('preserve_ephemeral', False), body.get('adminPass') or server_spec.password()
     if preserve and row['ephemeral_gb']:
-        raise exception.BadRequest('preserve_ephemeral: a rebuild makes the ephemeral disk of a server again; no host '
-                                   'keeps what is on it.')
+        raise exception.BadRequest('preserve_ephemeral is not supported: a rebuild recreates the ephemeral disk of a '
+                                   'server.')
     values = {**server_update.values_of(body), 'progress': 0}
     if 'key_name' in body:
         key = facts.key
@@ -130,20 +132,23 @@ def _plan(body: api_request.Document, facts: Facts, inject_partition: int) -> Pl
     columns = {**_image_columns(image), 'config_drive': drive}
     arguments = {'preserve_ephemeral': preserve, 'admin_password': password}
     if facts.other:
-        # the filters judge another image; the server keeps this one when they refuse it
+        # restored if the scheduler's filters refuse the new image
         arguments['previous'] = {'image': facts.spec.image, 'columns': {name: row[name] for name in columns}}
     return Plan(image, files, password, {**values, **columns}, arguments)
 
 
 def _check_image(row: api_request.Row, image: api_request.Document, backed: bool) -> None:
-    """:raises BadRequest: the server cannot be made of this image"""
+    """Check the image.
+
+    :raises BadRequest: the server cannot be rebuilt with it
+    """
     flavor, properties = row['flavor'], image['properties']
     server_spec.check_image(image, {**flavor, 'root_gb': 0} if backed else flavor)
     guest_options.check(flavor.get('extra_specs'), properties)
     server_spec.check_same_topology(flavor, row['image_properties'], properties or {})
     if guest_options.encrypted(flavor, properties) != guest_options.encrypted(flavor, row['image_properties']):
-        raise exception.BadRequest('The image says otherwise than the server whether local disks are encrypted. That '
-                                   'stays as it was when the server was made.')
+        raise exception.BadRequest('A rebuild cannot encrypt or decrypt local disks: the image and the server differ '
+                                   'in their encryption properties.')
 
 
 def _image_columns(image: api_request.Document) -> api_request.Document:

@@ -1,4 +1,4 @@
-"""Prefer: return=representation (RFC 7240): POST /servers answers with what GET /servers/{id} would show next."""
+"""Prefer: return=representation (RFC 7240): POST /servers returns the body of GET /servers/{id}."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -20,16 +20,16 @@ _WANTED = preferences.preference('return', 'representation')
 
 
 def of(req: api_request.Request, rows: Sequence[api_request.Document]) -> list[api_request.Document]:
-    """What the request's version shows of servers that it has just stored, without reading them again; nothing where
-    the client does not want that, or may not see them. The servers are there and are being built: what fails here is
-    left out, for a client that gets an error would make them once more.
+    """Return views of new servers without reading them again; empty if not requested or not allowed.
 
-    :param rows: as they were stored
+    Errors are logged and ignored: the servers exist, and an error response would make the client create them again.
+
+    :param rows: stored rows
     """
     try:
         return _shown(req, rows)
     except Exception:
-        LOG.exception('Servers were made, and cannot be shown.')
+        LOG.exception('Cannot show new servers; the response omits their representation.')
         return []
 
 
@@ -43,9 +43,7 @@ def _shown(req: api_request.Request, rows: Sequence[api_request.Document]) -> li
 
 
 def added(answer: Response, shown: Sequence[api_request.Document]) -> Response:
-    """An answer of POST /servers with representations, and with what it has without them: of its server, or of all
-    servers of the reservation.
-    """
+    """Add views to the response of POST /servers: to its server, or for all servers of the reservation."""
     if not shown:
         return answer
     one = answer.body.get('server')

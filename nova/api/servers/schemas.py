@@ -1,4 +1,4 @@
-"""What requests about servers may contain."""
+"""Schemas of requests about servers."""
 import ipaddress
 import re
 from collections.abc import Callable
@@ -35,10 +35,9 @@ ANY: dict[str, Any] = {}
 
 
 def _id_in(collection: str) -> Callable[[str | int], str]:
-    """Return a function that takes the id out of a reference: a flavor or an image may be given by its URL.
+    """Return a function that extracts the ID from a reference, because a flavor or image may be given by its URL.
 
-    The API guide shows such URLs. None is fetched, and the host does not count: the last part must be an id of this
-    cloud.
+    The API guide shows such URLs. The host is ignored and the URL is not fetched; its last segment must be an ID.
     """
     pattern = re.compile(_URL % (collection, '([^ /?#]{1,255})'))
 
@@ -54,7 +53,7 @@ IMAGE_REF = Type({'type': 'string', 'anyOf': [UUID, _IMAGE_URL]}, convert=_id_in
 IMAGE_REF_OR_NONE = Type({'type': 'string', 'anyOf': [UUID, {'maxLength': 0}, _IMAGE_URL]}, convert=_id_in('images'))
 FLAVOR_REF = Type({'type': ['string', 'integer'], 'minLength': 1, 'anyOf': [
     {'maxLength': 255}, string(pattern='^' + _URL % ('flavors', '[^ /?#]{1,255}') + '$')]}, convert=_id_in('flavors'))
-ACCESS_IPV6 = Type(IPV6, convert=lambda text: str(ipaddress.IPv6Address(text)))     # one spelling of an address
+ACCESS_IPV6 = Type(IPV6, convert=lambda text: str(ipaddress.IPv6Address(text)))     # canonical form of an address
 TAG = string(1, 60, '^[^,/]*$')
 TAGS = Array(TAG, maxItems=50)
 DESCRIPTION = nullable(string(0, 255, format='printable'))
@@ -66,7 +65,7 @@ TRUSTED_CERTS = {'type': ['array', 'null'], 'items': string(1, 255), 'minItems':
                  'uniqueItems': True}
 PERSONALITY = Array(Object(Param('path', string(1, 4096), required=True),
                            Param('contents', Type(string(format='base64'), secret=True), required=True)))
-# a label between two letters or digits; from 2.94 a name with dots
+# one label; since 2.94 a name with dots
 HOSTNAME = string(2, 63, '^[a-zA-Z0-9]+[a-zA-Z0-9-]*[a-zA-Z0-9]+$')
 FQDN = string(1, 255, '^[a-zA-Z0-9-._]*$')
 _HOSTNAME = (Param('hostname', HOSTNAME, since=90, until=93), Param('hostname', FQDN, since=94))
@@ -113,7 +112,7 @@ NETWORK = Object(
 
 
 class _Networks:
-    """A list, or from 2.37 'auto' or 'none' instead of it."""
+    """A list, or since 2.37 'auto' or 'none'."""
 
     _list = Array(NETWORK, maxItems=MAX_DEVICES)
 
@@ -131,7 +130,7 @@ class _Networks:
 _ONE_OR_MORE = {'anyOf': [UUID, {'type': 'array', 'items': UUID, 'maxItems': MAX_HINTS}]}
 _NAMES = {'anyOf': [string(1, 255), {'type': 'array', 'items': string(1, 255), 'maxItems': MAX_HINTS}]}
 HINTS = Object(
-    Param('group', _NAMES),                  # an id, or the name of a group of the project
+    Param('group', _NAMES),                  # ID or name of a group of the project
     Param('different_host', _ONE_OR_MORE),
     Param('same_host', _ONE_OR_MORE),
     Param('query', {'type': ['string', 'object'], 'maxLength': 4096, 'maxProperties': MAX_HINTS}),
@@ -142,7 +141,7 @@ HINTS = Object(
     closed=False, maxProperties=MAX_HINTS)
 
 class _Server(Object):
-    """A new server. Its instance category may have a flavor for those that name none; without one it is required."""
+    """A new server. flavorRef is required unless a category is given, which may have a default flavor."""
 
     def schema(self, version: int, relaxed: bool = False) -> api_request.Document:
         schema = super().schema(version, relaxed)
@@ -213,7 +212,7 @@ REBUILD = Object(
 
 
 def action(name: str, *types: Any) -> Object:
-    """The body of one action: its key and nothing else. ``types``: [(type, since, until)], else anything."""
+    """Return the body schema of an action. ``types``: [(type, since, until)]; default: any value."""
     rows = types or ((ANY, 1, None),)
     return Object(*(Param(name, type_, since=since, until=until, required=True)
                     for type_, since, until in rows))
@@ -233,18 +232,18 @@ TAGS_BODY = Object(Param('tags', TAGS, required=True))
 
 # ---- lists -------------------------------------------------------------------
 
-# what users filter by as a regular expression, and by a plain value
+# users' filters with a regular expression, and with a plain value
 PATTERNS = ('kernel_id', 'ramdisk_id', 'hostname', 'key_name', 'power_state', 'node', 'flavor',
             'reservation_id', 'launched_at', 'terminated_at', 'availability_zone', 'name', 'display_name',
             'description', 'display_description', 'locked_by', 'root_device_name', 'config_drive',
             'access_ip_v4', 'access_ip_v6', 'auto_disk_config', 'progress', 'ip', 'ip6', 'created_at')
 PLAIN = ('user_id', 'project_id', 'tenant_id', 'launch_index', 'image_ref', 'image', 'vm_state', 'task_state',
          'host', 'uuid', 'sort_dir', 'all_tenants', 'soft_deleted', 'deleted', 'status', 'marker')
-# names of parts of the first implementation's tables: accepted, without effect
+# ignored for compatibility with the tables of the first implementation
 WITHOUT_EFFECT = ('block_device_mapping', 'services', 'metadata', 'system_metadata', 'info_cache',
                   'security_groups', 'pci_devices')
 
-# sort key -> column; None: accepted until 2.74, without effect
+# sort key -> column; None: ignored until 2.74
 SORT_KEYS = {
     **{name: name for name in (
         'access_ip_v4', 'access_ip_v6', 'availability_zone', 'config_drive', 'created_at', 'display_name',
@@ -286,4 +285,4 @@ ACTIONS = Query(Param('limit', LIMIT, since=58), Param('marker', STRING, since=5
                 Param('changes-since', DATE_TIME, since=58), Param('changes-before', DATE_TIME, since=66),
                 closed=58, single=58)
 NOTHING = Query(closed=102)
-OF_CATEGORY = Query(Param(CATEGORY, STRING))       # an administrative server, named as such
+OF_CATEGORY = Query(Param(CATEGORY, STRING))       # names the category of an administrative server

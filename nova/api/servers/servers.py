@@ -32,10 +32,10 @@ def delete(req: api_request.Request, id: str) -> None:
 
 @hooks.add_hook('delete_instance')
 def remove(req: api_request.Request, server_id: str, action: actions.Action, soft: bool = False) -> None:
-    """Begin a delete and send it where it is done: to the server's host, to a conductor when that is no help.
+    """Begin a delete and cast it to the server's host, or to a conductor if the host is down.
 
-    :param action: the row of actions.ACTIONS
-    :param soft: keep the server for a while, unless it never ran or is in the middle of a move or of a shelving
+    :param action: row of actions.ACTIONS
+    :param soft: keep the server for a while, unless it never ran, is moving or is being shelved
     """
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:

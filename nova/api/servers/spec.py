@@ -1,4 +1,4 @@
-"""From the body of a server create to what the system keeps: pure conversions and their refusals."""
+"""Pure conversions and checks of the body of a server create."""
 import base64
 import collections.abc
 import posixpath
@@ -22,32 +22,32 @@ from nova.web import sizes
 
 Document = dict[str, typing.Any]
 
-NOT_WRITTEN = -2                # [libvirt] inject_partition: hosts write no files into disks
+NOT_WRITTEN = -2                # [libvirt] inject_partition: hosts do not inject files into disks
 MAX_SERVERS = 1000              # of one request
 HOSTNAME_LENGTH = 63
 PASSWORD_LENGTH = 12
-# no characters that are easily confused
+# excludes characters that are easily confused
 _PASSWORD_LETTERS = '23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
 
 
 def counts(server: Document) -> tuple[int, int]:
-    """(min_count, max_count)."""
+    """Return (min_count, max_count)."""
     least: int = server.get('min_count', 1)
     most: int = server.get('max_count', least)
     if least > most:
         raise exception.BadRequest('min_count must be <= max_count')
     if most > MAX_SERVERS:
-        raise exception.BadRequest(f'One request makes at most {MAX_SERVERS} servers.')
+        raise exception.BadRequest(f'One request may create at most {MAX_SERVERS} servers.')
     return least, most
 
 
 def password() -> str:
-    """A new administrator password."""
+    """Generate an administrator password."""
     return ''.join(secrets.choice(_PASSWORD_LETTERS) for _ in range(PASSWORD_LENGTH))
 
 
 def shown_password(conf: cfg.ConfigOpts, password: str | None) -> dict[str, str | None]:
-    """What an answer has of a server's password.
+    """Return the password field of a response.
 
     :param conf: uses [api] enable_instance_password
     """
@@ -55,9 +55,9 @@ def shown_password(conf: cfg.ConfigOpts, password: str | None) -> dict[str, str 
 
 
 def reservation_id(metadata: collections.abc.Mapping[str, str], of_ec2: bool) -> str:
-    """A new one; of RunInstances, which names its own in the metadata, that: guests and both APIs have the same.
+    """Return a new reservation ID, or that of RunInstances in the metadata, so that both APIs show the same.
 
-    :param of_ec2: see Request.of_ec2; what others write into the metadata could be the id of a stranger's servers
+    :param of_ec2: see Request.of_ec2; metadata of other clients are not trusted
     """
     found = utils.ec2_reservation(metadata)
     if found and of_ec2:
@@ -66,29 +66,29 @@ def reservation_id(metadata: collections.abc.Mapping[str, str], of_ec2: bool) ->
 
 
 def hostname(name: str, uuid: str) -> str:
-    """A host name made of a display name: letters, digits, hyphens; of the uuid when nothing is left."""
+    """Derive a host name from a display name: letters, digits, hyphens; from the UUID if none are left."""
     plain = unicodedata.normalize('NFKD', name).encode('ascii', 'ignore').decode().lower()
     label = re.sub(r'[^a-z0-9-]+', '', re.sub(r'[\s._]+', '-', plain))
     return label[:HOSTNAME_LENGTH].strip('-') or 'server-' + uuid
 
 
 def numbered(name: str, number: int, total: int) -> str:
-    """The name of one of several servers of a request, ``number`` from 0."""
+    """Return the name of one of several servers of a request, ``number`` from 0."""
     return name if total == 1 else f'{name[:250]}-{number + 1}'
 
 
-# ---- where -------------------------------------------------------------------
+# ---- placement ---------------------------------------------------------------
 
 def placement(server: Document, default_zone: str | None) -> Document:
-    """{'availability_zone', 'force_host', 'force_node', 'requested_host', 'requested_node'}.
+    """Return {'availability_zone', 'force_host', 'force_node', 'requested_host', 'requested_node'}.
 
-    ``zone:host:node`` (host or node may be empty) forces a host, as administrators may.
+    ``zone:host:node`` (host or node may be empty) forces a host; only administrators may use it.
     """
     zone, _, rest = (server.get('availability_zone') or '').partition(':')
     host, _, node = rest.partition(':')
     if ':' in node:
         raise exception.BadRequest(
-            'Unable to parse availability_zone: it is zone, zone:host or zone:host:node.')
+            'Unable to parse availability_zone: it must be zone, zone:host or zone:host:node.')
     requested = {'requested_host': server.get('host'), 'requested_node': server.get('hypervisor_hostname')}
     if (host or node) and any(requested.values()):
         raise exception.BadRequest('A requested destination and a forced host in availability_zone exclude '
@@ -98,7 +98,7 @@ def placement(server: Document, default_zone: str | None) -> Document:
 
 
 def hints(body: Document) -> dict[str, list[typing.Any]]:
-    """Scheduler hints, each value a list."""
+    """Return the scheduler hints, each value a list."""
     given = body.get('os:scheduler_hints') or body.get('OS-SCH-HNT:scheduler_hints') or {}
     found = {}
     for name, value in given.items():
@@ -108,32 +108,32 @@ def hints(body: Document) -> dict[str, list[typing.Any]]:
 
 
 def group(hints: dict[str, list[typing.Any]]) -> str | None:
-    """The id of the server group that the hints name, None without one."""
+    """Return the ID of the server group in the hints, or None."""
     named = hints.get('group') or [None]
     if len(named) > 1:
-        raise exception.BadRequest('A server is in one server group at most.')
+        raise exception.BadRequest('A server can be in one server group only.')
     return named[0]
 
 
 def shown_hints(hints: dict[str, list[typing.Any]]) -> Document:
-    """The hints as a server shows them: lists where the API has lists, else the value as it came."""
+    """Return the hints in the form of the API: some are lists, others single values."""
     lists = {'group', 'different_host'}
     return {name: values if name in lists or len(values) != 1 else values[0]
             for name, values in hints.items()}
 
 
 def joined_tags(tags: collections.abc.Iterable[str]) -> str:
-    """Tags as the column holds them."""
+    """Join tags for the column."""
     return ''.join(f',{tag}' for tag in dict.fromkeys(tags)) + ',' if tags else ''
 
 
 # ---- networks ----------------------------------------------------------------
 
 def requested_networks(given: list[Document] | str | None, count: int) -> list[Document] | str | None:
-    """What RequestSpec.requested_networks holds: None, 'none', or a list of dicts.
+    """Return the value of RequestSpec.requested_networks: None, 'none', or a list of dicts.
 
     :param given: ``networks`` of the body; None, a list, 'auto' or 'none'
-    :param count: servers that are made at most
+    :param count: maximum number of servers
     """
     if not given or given == 'auto':
         return None
@@ -169,16 +169,16 @@ def requested_networks(given: list[Document] | str | None, count: int) -> list[D
 
 
 def security_groups(given: list[Document] | None) -> list[str]:
-    """Names, each once, in the order given; the default group when there are none."""
+    """Return unique group names in their order; default: the group 'default'."""
     return list(dict.fromkeys(group['name'] for group in given or () if group.get('name'))) or ['default']
 
 
 # ---- files -------------------------------------------------------------------
 
 def injected_files(given: list[Document] | None, limits: dict[str, int]) -> list[Document]:
-    """[{'path', 'contents'}] of ``personality``.
+    """Return [{'path', 'contents'}] of ``personality``.
 
-    :param limits: of quotas.RESOURCES, the injected_file… ones; -1: no limit
+    :param limits: the injected_file… limits of quotas.RESOURCES; -1: unlimited
     """
     found = []
     _within(limits, 'injected_files', len(given or ()))
@@ -186,7 +186,7 @@ def injected_files(given: list[Document] | None, limits: dict[str, int]) -> list
         path = file['path']
         _within(limits, 'injected_file_path_length', len(path.encode()))
         if '..' in path.split('/') or not path.isprintable() or posixpath.normpath(path) in ('.', '/'):
-            raise exception.BadRequest(f'Personality path {path[:80]!r} is not usable.')
+            raise exception.BadRequest(f'Personality path {path[:80]!r} is invalid.')
         contents = base64.b64decode(file['contents'])
         _within(limits, 'injected_file_content_bytes', len(contents))
         found.append({'path': path, 'contents': base64.b64encode(contents).decode()})
@@ -194,23 +194,23 @@ def injected_files(given: list[Document] | None, limits: dict[str, int]) -> list
 
 
 def has_config_drive(requested: bool | None, files: list[Document], written: bool) -> bool:
-    """Return whether a server has a config drive, from which cloud-init writes its files.
+    """Return True if a server has a config drive, from which cloud-init writes its files.
 
-    :param requested: by the request or the image; None if neither says it
+    :param requested: by the request or the image; None: unspecified
     :param files: of ``personality``
-    :param written: hosts write such files into disks, without a config drive
-    :raises BadRequest: there are files, and the request refuses the drive
+    :param written: hosts inject files into disks, without a config drive
+    :raises BadRequest: there are files, and the request disables the config drive
     """
     if requested or not files or written:
         return bool(requested)
     if requested is None:
         return True
-    raise exception.BadRequest('personality: files reach a server by its config drive, and the request has '
+    raise exception.BadRequest('personality requires a config drive, but the request has '
                                '"config_drive": false. Leave config_drive out, or set it to true.')
 
 
 def disk_config(wanted: str, properties: Document | None) -> str:
-    """The disk configuration that is wanted.
+    """Return the requested disk configuration.
 
     :raises BadRequest: the image forbids it
     """
@@ -227,7 +227,10 @@ def _within(limits: dict[str, int], name: str, used: int) -> None:
 
 
 def check_metadata(metadata: Document, limits: dict[str, int]) -> None:
-    """:raises LimitExceeded, TooLarge: more items, or bytes, than a server may have"""
+    """Check number and size of metadata items.
+
+    :raises LimitExceeded, TooLarge: a limit is exceeded
+    """
     _within(limits, 'metadata_items', len(metadata))
     sizes.check(metadata, sizes.METADATA, 'Metadata')
 
@@ -238,8 +241,9 @@ _GIB = 1024 ** 3
 
 
 def check_image(image: Document, flavor: Document) -> None:
-    """
-    :raises ImageInactive, ImageUnacceptable, FlavorTooSmall: the image cannot be booted with this flavor
+    """Check that an image can boot with a flavor.
+
+    :raises ImageInactive, ImageUnacceptable, FlavorTooSmall: it cannot
     """
     if image['status'] != 'active':
         raise exception.ImageInactive(image_id=image['id'])
@@ -258,9 +262,9 @@ def check_image(image: Document, flavor: Document) -> None:
 
 
 def guest_topology(flavor: Document, properties: Document) -> numa.GuestTopology | None:
-    """The objects.numa.GuestTopology that a flavor and the properties of an image ask for; None when they ask for none.
+    """Return the objects.numa.GuestTopology requested by flavor and image properties, or None.
 
-    :raises InvalidInput: they ask for what is none, or contradict each other; see growth.check, too
+    :raises InvalidInput: the request is invalid or inconsistent; see also growth.check
     """
     topology = None
     if guest_request.concerns(flavor, properties):
@@ -271,38 +275,38 @@ def guest_topology(flavor: Document, properties: Document) -> numa.GuestTopology
 
 
 def check_same_topology(flavor: Document, old: Document, new: Document) -> None:
-    """What a server has of its host stays as it is when it gets another image.
+    """Check that a new image does not change the NUMA topology of a server.
 
     :param old, new: properties of the images
-    :raises InvalidInput: the new image asks for another topology
+    :raises InvalidInput: the new image requests another topology
     """
     before = None if not guest_request.concerns(flavor, old) else guest_request.topology(flavor, old)
     if guest_topology(flavor, new) != before:
-        raise exception.InvalidInput(reason="the NUMA topology of a server, and the CPUs and pages that it has, cannot "
-                                            'be changed by a rebuild; this image asks for others.')
+        raise exception.InvalidInput(reason="a rebuild cannot change the NUMA topology, CPUs and pages of a server; "
+                                            'this image requests others.')
 
 
 def trusted(certificates: list[str] | None, volume_backed: bool) -> Document:
-    """What an image of RequestSpec has besides: {'trusted_certs': ids of certificates}, one of which must vouch for it.
+    """Return {'trusted_certs': certificate IDs}; one of them must have signed the image.
 
-    :raises BadRequest: the server has no image that a host would download
+    :raises BadRequest: hosts do not download an image for this server
     """
     if not certificates:
         return {}
     if volume_backed:
-        raise exception.BadRequest('trusted_image_certificates: the image of a server that boots from a volume is not '
-                                   'verified by this system.')
+        raise exception.BadRequest('trusted_image_certificates: images of servers that boot from a volume are not '
+                                   'verified.')
     return {'trusted_certs': certificates}
 
 
 def with_devices(flavor: Document, properties: Document | None, aliases: dict[str, pci_spec.Alias],
                  of_ports: collections.abc.Iterable[pci.Request] = ()) -> Document:
-    """What a server keeps of its flavor, with the PCI devices that it asks for as their aliases are defined now.
+    """Return the stored flavor with the PCI devices that its aliases currently resolve to.
 
-    :param properties: the image's
+    :param properties: of the image
     :param aliases: {name: hardware.pci_spec.Alias}
     :param of_ports: devices that its ports need
-    :raises InvalidInput: it names one that is not there, or the flavor and the image contradict each other
+    :raises InvalidInput: unknown alias, or flavor and image conflict
     """
     requests = [*pci_spec.requests(aliases, flavor, properties or {}), *of_ports]
     return {**flavor, 'pci_requests': pci.dump(requests)} if requests else flavor

@@ -1,4 +1,4 @@
-"""/servers/{id}/tags, since 2.26: at most 50 of at most 60 characters, without '/' and ','."""
+"""/servers/{id}/tags, since 2.26: at most 50 tags of at most 60 characters, without '/' and ','."""
 from collections.abc import Callable
 
 from nova import exception
@@ -37,7 +37,7 @@ def update_all(req: api_request.Request, server_id: str) -> api_request.Document
 
 
 def update(req: api_request.Request, server_id: str, id: str) -> Response:
-    """Add one tag: 201 when it is new, else 204."""
+    """Add one tag: 201 if it is new, else 204."""
     if not 0 < len(id) <= MAX_LENGTH or ',' in id or '/' in id:
         raise exception.BadRequest(f'Tag {id[:80]!r} is invalid: 1 to {MAX_LENGTH} characters, no comma and '
                                    'no slash.')
@@ -70,7 +70,7 @@ def _present(tags: list[str], server_id: str, tag: str) -> None:
 
 
 def _change(req: api_request.Request, server_id: str, rule: str, change: Callable[[list[str]], list[str]]) -> list[str]:
-    """Write ``change(tags)`` in the transaction that reads them; the tags before."""
+    """Store ``change(tags)`` in the transaction that reads the tags; return the previous tags."""
     cell = server_lookup.cell_of(req, server_id)
     tags = cell.db.run(_apply, req, server_id, rule, change)
     notifications.updated(req, cell, notifications.read(req, cell.db, instances.get, server_id))

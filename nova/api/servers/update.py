@@ -16,14 +16,14 @@ UPDATE = 'os_compute_api:servers:update'
 FIELD_RULES = (server_fields.ATTRIBUTES, server_fields.LAUNCH, server_fields.EXTRA_SPECS, server_fields.HOST_STATUS,
                server_fields.HOST_UNKNOWN)
 
-# key of a body -> column
+# key of the body -> column
 _COLUMNS = {'name': 'display_name', 'accessIPv4': 'access_ip_v4', 'accessIPv6': 'access_ip_v6',
             'OS-DCF:diskConfig': 'disk_config', 'description': 'description', 'hostname': 'hostname',
             'metadata': 'metadata', 'user_data': 'user_data', 'trusted_image_certificates': 'trusted_certs'}
 
 
 def values_of(body: api_request.Document) -> dict[str, Any]:
-    """{column: value} of what a body changes, of an update or a rebuild."""
+    """Return {column: value} of the changes in an update or rebuild."""
     values = {column: body[name] for name, column in _COLUMNS.items() if name in body}
     if 'display_name' in values:
         values['display_name'] = values['display_name'].strip()

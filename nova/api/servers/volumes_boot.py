@@ -1,4 +1,4 @@
-"""/os-volumes_boot, until 2.102: a second path to the servers, with the same operations."""
+"""/os-volumes_boot (until 2.102): an alias of /servers."""
 import dataclasses
 
 from nova.api.server_actions import actions as server_actions
@@ -14,7 +14,7 @@ from nova.web.routes import Route
 
 _LAST = SINCE['no_volumes_boot'] - 1
 _PATHS = ('/servers', '/servers/detail', '/servers/{id}')
-# the actions that it always had; those of extensions never
+# its original actions; those of extensions are excluded
 _ACTIONS = frozenset({'confirmResize', 'createImage', 'os-start', 'os-stop', 'reboot', 'rebuild', 'resize',
                       'revertResize', 'trigger_crash_dump'})
 _MODULES = (server_actions, server_create, server_guest, server_list, server_moves, server_rebuild, server_update,

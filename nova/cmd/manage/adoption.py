@@ -1,7 +1,7 @@
 """nova-manage vm adopt: guests that libvirt has on a host, and that no server is of, become servers.
 
 The command looks at the guest and writes the server; the compute service of the host takes the guest over, as it would
-build another one: doc/source/adr/0032-adopted-guests.rst.
+build another one: doc/source/adr/0032-adopted-calls.rst.
 """
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def look(uri: str, guest: str) -> tuple[Any, list[str]]:
     import libvirt
 
     from nova import exception
-    from nova.virt.libvirt import guest as guests
-    from nova.virt.libvirt.life import adopted
+    from nova.virt.libvirt import calls
+    from nova.virt.libvirt.features import adopted
 
     libvirt.registerErrorHandler(lambda *_: None, None)
     try:
@@ -79,7 +79,7 @@ def look(uri: str, guest: str) -> tuple[Any, list[str]]:
         domain = next((each for each in opened.listAllDomains() if guest in (each.UUIDString(), each.name())), None)
         if domain is None:
             raise exception.InvalidInput(reason=f'libvirt at {uri} has no guest {guest}.')
-        text, why = guests.described(domain)
+        text, why = calls.described(domain)
 
         def size(path: str, form: str) -> int:
             return adopted.size(path, form) if os.path.exists(path) else domain.blockInfo(path)[0]

@@ -40,9 +40,9 @@ def create(conf: cfg.ConfigOpts, **wanted: Any) -> None:
     from nova import exception
     from nova.network import ipam
     from nova.network.face import app
-    from nova.network.operators import described
+    from nova.network.operators import legacy_parameters
     given = {name: value for name, value in wanted.items() if value is not None}
-    described.refuse(given, REFUSED)
+    legacy_parameters.refuse(given, REFUSED)
     if 'vlan' in given and given.keys() & {'vlan_start', 'num_networks'}:
         raise exception.InvalidInput('Either --vlan is expected, or --vlan-start and perhaps --num-networks.')
     count, project = given.get('num_networks', 1), given.get('project')
@@ -51,11 +51,11 @@ def create(conf: cfg.ConfigOpts, **wanted: Any) -> None:
     face, networks = app.Face(conf, api_db), _networks(given, count)
 
     def make(conn: Any) -> list[str]:
-        return [described.make(conn, face, admin, {
+        return [legacy_parameters.make(conn, face, admin, {
             'project_id': project or EVERYBODY, 'shared': project is None,
             'name': given['label'] if count == 1 else f'{given["label"]}_{index}', **_kind(given, index)
         }, subnets, for_all=project is None) for index, subnets in enumerate(networks)]
-    for ident in api_db.run(ipam.arbitrated(make)):
+    for ident in api_db.run(ipam.retry_on_duplicate(make)):
         print(ident)
 
 
@@ -74,7 +74,7 @@ def _networks(given: dict[str, Any], count: int) -> list[list[dict[str, Any]]]:
     :raises InvalidInput:
     """
     from nova import exception
-    from nova.network.operators import described
+    from nova.network.operators import legacy_parameters
     if not 0 < count <= MOST:
         raise exception.InvalidInput(f'--num-networks is a number from 1 to {MOST}.')
     alone = sorted(given.keys() & {'gateway', 'gateway_v6', 'fixed_cidr'})
@@ -88,10 +88,10 @@ def _networks(given: dict[str, Any], count: int) -> list[list[dict[str, Any]]]:
     if 'fixed_range_v4' in given:
         for piece, subnets in zip(_pieces(given['fixed_range_v4'], 4, count, given.get('network_size')), found):
             pool = _pool(piece, given) if 'fixed_cidr' in given else {}
-            subnets += described.subnet_v4({**given, **pool, 'cidr': str(piece)})
+            subnets += legacy_parameters.subnet_v4({**given, **pool, 'cidr': str(piece)})
     if 'fixed_range_v6' in given:
         for piece, subnets in zip(_pieces(given['fixed_range_v6'], 6, count, None), found):
-            subnets += described.subnet_v6({**given, 'cidr_v6': str(piece)})
+            subnets += legacy_parameters.subnet_v6({**given, 'cidr_v6': str(piece)})
     return found
 
 

@@ -124,7 +124,7 @@ def _checked(conf: cfg.ConfigOpts, source: str, path: str, raw: str) -> tuple[in
 
 
 def _tool(conf: cfg.ConfigOpts) -> Any:
-    from nova.virt.libvirt import qemu_img
+    from nova.disk_files import qemu_img
     return qemu_img.QemuImg(conf.libvirt.qemu_img_timeout, conf.libvirt.sandbox_images)
 
 

@@ -44,9 +44,10 @@ class LiveMigration:
                                          ) -> dict[str, typing.Any]:
         """{'facts', 'connector'} of this host; :raises MigrationPreCheckError: the server cannot come"""
         host = self._host
-        if not isinstance(host.driver, virt.LiveMigration):
+        migration = host.driver.get_feature(virt.LiveMigration)
+        if migration is None:
             raise exception.MigrationPreCheckError(reason=f'host {host.name} cannot take running guests')
-        facts = host.driver.check_destination(instance, block_migration, disk_over_commit)
+        facts = migration.check_destination(instance, block_migration, disk_over_commit)
         return {'facts': facts, 'connector': self._volumes.connector()}
 
     def pre_live_migration(self, ctx: context.RequestContext, instance: objects.Instance,
@@ -61,8 +62,8 @@ class LiveMigration:
 
     def has_guest(self, ctx: context.RequestContext, instance_uuid: str) -> bool:
         """Whether the hypervisor has a guest of this server that has arrived."""
-        driver = self._host.driver
-        return isinstance(driver, virt.LiveMigration) and driver.has_arrived(instance_uuid)
+        migration = self._host.driver.get_feature(virt.LiveMigration)
+        return migration is not None and migration.has_arrived(instance_uuid)
 
     def finish_live_migration(self, ctx: context.RequestContext, instance: objects.Instance,
                               migration: objects.Migration) -> None:
@@ -111,9 +112,10 @@ class LiveMigration:
                                     facts: dict[str, typing.Any]) -> dict[str, typing.Any]:
         """The source's facts, added to the destination's; :raises MigrationPreCheckError: the server cannot leave"""
         host = self._host
-        if not isinstance(host.driver, virt.LiveMigration):
+        migration = host.driver.get_feature(virt.LiveMigration)
+        if migration is None:
             raise exception.MigrationPreCheckError(reason=f'host {host.name} cannot send running guests')
-        return host.driver.check_source(instance, facts)
+        return migration.check_source(instance, facts)
 
     def live_migrate_instance(self, ctx: context.RequestContext, instance: objects.Instance,
                               migration: objects.Migration) -> None:
@@ -199,9 +201,9 @@ class LiveMigration:
 
     def stop(self, instance: objects.Instance) -> None:
         """A delete does not wait for a migration to end."""
-        host = self._host
-        if isinstance(host.driver, virt.LiveMigration):
-            host.driver.abort_live_migration(instance)
+        migration = self._host.driver.get_feature(virt.LiveMigration)
+        if migration:
+            migration.abort_live_migration(instance)
 
     # ---- after a restart, or when a message was lost ----
 
@@ -211,8 +213,9 @@ class LiveMigration:
     def _resume_live_migration(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         """Report whether the guest is here; the conductor decides by it."""
         host = self._host
-        if isinstance(host.driver, virt.LiveMigration):
-            host.driver.await_live_migration(instance, _Throttle(lambda values: self._still_leaves(ctx, instance)))
+        migration = host.driver.get_feature(virt.LiveMigration)
+        if migration:
+            migration.await_live_migration(instance, _Throttle(lambda values: self._still_leaves(ctx, instance)))
         # after the end of this host's machine its libvirt still has the definition of a guest that had gone
         here = host.driver.guest_state(instance.uuid) not in (None, states.SHUTDOWN)
         left = host.moves.resume_live_migration(ctx, instance_uuid=instance.uuid, host=host.name, here=here)

@@ -41,9 +41,10 @@ class Resize:
               migration: objects.Migration) -> None:
         host = self._host
         try:
-            if not isinstance(host.driver, virt.Resize):
+            resize = host.driver.get_feature(virt.Resize)
+            if resize is None:
                 raise exception.Unsupported(f'Host {host.name} cannot take servers of other hosts.')
-            host.driver.accept_guest(ctx, instance, migration.new_flavor)
+            resize.accept_guest(ctx, instance, migration.new_flavor)
         except Exception as error:
             host.moves.move_refused(ctx, migration_id=migration.id, host=host.name,
                                     fault=faults.fault(error, details=faults.trace(error)))
@@ -85,13 +86,13 @@ class Resize:
                 migration: objects.Migration, spec: objects.RequestSpec) -> None:
         host = self._host
         with self._step(ctx, instance, migration, actions.FINISH) as task:
-            server, driver = task.instance, host.driver_with(virt.Resize)
+            server, resize = task.instance, host.driver_with(virt.Resize)
             task.undo(self._volumes.disconnect, ctx, server)
-            task.undo(driver.drop_migrated, ctx, server, server.network_info)
+            task.undo(resize.drop_migrated, ctx, server, server.network_info)
             networks = host.set_up_networks(ctx, server)
             devices = self._volumes.connect(ctx, server, spec)
             request = build.spawn_request(host, task, server, spec, networks, devices)
-            driver.finish_migration(task.ctx, server, migration.arguments['guest'], request,
+            resize.finish_migration(task.ctx, server, migration.arguments['guest'], request,
                                     power_on=server.vm_state == states.ACTIVE)
             self._volumes.complete(ctx, server, devices)
             power_state = host.driver.power_state(server)
@@ -148,9 +149,10 @@ class Resize:
               migration: objects.Migration) -> None:
         host = self._host
         with self._step(ctx, instance, migration, actions.GROW) as task:
-            if not isinstance(host.driver, virt.Growth):
+            growth = host.driver.get_feature(virt.Growth)
+            if growth is None:
                 raise exception.Unsupported(f'Host {host.name} gives running guests no CPUs and no memory.')
-            host.driver.grow(task.instance, migration.new_flavor)
+            growth.grow(task.instance, migration.new_flavor)
             power_state = host.driver.power_state(task.instance)
             task.ends_with(lambda: host.moves.move_finished(
                 ctx, migration_id=migration.id, host=host.name, power_state=power_state,
@@ -195,7 +197,8 @@ class Resize:
         """At the start: go on with the moves of this host, and bring back guests put aside for no move."""
         host = self._host
         ctx = context.admin_context()
-        kept = host.driver.kept_guests() if isinstance(host.driver, virt.Resize) else []
+        resize = host.driver.get_feature(virt.Resize)
+        kept = resize.kept_guests() if resize else []
         for entry in host.moves.continue_moves(ctx, host=host.name, kept=kept):
             server = entry['instance']
             if records.refusal(host.records.get(server.uuid), server, None, ''):

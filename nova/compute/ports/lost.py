@@ -35,8 +35,9 @@ def detach(host: Host, ctx: context.RequestContext, server: objects.Instance, vi
 
     :raises VirtError: the guest holds it
     """
-    if isinstance(host.driver, virt.Interfaces):
-        host.driver.detach_interface(ctx, server, vif)
+    feature = host.driver.get_feature(virt.Interfaces)
+    if feature:
+        feature.detach_interface(ctx, server, vif)
         if interfaces.is_device(vif):
             host.conductor.port_gone(ctx, instance_uuid=server.uuid, host=host.name, port_id=vif['id'])
 
@@ -87,7 +88,7 @@ class LostPorts:
     def look(self) -> None:
         """Ask for the ports of each server that has a guest here; queue what is to be done about those that differ."""
         host, ctx = self._host, context.admin_context()
-        if not isinstance(host.driver, virt.Interfaces):
+        if virt.Interfaces not in host.driver.features:
             return
         guests, trusted, differ = host.driver.guests(), False, list[objects.Instance]()
         for entry in host.conductor.instances_on_host(ctx, host=host.name):

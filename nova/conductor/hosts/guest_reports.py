@@ -65,7 +65,8 @@ def _report(guest: dict[str, typing.Any]) -> dict[str, typing.Any]:
 
 def _of_volumes(conn: Connection, host: str, volumes: dict[str, dict[str, typing.Any]]) -> list[dict[str, typing.Any]]:
     rows = guest_reports.of_host(conn, host)
-    for action in instance_actions.beside_on_host(conn, host):       # an attachment or a detachment may be under way
+    # an attachment or a detachment may be under way
+    for action in instance_actions.background_on_host(conn, host):
         rows.pop(action['instance_uuid'], None)
     return [{'instance_uuid': uuid, 'kind': differences.VOLUMES, 'server': {}, 'generation': 0, 'power_state': 0,
              'volumes': found} for uuid, found in volumes.items()

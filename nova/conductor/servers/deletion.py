@@ -27,7 +27,7 @@ from nova.db.servers import instances
 from nova.db.servers import mappings
 from nova.db.servers import request_specs
 from nova.hardware import guest_options
-from nova.image.embedded import unfinished
+from nova.image.embedded import incomplete
 from nova.notify.events import CONDUCTOR
 from nova.notify.events import END
 from nova.notify.events import START
@@ -189,7 +189,7 @@ class Deletion:
         """A copy of a server that is deleted before the copy is made gets no data any more."""
         for image_id in image_ids:
             try:
-                unfinished.remove(self._grants.images_of(ctx, uuid, write=[image_id]), image_id)
+                incomplete.remove(self._grants.images_of(ctx, uuid, write=[image_id]), image_id)
             except exception.NovaException as error:
                 LOG.warning('Image %s of server %s stays without data: %s', image_id, uuid, error)
 

@@ -150,7 +150,7 @@ class Tasks:
 
     def beside_on_host(self, ctx: Context | None, host: str) -> list[dict[str, typing.Any]]:
         with self._cell_db.reader() as conn:
-            actions = instance_actions.beside_on_host(conn, host)
+            actions = instance_actions.background_on_host(conn, host)
             rows = instances.get_many(conn, list({action['instance_uuid'] for action in actions}))
         return [{'instance': objects.Instance.from_row(rows[action['instance_uuid']]),
                  **{name: action[name] for name in ('action', 'arguments', 'request_id', 'project_id', 'user_id')}}

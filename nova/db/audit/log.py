@@ -2,12 +2,11 @@
 
     record = audit.Record('POST', '/servers', 'os_compute_api:servers:create', target_type='servers', context=ctx)
     with audit.recording(record):
-        ...                              # the first write transaction of this thread has the record as its last row
-    auditor.finish(record, 202)          # a request that wrote nothing, or was refused, gets a record of its own
+        ...                              # the first write transaction of this thread inserts the record as its last row
+    auditor.finish(record, 202)          # a request that wrote nothing, or was refused, gets a separate record
 
-A record that is part of a transaction is there if, and only if, what was written is. What it says are columns that are
-chosen here: names, ids, addresses, codes. No body, no header and no sentence of an error, which may repeat a body, gets
-in.
+A record inside a transaction exists if and only if the transaction was committed. Its columns are selected here: names,
+ids, addresses and codes. Bodies, headers and error texts are excluded, because an error text may repeat a body.
 """
 from __future__ import annotations
 
@@ -41,31 +40,31 @@ from nova.runtime import metrics
 LOG = logging.getLogger(__name__)
 
 WRITES = frozenset({'POST', 'PUT', 'PATCH', 'DELETE'})
-DROPPED = 'audit:dropped'        # action of a record that stands for refused requests that have none
-FOR_OWNER = 'ByOtherProject'     # reason of a record that the project has of whose server it is
-# of the caller, not for that project: it learns who, what, when, and with what result
+DROPPED = 'audit:dropped'        # action of a record that summarizes refused requests without records
+FOR_OWNER = 'ByOtherProject'     # reason of the record for the project that owns the server
+# columns about the caller that this project's record lacks; it has the user, the action, the time and the result
 _OF_CALLER = ('domain_id', 'roles', 'credential_id', 'service_user_id', 'remote_address')
 LONGEST = 255                    # characters of a column
-MOST = 100                       # records of one INSERT of their own
-# Refused requests that get a record: a second, and at once after a rest; of one caller, and of all in this process.
+MOST = 100                       # records of one separate INSERT
+# rate and burst of records of refused requests: of one caller, and of all in this process
 ONE_RATE, ONE_BURST = 2, 200
 ALL_RATE, ALL_BURST = 20, 2000
-CALLERS = 1000                   # whose refused requests are counted apart
-SUMMARY_S = 10                   # until those that have no record are counted in one
-AWAY_S = 5                       # a database that did not answer holds up no other refusal for so long
+CALLERS = 1000                   # callers with a separate counter of refused requests
+SUMMARY_S = 10                   # interval of summaries of refused requests without records
+AWAY_S = 5                       # seconds after a database failure in which other refusals do not wait for it
 
 _current = contextvars.ContextVar('nova_audit_record', default=None)
 
 
 class Record:
-    """What is recorded of one request.
+    """The audit record of one request.
 
-    :param method, route: of the request, the route with ``{names}`` in place of ids
-    :param action: the rule that guards it
-    :param target_type, target_id, target_part: what it is of, as far as the path says; see ``about``
-    :param context: of the caller; None: not known
-    :param remote_address: where the request came from
-    :param code: of success, for the record in the transaction
+    :param method, route: of the request; the route has ``{names}`` in place of ids
+    :param action: the policy rule of the operation
+    :param target_type, target_id, target_part: target of the request as far as the path names it; see ``about``
+    :param context: of the caller, or None if unknown
+    :param remote_address: source address of the request
+    :param code: status code of success, for the record inside the transaction
     """
 
     def __init__(self, method: Any, route: Any, action: Any, *, target_type: str | None = None,
@@ -79,18 +78,18 @@ class Record:
             'outcome': ACCEPTED, 'code': code, 'reason': None}
         self._path_names_it = target_id is not None
         self.joined = self.written = False
-        self.database = None             # in whose transaction it is
-        self._owner: Any = None               # (project, uuid of its record), of what belongs to another project
+        self.database = None             # database of the transaction that contains the record
+        self._owner: Any = None               # (project, uuid of its record) for a target of another project
         if context is not None:
             self.asked_by(context)
 
     def named(self, action: Any, target_id: str | None = None, target_part: Any = None, **facts: Any) -> None:
-        """Set what is requested, where it was not known at first."""
+        """Set the requested operation if it was unknown at first."""
         self.values.update(action=action, target_id=_text(target_id), target_part=_text(target_part), **facts)
         self._path_names_it = self.values['target_id'] is not None
 
     def asked_by(self, context: Any) -> None:
-        """Say who asks: a RequestContext, or the TokenData of the identity service."""
+        """Set the caller: a RequestContext, or the TokenData of the identity service."""
         values = self.values
         values['user_id'], values['project_id'] = context.user_id, context.project_id
         values['domain_id'] = context.domain_id
@@ -101,21 +100,21 @@ class Record:
         values['request_id'] = getattr(context, 'request_id', None) or values['request_id']
 
     def about(self, id: Any) -> None:
-        """Say what is made, or meant: the target, or a part of the one that the path names. The last word counts."""
+        """Set the target, or the part of the target that the path names. The last call counts."""
         if not self.written and id:
             self.values['target_part' if self._path_names_it else 'target_id'] = _text(str(id))
 
     def belongs_to(self, project_id: str) -> None:
-        """Say whose it is: another project than the caller's has a record of its own."""
+        """Set the owner of the target; an owner other than the caller's project gets a second record."""
         if not self.written and self._owner is None and project_id != self.values['project_id']:
             self._owner = project_id, str(uuidlib.uuid4())
 
     def row(self) -> Any:
-        """The columns."""
+        """Return the columns."""
         return dict(self.values)
 
     def rows(self) -> Any:
-        """The columns of all records of the request: that of the caller's project, then the owner's."""
+        """Return the columns of all records of the request: the caller's project first, then the owner."""
         found = [self.row()]
         if self._owner is not None:
             project_id, uuid = self._owner
@@ -124,16 +123,16 @@ class Record:
         return found
 
     def ended(self, code: Any, error: Any = None) -> None:
-        """Take over how the request ended.
+        """Record the end of the request.
 
-        :param error: what refused it; its class is recorded, not its words
+        :param error: error that refused it; only its class is recorded
         """
         self.values['code'], self.values['outcome'] = code, outcome_of(code, error)
         if error is not None:
             self.values['reason'] = type(error).__name__ if isinstance(error, exception.NovaException) else 'Unexpected'
 
     def join(self, conn: sa.Connection, database: Any) -> None:
-        """Write the record into this transaction, unless one before it has it."""
+        """Insert the record into this transaction, unless an earlier one contains it."""
         if not self.written:
             db.insert(conn, self.rows())
             self.joined, self.database = True, database
@@ -144,12 +143,12 @@ class Record:
 
 
 def _text(value: Any) -> Any:
-    """What a column takes of a client's word."""
+    """Return client text as a column stores it."""
     return value.replace('\0', '')[:LONGEST] or None if value else None
 
 
 class OperatorRecord(Record):
-    """Of a command, which may make or change the schema itself: a database without the table takes no record."""
+    """The audit record of a command, which may create the schema; a database without the table gets no record."""
 
     def join(self, conn: sa.Connection, database: Any) -> None:
         if sa.inspect(conn).has_table('audit_records'):
@@ -157,7 +156,7 @@ class OperatorRecord(Record):
 
 
 def outcome_of(code: Any, error: Any = None) -> Any:
-    """One of db.audit.OUTCOMES."""
+    """Return one of db.audit.OUTCOMES."""
     if isinstance(error, engine.CommitUnanswered):
         return UNKNOWN
     if code < 400:
@@ -167,7 +166,7 @@ def outcome_of(code: Any, error: Any = None) -> Any:
 
 @contextlib.contextmanager
 def recording(record: Any) -> Iterator[Any]:
-    """Let the first write transaction of the block, in this thread, have the record; None: none of them has one."""
+    """Insert the record in the first write transaction of this thread in the block; None disables audit records."""
     token = _current.set(record)
     try:
         with engine.joining(record.join if record is not None else None):
@@ -177,23 +176,21 @@ def recording(record: Any) -> Iterator[Any]:
 
 
 def about(id: Any) -> None:
-    """Say of what the request is that this thread works on, where it is recorded: an id, or a name that is no secret;
-    None says nothing.
-    """
+    """Set the target of this thread's recorded request: an id, or a public name. None has no effect."""
     record = _current.get()
     if record is not None:
         record.about(id)
 
 
 def belongs_to(project_id: str) -> None:
-    """Say whose thing the request is about that this thread works on, where it is recorded."""
+    """Set the owner of the target of this thread's request, if it is recorded."""
     record = _current.get()
     if record is not None:
         record.belongs_to(project_id)
 
 
 def naming(function: Callable[..., Any], column: str) -> Any:
-    """``function(conn, …)``, which gives the row of what it makes; the request is about what stands in its column."""
+    """Wrap ``function(conn, …)``, which returns the row that it creates, to set that row's column as the target."""
     def run(conn: sa.Connection, *args: Any, **kwargs: Any) -> Any:
         row = function(conn, *args, **kwargs)
         about(row[column])
@@ -201,10 +198,10 @@ def naming(function: Callable[..., Any], column: str) -> Any:
     return run
 
 
-# ---- records that are part of no transaction ------------------------------------
+# ---- records outside of transactions ----------------------------------------------
 
 class _Bucket:
-    """So many at once, and so many a second."""
+    """A token bucket: a burst and a rate per second."""
 
     def __init__(self, rate: float, burst: int) -> None:
         self._rate, self._burst = rate, burst
@@ -227,10 +224,10 @@ class _Item(batching.Item):
 
 
 class Auditor:
-    """Writes what is part of no transaction, and publishes what was written.
+    """Writes records outside of transactions and publishes all records.
 
     :param api_db: Database of the API database
-    :param notifier: nova.notify: publishes the records
+    :param notifier: nova.notify, which publishes the records
     """
 
     def __init__(self, api_db: Any, notifier: Any) -> None:
@@ -244,10 +241,10 @@ class Auditor:
         self._away_until: float = 0
 
     def finish(self, record: Any, code: Any, error: Any = None) -> None:
-        """A request has ended: see that it has a record, as far as it gets one, and publish it. Never fails.
+        """Record and publish the end of a request. Errors are logged, never raised.
 
-        :param code: of the answer
-        :param error: what refused it
+        :param code: status code of the response
+        :param error: error that refused the request
         """
         try:
             if record.written and code < 400:
@@ -262,12 +259,12 @@ class Auditor:
                 self._away_until = time.monotonic() + AWAY_S
             metrics.AUDIT_LOST.labels('error').inc()
             values = record.values
-            LOG.error('Not in the audit log (%s): request %s of user %s, project %s, from %s: %s answered with %s.',
+            LOG.error('Cannot write the audit log (%s): request %s of user %s, project %s, from %s: %s returned %s.',
                       errors.reason(problem), values['request_id'], values['user_id'], values['project_id'],
                       values['remote_address'], values['action'], code)
 
     def _record(self, record: Any) -> bool:
-        """Write a record of its own; False: there are too many of them."""
+        """Write a separate record; return False if the rate limit drops it."""
         if time.monotonic() < self._away_until:
             raise exception.ServiceUnavailable(service='database')
         if record.joined and record.values['outcome'] != ACCEPTED:
@@ -283,10 +280,10 @@ class Auditor:
     def _write(self, items: Any) -> None:
         self._db.run(db.insert_missing, [item.row for item in items])
 
-    # ---- floods
+    # ---- rate limits
 
     def _may_record(self, values: dict[str, Any]) -> bool:
-        """Whether a refused request gets a record; else it is counted."""
+        """Tell whether a refused request gets a record; otherwise it is counted."""
         who = (values['user_id'], values['project_id'], values['remote_address'])
         with self._lock:
             bucket = self._callers.pop(who, None) or _Bucket(ONE_RATE, ONE_BURST)
@@ -307,7 +304,7 @@ class Auditor:
         self.flush()
 
     def flush(self) -> None:
-        """Record how many refused requests of whom have no record."""
+        """Record the number of refused requests without records for each caller."""
         with self._lock:
             dropped, self._dropped = self._dropped, collections.Counter()
             self._summary = False
@@ -315,19 +312,19 @@ class Auditor:
         for (user_id, project_id, address), count in dropped.items():
             record = Record('', '', DROPPED, target_type='audit', remote_address=address)
             record.values.update(user_id=user_id, project_id=project_id, outcome=DENIED,
-                                 reason=f'{count} refused requests have no record of their own.')
+                                 reason=f'{count} refused requests without separate records.')
             rows.append(record.row())
         for start in range(0, len(rows), MOST):
             try:
                 self._db.run(db.insert_missing, rows[start:start + MOST])
             except Exception:
-                LOG.exception('Refused requests are not counted in the audit log: %d', dropped.total())
+                LOG.exception('Cannot record the number of refused requests in the audit log: %d', dropped.total())
 
 
-# ---- faces ----------------------------------------------------------------------
+# ---- embedded services ------------------------------------------------------------
 
 def named(action: Any, **facts: Any) -> None:
-    """Name what the request of this thread asks for; without this a face's request has no record.
+    """Set the operation of this thread's request; requests to embedded services without one are not recorded.
 
     :param facts: columns: route, target_type, target_id, target_part, and code of success
     """
@@ -337,14 +334,14 @@ def named(action: Any, **facts: Any) -> None:
 
 
 def asked_by(context: Any) -> None:
-    """Say who asks, where the face itself finds that out."""
+    """Set the caller, for a service that authenticates itself."""
     record = _current.get()
     if record is not None:
         record.asked_by(context)
 
 
 class Face:
-    """WSGI in front of an embedded face, behind what says who asks: its writes, which it names, are recorded."""
+    """WSGI middleware of an embedded service, behind authentication, which records the named writes."""
 
     def __init__(self, application: Any, auditor: Any) -> None:
         self._application, self._auditor = application, auditor

@@ -1,10 +1,9 @@
-"""The audit log of one database: its records, and the chain of digests that shows whether they were changed.
+"""The audit log of one database: its records, and a chain of digests that reveals changes.
 
-A transaction inserts its record unsealed, so that writers do not wait for each other. ``seal`` takes what was committed
-meanwhile, numbers it without gaps and gives each record a digest of itself and of the one before. What is older than it
-has to be kept is removed from the oldest on, and a checkpoint among the records says up to where.
-
-Every function works on the API database and on a cell's.
+A transaction inserts its record unsealed, so that writers do not wait for each other. ``seal`` numbers the committed
+records without gaps and gives each a digest of itself and the previous digest. Expired records are removed oldest
+first, and a checkpoint among the records contains the last removed number. The functions work on the API database and
+on cell databases.
 """
 from __future__ import annotations
 
@@ -29,32 +28,32 @@ Values = dict[str, Any]                  # of a record: {column: value}
 
 ACCEPTED, DENIED, FAILED, UNKNOWN = OUTCOMES = ('accepted', 'denied', 'failed', 'unknown')
 EXPIRED = 'audit:expire'                 # action of a checkpoint
-GENESIS = '0' * 64                       # what stands before the first record
+GENESIS = '0' * 64                       # digest before the first record
 PAGE = 500                               # records of one transaction that seals, verifies or removes
-# what a digest is of, in this order; a new column comes in with a new domain
+# columns in a digest, in this order; a new column needs a new domain
 _SEALED = ('seq', 'uuid', 'created_at', 'request_id', 'user_id', 'project_id', 'domain_id', 'roles', 'credential_id',
            'service_user_id', 'remote_address', 'method', 'route', 'action', 'target_type', 'target_id', 'target_part',
            'outcome', 'code', 'reason')
 _ROW, _CHECKPOINT = 'audit record 1', 'audit checkpoint 1'
-_HEAD = 1                                # id of the one row of the chain
+_HEAD = 1                                # id of the only row of the chain
 
 
 # ---- writing -----------------------------------------------------------------
 
 def insert(conn: sa.Connection, values: Values | list[Values]) -> None:
-    """Add a record, or several."""
+    """Insert one or several records."""
     conn.execute(statements.insert(records), values)
 
 
 def insert_missing(conn: sa.Connection, values: list[Values]) -> None:
-    """Add records, apart from those that are there: a commit that was not answered may have been one."""
+    """Insert records that do not exist yet; an unanswered commit may have inserted them."""
     engine.insert_many_ignore(conn, records, values)
 
 
 def correct(conn: sa.Connection, values: Values) -> None:
-    """Let the record of a request that went on after its first transaction, and failed, say so.
+    """Correct the record of a request that failed after its first transaction.
 
-    One that is sealed already, or was never committed, gets a second one in addition.
+    If the record is sealed or was not committed, a second record is inserted.
     """
     _lock(conn)
     found = conn.execute(sa.update(records).where(
@@ -69,11 +68,11 @@ def correct(conn: sa.Connection, values: Values) -> None:
 def page(conn: sa.Connection, filters: Mapping[str, Any], since: datetime.datetime | None = None,
          until: datetime.datetime | None = None, after: tuple[datetime.datetime, str] | None = None,
          limit: int | None = None) -> list[Values]:
-    """Records as dicts, the newest first.
+    """Return records as dicts, newest first.
 
     :param filters: {column: value}
     :param since, until: times, the first inclusive
-    :param after: (created_at, uuid) of the record before the page
+    :param after: (created_at, uuid) of the last record of the previous page
     """
     c = records.c
     statement = sa.select(records).where(*(c[name] == value for name, value in filters.items()))
@@ -88,7 +87,7 @@ def page(conn: sa.Connection, filters: Mapping[str, Any], since: datetime.dateti
 
 
 def place_of(conn: sa.Connection, uuid: str, filters: Mapping[str, Any]) -> tuple[datetime.datetime, str] | None:
-    """(created_at, uuid) of a record that passes the filters, or None."""
+    """Return (created_at, uuid) of a record that passes the filters, or None."""
     c = records.c
     row = conn.execute(sa.select(c.created_at, c.uuid).where(
         c.uuid == uuid, *(c[name] == value for name, value in filters.items()))).first()
@@ -99,7 +98,7 @@ def place_of(conn: sa.Connection, uuid: str, filters: Mapping[str, Any]) -> tupl
 
 @dataclasses.dataclass(frozen=True)
 class Seal:
-    """Up to where a log is sealed: the number of the record and its digest, as text ``number:digest``."""
+    """Position of a sealed log: number and digest of a record, as text ``number:digest``."""
 
     seq: int
     digest: str
@@ -109,7 +108,10 @@ class Seal:
 
     @classmethod
     def parse(cls, text: str) -> Seal:
-        """:raises ValueError: it is none"""
+        """Parse ``number:digest``.
+
+        :raises ValueError: the text has another form
+        """
         seq, _, digest = text.partition(':')
         if not seq.isascii() or not seq.isdigit() or len(seq) > 18 or len(digest) != 64:
             raise ValueError(text)
@@ -117,9 +119,9 @@ class Seal:
 
 
 def digest_of(row: Mapping[str, Any], before: str, key: bytes) -> str:
-    """The digest of a record behind the one with the digest ``before``.
+    """Return the digest of a record after the record with the digest ``before``.
 
-    :param key: bytes; b'': the digest is one that everybody can make
+    :param key: bytes; without a key (b'') anybody can compute the digest
     """
     domain = _CHECKPOINT if row['action'] == EXPIRED else _ROW
     text = orjson.dumps([domain, before, *(row[name] for name in _SEALED)])
@@ -127,16 +129,16 @@ def digest_of(row: Mapping[str, Any], before: str, key: bytes) -> str:
 
 
 def head(conn: sa.Connection) -> Seal:
-    """The Seal of the newest sealed record."""
+    """Return the Seal of the newest sealed record."""
     row = conn.execute(sa.select(chain.c.seq, chain.c.digest)).first()
     return Seal(*row) if row else Seal(0, GENESIS)
 
 
 def _lock(conn: sa.Connection) -> Seal:
-    """The head, locked until the transaction ends.
+    """Return the head of the chain, locked until the transaction ends.
 
-    The row is made where it is missing alone: on MariaDB an INSERT that finds its key taken shares a lock of the row,
-    and two that share it and both go on to write are a deadlock each time.
+    The row is inserted only if it is missing: on MariaDB an INSERT with an existing key takes a shared lock of the row,
+    and two transactions that share it and then write run into a deadlock.
     """
     if not _touch(conn):
         engine.insert_ignore(conn, chain, {'id': _HEAD, 'seq': 0, 'digest': GENESIS, 'sealed_at': utils.utcnow()})
@@ -145,7 +147,7 @@ def _lock(conn: sa.Connection) -> Seal:
 
 
 def _touch(conn: sa.Connection) -> bool:
-    """Lock the row of the head; False: there is none yet."""
+    """Lock the row of the head; return False if it does not exist."""
     return bool(conn.execute(sa.update(chain).where(chain.c.id == _HEAD).values(sealed_at=utils.utcnow())).rowcount)
 
 
@@ -155,18 +157,18 @@ def _advance(conn: sa.Connection, seal: Seal) -> None:
 
 
 def waits_since(conn: sa.Connection) -> datetime.datetime | None:
-    """When the oldest record was made that is to be sealed; None: there is nothing to seal."""
+    """Return the creation time of the oldest unsealed record, or None."""
     oldest = sa.select(sa.func.min(records.c.created_at)).where(records.c.seq.is_(None), records.c.action != EXPIRED)
     found: datetime.datetime | None = conn.execute(oldest).scalar()
     return found
 
 
 def seal(conn: sa.Connection, key: bytes, expected: int | None = None) -> tuple[int, Seal]:
-    """Seal the oldest records that wait, PAGE at most.
+    """Seal the oldest unsealed records, at most PAGE.
 
-    :param expected: the least number that the head must have: what who asks has seen before
-    :returns: (how many, the Seal)
-    :raises ValueError: the head lies before that; nothing is sealed
+    :param expected: smallest valid number of the head, as seen by the caller earlier
+    :returns: (number of sealed records, the Seal)
+    :raises ValueError: the head is smaller; nothing is sealed
     """
     at = _lock(conn)
     if expected is not None and at.seq < expected:
@@ -186,22 +188,22 @@ def seal(conn: sa.Connection, key: bytes, expected: int | None = None) -> tuple[
 
 
 def checkpoint(conn: sa.Connection) -> Values | None:
-    """The newest sealed checkpoint as a dict, or None: nothing was ever removed."""
+    """Return the newest sealed checkpoint as a dict, or None if no record was ever removed."""
     row = conn.execute(sa.select(records).where(records.c.action == EXPIRED, records.c.seq.is_not(None)).order_by(
         records.c.seq.desc()).limit(1)).mappings().first()
     return None if row is None else dict(row)
 
 
 def floor(conn: sa.Connection) -> Seal:
-    """The Seal of the last record that was removed."""
+    """Return the Seal of the last removed record."""
     found = checkpoint(conn)
     return Seal.parse(found['target_id']) if found else Seal(0, GENESIS)
 
 
 def expire(conn: sa.Connection, key: bytes, before: datetime.datetime) -> int:
-    """Remove the sealed records from before a time, from the oldest on up to the first that is younger, PAGE at most.
+    """Remove the oldest sealed records up to the first that is newer than ``before``, at most PAGE.
 
-    :returns: how many
+    :returns: number of removed records
     """
     at, low, c = _lock(conn), floor(conn), records.c
     found = conn.execute(sa.select(c.seq, c.digest, c.created_at).where(c.seq > low.seq, c.seq <= at.seq).order_by(
@@ -217,7 +219,7 @@ def expire(conn: sa.Connection, key: bytes, before: datetime.datetime) -> int:
         **dict.fromkeys(_SEALED), 'uuid': str(uuidlib.uuid4()), 'created_at': utils.utcnow(), 'method': 'DELETE',
         'route': '', 'action': EXPIRED, 'target_type': 'audit', 'outcome': ACCEPTED,
         'target_id': str(Seal(last.seq, last.digest)), 'target_part': last.created_at.isoformat(),
-        'reason': f'Records up to number {last.seq} were kept long enough.', 'seq': at.seq + 1}
+        'reason': f'The retention time of records up to number {last.seq} is over.', 'seq': at.seq + 1}
     made['digest'] = digest_of(made, at.digest, key)
     insert(conn, made)
     _advance(conn, Seal(made['seq'], made['digest']))
@@ -228,11 +230,11 @@ def expire(conn: sa.Connection, key: bytes, before: datetime.datetime) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Verified:
-    """What a look at a log found.
+    """Result of a verification.
 
-    wrong       a sentence about the first record that is not as it was sealed; None: all are
-    first, last numbers of the records that were looked at
-    waiting     records that are not sealed yet
+    wrong       a sentence about the first invalid record, or None if all are valid
+    first, last numbers of the verified records
+    waiting     number of unsealed records
     seal        the newest Seal
     """
 
@@ -244,7 +246,7 @@ class Verified:
 
 
 def verify(db: engine.Database, key: bytes, exported: Iterable[Seal] = ()) -> Verified:
-    """Compute the chain of a Database again.
+    """Recompute the chain of a Database.
 
     :param exported: Seals that were published elsewhere
     """
@@ -256,7 +258,7 @@ def verify(db: engine.Database, key: bytes, exported: Iterable[Seal] = ()) -> Ve
     while wrong is None and at.seq < top.seq:
         with db.reader() as conn:
             rows = _after(conn, at.seq, top.seq)
-            if not rows and floor(conn).seq > at.seq:       # what was to be looked at has expired meanwhile
+            if not rows and floor(conn).seq > at.seq:       # the next records have expired during the verification
                 at = floor(conn)
                 continue
         at, wrong = _walk(rows, at, key, published)
@@ -274,7 +276,7 @@ def _after(conn: sa.Connection, seq: int, top: int) -> list[Values]:
 
 
 def _walk(rows: list[Values], at: Seal, key: bytes, published: Mapping[int, str]) -> tuple[Seal, str | None]:
-    """(Seal of the last record that is right, what is wrong with the next one or None)."""
+    """Return (Seal of the last valid record, error of the next one or None)."""
     for number, row in enumerate(rows):
         name = f'Record {at.seq + 1}'
         if row['seq'] != at.seq + 1:
@@ -293,7 +295,7 @@ def _walk(rows: list[Values], at: Seal, key: bytes, published: Mapping[int, str]
 
 
 def _ends(db: engine.Database, first: int, at: Seal, top: Seal, published: Mapping[int, str]) -> str | None:
-    """What is wrong where the records begin and end, or None."""
+    """Return the error at the first or last record, or None."""
     c = records.c
     with db.reader() as conn:
         beyond = conn.execute(sa.select(c.uuid, c.seq).where(c.seq > max(top.seq, head(conn).seq)).order_by(c.seq)

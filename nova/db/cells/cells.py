@@ -1,8 +1,8 @@
-"""Cells: where servers live. Each is a row of the table ``cells`` with the URLs of its database and its broker.
+"""Cells: the places of servers. Each is a row of the table ``cells`` with the URLs of its database and message broker.
 
-A process is at home in one of them, the cell whose database its [database] names; a deployment of one cell needs no
-setup: its row makes itself, with URLs that are empty, which means what the configuration says. In a deployment of
-several, the API, the schedulers and their conductor are at home in cell0, where what never landed stays.
+The home cell of a process is the cell of its [database] option. A deployment of one cell needs no setup: its row is
+created automatically with empty URLs, which stand for the configuration. In a deployment of several cells, the API, the
+schedulers and their conductor have cell0 as home, which also holds servers without a host.
 """
 from __future__ import annotations
 
@@ -36,23 +36,22 @@ _Result = TypeVar('_Result')
 DEFAULT_CELL = 'cell1'
 CELL0_UUID = '00000000-0000-0000-0000-000000000000'
 REGISTERED_S, REGISTER_PAUSE_S = 60, 1
-REFRESH_S = 60                # how long a new row may stay unnoticed by who lists all cells
-THREADS = 8                   # requests that ask one of several cells at the same time
+REFRESH_S = 60                # longest time until a list of all cells contains a new row
+THREADS = 8                   # concurrent requests to one of several cells
 
-# Errors of a database that cannot be reached.
+# errors of an unreachable database
 UNREACHABLE = (db_exc.DBConnectionError, db_exc.DBNonExistentDatabase, db_exc.DBNonExistentTable,
                errors.Unwritable, sa.exc.OperationalError, sa.exc.TimeoutError)
 
 
 class Cell:
-    """One cell; its database is opened, and its broker connected, at first use.
+    """One cell; its database and broker connections are opened at first use.
 
-    database_url, transport_url    '' where the configuration says it
-    disabled                       it gets no new servers
-
-    :param row: of the table ``cells``
+    database_url, transport_url    '' for the values of the configuration
+    disabled                       the cell gets no new servers
+    :param row: row of the table ``cells``
     :param open: function that opens the database
-    :param connect: function that gives the clients of its services
+    :param connect: function that returns the clients of the cell's services
     """
 
     def __init__(self, row: Any, open: Callable[[], engine.Database], connect: Callable[[], Any]) -> None:
@@ -80,7 +79,7 @@ class Cell:
 
     @property
     def rpc(self) -> Any:
-        """Clients of its services: ``.compute``, ``.conductor``, ``.network``, ``.scheduler``."""
+        """Clients of the cell's services: ``.compute``, ``.conductor``, ``.network``, ``.scheduler``."""
         if self._rpc is None:
             with self._lock:
                 if self._rpc is None:
@@ -88,23 +87,23 @@ class Cell:
         return self._rpc
 
     def follow(self, row: Any) -> None:
-        """Take over what may change while it is in use."""
+        """Update the attributes that may change while the cell is in use."""
         self.name: str = row.name
         self.disabled: bool = row.disabled
 
     def close(self) -> None:
-        """What was opened for it is closed; who uses it again opens it again."""
+        """Close the cell's connections; the next use opens them again."""
         with self._lock:
             opened, self._db = self._db, None
             connected, self._rpc = self._rpc, None
-            self._executor = None             # its threads end when nothing uses it any more
+            self._executor = None             # its threads end when it is no longer referenced
         if opened is not None:
             opened.dispose()
         if connected is not None:
             connected.close()
 
     def submit(self, function: Callable[[Cell], _Result]) -> futures.Future[_Result] | None:
-        """A future of ``function(cell)``; None while the cell is known not to answer."""
+        """Return a future of ``function(cell)``, or None while the cell is known to be down."""
         if time.monotonic() < self._down_until:
             return None
         executor = self._executor
@@ -116,16 +115,16 @@ class Cell:
         try:
             return function(self)
         except db_exc.DBConnectionError:
-            return function(self)         # what was kept open was closed by its server, which may well be there
+            return function(self)         # retry: the server may have closed an idle connection
 
     def rest(self, seconds: float) -> None:
-        """Do not wait for it again so soon: it did not answer."""
+        """Mark the cell as down for some seconds."""
         self._down_until = time.monotonic() + seconds
 
 
 def _ask(cells: list[Cell], function: Callable[[Cell], _Result],
          timeout: float | None) -> tuple[list[tuple[Cell, _Result]], list[Cell]]:
-    """See Cells.scatter; without a timeout the cells are read in this thread, one after the other."""
+    """See Cells.scatter; without a timeout the cells are read sequentially in this thread."""
     found: list[tuple[Cell, _Result]] = []
     down: list[Cell] = []
     pending: list[tuple[Cell, futures.Future[_Result] | None]] = []
@@ -140,7 +139,7 @@ def _ask(cells: list[Cell], function: Callable[[Cell], _Result],
         try:
             result = function(cell) if future is None else future.result(max(0, deadline - time.monotonic()))
         except futures.TimeoutError:
-            if future is None or timeout is None:        # an error of the function like any other
+            if future is None or timeout is None:        # an ordinary error of the function
                 raise
             LOG.warning('Cell %s did not answer within %s s.', cell.name, timeout)
             future.cancel()
@@ -157,7 +156,7 @@ def _ask(cells: list[Cell], function: Callable[[Cell], _Result],
 
 
 def open_database(conf: ConfigOpts, group: str, default_file: str) -> engine.Database:
-    """The Database of one option group; without a URL it is an SQLite file below the state path."""
+    """Return the Database of an option group; without a URL, an SQLite file in the state path."""
     options = conf[group]
     url = options.connection or 'sqlite:///' + os.path.join(host_identity.state_path(conf), default_file)
     made = engine.Database(url, pool_size=options.max_pool_size, max_overflow=options.max_overflow,
@@ -169,10 +168,10 @@ def open_database(conf: ConfigOpts, group: str, default_file: str) -> engine.Dat
 class Cells:
     """The cells of a deployment.
 
-    :param conf: [database] names the database of the cell in which this process is at home
+    :param conf: [database] names the database of this process's home cell
     :param api_db: Database of the API database
-    :param db: Database of that cell where it is open already
-    :param connect: function(transport URL) that gives the clients of a cell's services; '': on the process's own bus
+    :param db: Database of the home cell if it is already open
+    :param connect: function(transport URL) that returns the clients of a cell's services; '' is the process's own bus
     """
 
     def __init__(self, conf: ConfigOpts, api_db: engine.Database, db: engine.Database | None = None,
@@ -187,16 +186,16 @@ class Cells:
 
     @property
     def default(self) -> Cell:
-        """The cell of [database]; where no row names it, its row is made at first use.
+        """The cell of [database]; a missing row is created at first use.
 
-        :raises InvalidInput: there are other cells only; there is none, and the account may not make it
+        :raises InvalidInput: only other cells exist, or none exists and the account may not create it
         """
         default = self._default
-        if default is None:                  # it is known even while the rows of all are read, which may take long
+        if default is None:                  # available without the lock, because reading all rows may take long
             with self._lock:
                 default = self._default
                 if default is None:
-                    with engine.joining(None):       # part of no caller's transaction
+                    with engine.joining(None):       # not part of a caller's transaction
                         row = self._registered()
                     default = Cell(row, lambda: self._db, lambda: self._connect(''))
                     self._known = {default.uuid: default}
@@ -205,19 +204,19 @@ class Cells:
 
     @property
     def top(self) -> Cell:
-        """The cell on whose broker the schedulers are: cell0, in a deployment that has none the default cell."""
+        """The cell with the schedulers on its broker: cell0, or the default cell if there is no cell0."""
         return next((cell for cell in self.all() if cell.uuid == CELL0_UUID), self.default)
 
     def get(self, uuid: str) -> Cell | None:
-        """A cell by its uuid, or None."""
+        """Return a cell by its uuid, or None."""
         if self.default.uuid == uuid:
             return self.default
         return self._known.get(uuid) or self._read().get(uuid)
 
     def of_server(self, uuid: str) -> Cell:
-        """The cell that has a server.
+        """Return the cell of a server.
 
-        :raises InstanceNotFound: there are several, and its mapping names none of them
+        :raises InstanceNotFound: there are several cells, and the server has no mapping
         """
         cell = self.default if len(self.all()) == 1 else self.mapped(uuid)
         if cell is None:
@@ -225,13 +224,13 @@ class Cells:
         return cell
 
     def mapped(self, uuid: str) -> Cell | None:
-        """The cell that the mapping of a server names; None: it has none."""
+        """Return the cell in the mapping of a server, or None without a mapping."""
         with self._api_db.reader() as conn:
             mapping = mappings.get(conn, uuid)
         return None if mapping is None else self.get(mapping['cell_uuid'])
 
     def all(self) -> list[Cell]:
-        """Every cell, the default one first."""
+        """Return every cell, the default cell first."""
         default = self.default
         known = self._known
         if self._read_at is None or time.monotonic() > self._read_at + REFRESH_S:
@@ -240,12 +239,11 @@ class Cells:
 
     def scatter(self, function: Callable[[Cell], _Result],
                 only: Cell | None = None) -> tuple[list[tuple[Cell, _Result]], list[Cell]]:
-        """([(cell, result)], [cells that are down]) of ``function(cell)`` called for every cell, side by side.
+        """Call ``function(cell)`` for every cell in parallel; return ([(cell, result)], [cells that are down]).
 
-        A cell is down when its database cannot be reached or, where there are several cells, when it has not answered
-        after [api] cell_timeout. Other errors of the function are the caller's.
-
-        :param only: the one cell to ask, instead of all
+        A cell is down if its database is unreachable or, with several cells, if it does not answer within [api]
+        cell_timeout. Other errors of the function propagate to the caller.
+        :param only: the only cell to call
         """
         every = self.all()
         timeout = self._conf.api.cell_timeout if len(every) > 1 else None
@@ -253,7 +251,7 @@ class Cells:
 
     def read(self, function: Callable[[sa.Connection], _Result],
              only: Cell | None = None) -> tuple[list[tuple[Cell, _Result]], list[Cell]]:
-        """``scatter`` of ``function(conn)``, with a connection that reads."""
+        """Call ``function(conn)`` as in ``scatter`` with a reading connection."""
         def ask(cell: Cell) -> _Result:
             with cell.db.reader() as conn:
                 return function(conn)
@@ -261,18 +259,18 @@ class Cells:
 
     def ask(self, cells: list[Cell], function: Callable[[Cell], _Result],
             most_s: int | None = None) -> tuple[list[tuple[Cell, _Result]], list[Cell]]:
-        """The same of these cells.
+        """Call ``function(cell)`` as in ``scatter`` for these cells.
 
-        :param most_s: seconds that they have, where that is less
+        :param most_s: shorter timeout in seconds
         """
         return _ask(cells, function, min(self._conf.api.cell_timeout, most_s or math.inf))
 
     def refresh(self) -> None:
-        """Notice new cells at once."""
+        """Make new cells visible immediately."""
         self._read_at = None
 
     def close(self) -> None:
-        """End what this process has opened for other cells."""
+        """Close this process's connections to other cells."""
         with self._lock:
             for cell in self._known.values():
                 if cell is not self._default:
@@ -291,12 +289,12 @@ class Cells:
                     known[row.uuid] = self._cell(row)
             left = [cell for cell in self._known.values() if cell is not known.get(cell.uuid)]
             self._known, self._read_at = known, time.monotonic()
-        for cell in left:                     # deleted, or somewhere else now
+        for cell in left:                     # deleted, or with other URLs
             cell.close()
         return known
 
     def _cell(self, row: Any) -> Cell:
-        """The Cell of a row: the one that is known, as long as its URLs are the same."""
+        """Return the Cell of a row, the known object if its URLs are unchanged."""
         cell = self._known.get(row.uuid)
         if cell is None or (cell.database_url, cell.transport_url) != (row.database_url, row.transport_url):
             return Cell(row, self._opener(row), lambda: self._connect(self._transport_url(row)))
@@ -310,7 +308,7 @@ class Cells:
             try:
                 return engine.Database(self._database_url(row), pool_size=options.max_pool_size,
                                        max_overflow=options.max_overflow, name=f'cell {row.name}', wait=False)
-            except exception.InvalidInput as error:          # for who asks all cells it is one that is away
+            except exception.InvalidInput as error:          # callers handle the cell as unreachable
                 raise db_exc.DBConnectionError(error) from error
         return opened
 
@@ -321,33 +319,37 @@ class Cells:
         return cell_urls.fill(row.transport_url, getattr(self._conf, 'transport_url', None))
 
     def _registered(self) -> Any:
-        """The row of _register. Where this account may only read, as nova-network's on a host, another daemon that
-        starts at the same time has REGISTERED_S to make it."""
+        """Return the row of the home cell, created if necessary.
+
+        If this account may only read, as nova-network's on a host, another daemon must create the row within
+        REGISTERED_S.
+        """
         try:
             return self._api_db.run(self._register)
         except errors.Forbidden as error:
-            LOG.warning('No cell is registered yet, and the account of this daemon may not register that of [database] '
+            LOG.warning('No cell is registered, and the account of this daemon may not register the cell of [database] '
                         'connection (%s). Waiting for another daemon to do it: start a nova-conductor or nova-api.',
                         errors.reason(error))
             denied = error
         deadline = time.monotonic() + REGISTERED_S
         while time.monotonic() < deadline:
             time.sleep(REGISTER_PAUSE_S)
-            with self._api_db.reader() as conn:            # it only looks: what it may not do would be logged each time
+            with self._api_db.reader() as conn:            # only reads: each refused write would be logged
                 if (row := self._home(conn)) is not None:
                     return row
         raise exception.InvalidInput(
-            'The cell of [database] connection has no row yet, and the account of this daemon may not make '
+            'The cell of [database] connection has no row, and the account of this daemon may not create '
             'it: start a nova-conductor or nova-api first.') from denied
 
     def _register(self, conn: sa.Connection) -> Any:
-        """The row of the cell of [database]: the one that names it, else the one that leaves that to the configuration.
+        """Return the row that names the database of [database], or else the row without a URL; create the latter if
+        missing.
         """
         own = self._home(conn)
         if own is None:
             engine.insert_ignore(conn, cells, {
                 'uuid': str(uuidlib.uuid4()), 'name': DEFAULT_CELL, 'disabled': False,
-                'database_url': '', 'transport_url': ''})      # '': what the configuration says
+                'database_url': '', 'transport_url': ''})      # '': as configured
             own = self._home(conn)
         if own is None:
             raise exception.InvalidInput('[database] connection names the database of no cell: '
@@ -361,7 +363,7 @@ class Cells:
 
 
 def _place(url: str | sa.URL) -> tuple[str, str | None, int | None, str | None, Mapping[str, Any]]:
-    """Where a database is, without the account: passwords change."""
+    """Return the location of a database without the account, because passwords change."""
     url = sa.make_url(url)
     return url.get_backend_name(), url.host, url.port, url.database, url.query
 

@@ -1,9 +1,9 @@
-"""URLs of cells: templates of what the configuration says, and what may be shown of them.
+"""URLs of cells: templates filled from the configuration, and masked URLs.
 
-A URL in the table ``cells`` may have variables in braces that stand for the parts of the URL that the reader has
-configured itself, so that secrets are in the configuration alone and every place may reach a cell by its own way:
-``{scheme}://{username}:{password}@{hostname}/nova_cell2?{query}``. Where the configured URL names several brokers,
-``{username1}``, ``{hostname2}`` and so on are theirs; without a number it is the first one.
+A URL in the table ``cells`` may have variables in braces for the parts of the URL that the reader has configured. Thus
+secrets are only in the configuration, and each place may reach a cell by another address:
+``{scheme}://{username}:{password}@{hostname}/nova_cell2?{query}``. If the configured URL names several brokers,
+``{username1}``, ``{hostname2}`` and so on are their parts; the default is the first broker.
 """
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _SECRET = re.compile(r'(^|,)([^:@,]*):[^@]*@')
 
 
 def fill(template: str, configured: str | None) -> str:
-    """A URL with its variables filled; one without any is returned as it is.
+    """Return a URL with its variables filled; a URL without variables is unchanged.
 
-    :param configured: the URL of the configuration; None: there is none
-    :raises InvalidInput: a variable that there is not, or nothing configured to fill it from
+    :param configured: the configured URL, or None
+    :raises InvalidInput: a variable is unknown, or no URL is configured
     """
     if '{' not in template:
         return template
@@ -47,7 +47,7 @@ def _variables(configured: str | None) -> dict[str, str]:
     for number, host in enumerate(parts['authority'].split(','), 1):
         user, _, place = host.rpartition('@')
         username, _, password = user.partition(':')
-        match = re.fullmatch(r'(\[[^]]*\]|[^:]*):?(.*)', place, re.DOTALL)          # which every text is
+        match = re.fullmatch(r'(\[[^]]*\]|[^:]*):?(.*)', place, re.DOTALL)          # matches every text
         hostname, port = match.groups() if match else (place, '')
         values = {'username': username, 'password': password, 'hostname': hostname, 'port': port}
         found.update({f'{name}{number}': value for name, value in values.items()})
@@ -57,14 +57,17 @@ def _variables(configured: str | None) -> dict[str, str]:
 
 
 def masked(url: str) -> str:
-    """A URL without its passwords."""
+    """Return a URL without its passwords."""
     scheme, separator, rest = url.partition('://')
     users, at, place = rest.rpartition('@')
     return scheme + separator + (_SECRET.sub(r'\1\2:****@', users + at) if at else '') + place
 
 
 def check_database(url: str) -> None:
-    """:raises InvalidInput: it is no URL, or not that of a database that is supported"""
+    """Check a database URL.
+
+    :raises InvalidInput: it is malformed, or the database is not supported
+    """
     try:
         kind = sa.make_url(url).get_backend_name()
     except (sa.exc.ArgumentError, ValueError):
@@ -74,7 +77,7 @@ def check_database(url: str) -> None:
 
 
 def of_cell0(configured: str) -> str:
-    """The configured database when its name says that it is the one of cell0, else its name with _cell0 behind it."""
+    """Return the configured database if its name is that of cell0, otherwise its name with the suffix _cell0."""
     url = sa.make_url(configured)
     name = url.database or ''
     if url.get_backend_name() == 'sqlite':

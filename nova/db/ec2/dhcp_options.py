@@ -1,4 +1,4 @@
-"""DHCP options of the EC2 API: the name servers of VPCs that were made."""
+"""DHCP options of the EC2 API: name servers of created VPCs."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -10,13 +10,13 @@ import sqlalchemy as sa
 from nova import utils
 from nova.db.tables import ec2 as t
 
-MOST = 100                                # of a project
+MOST = 100                                # most options of a project
 
 
 def add(conn: sa.Connection, project_id: str, name_servers: Sequence[str]) -> str | None:
-    """The id of new options; None where a project has MOST.
+    """Create options and return their id, or None if the project has MOST already.
 
-    :param name_servers: addresses, four at most
+    :param name_servers: at most four addresses
     """
     table = t.ec2_dhcp_options
     count = sa.select(sa.func.count()).select_from(table).where(table.c.project_id == project_id)
@@ -29,12 +29,12 @@ def add(conn: sa.Connection, project_id: str, name_servers: Sequence[str]) -> st
 
 
 def associate(conn: sa.Connection, vpc_id: str, ident: str | None) -> None:
-    """Give a VPC options, or none."""
+    """Set or remove a VPC's options."""
     conn.execute(sa.update(t.ec2_vpcs).where(t.ec2_vpcs.c.id == vpc_id).values(dhcp_options_id=ident))
 
 
 def remove(conn: sa.Connection, ident: str) -> bool:
-    """Remove options; False where a VPC has them."""
+    """Remove options; return False if a VPC uses them."""
     if conn.execute(sa.select(t.ec2_vpcs.c.id).where(t.ec2_vpcs.c.dhcp_options_id == ident)).first():
         return False
     conn.execute(sa.delete(t.ec2_dhcp_options).where(t.ec2_dhcp_options.c.id == ident))

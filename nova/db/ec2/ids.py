@@ -1,4 +1,4 @@
-"""The numbers behind the ids of the EC2 API."""
+"""Numeric ids of resources in the EC2 API."""
 from __future__ import annotations
 
 from collections.abc import Collection
@@ -14,26 +14,26 @@ from nova.db.tables.ec2 import ec2_ids as table
 PART = 500                       # values of one IN
 SHORT, LONG = 8, 17              # digits of an id
 SERVER = 'i'
-# What each request runs, made once.
+# statements of every request, built once
 _OF_PREFIX = table.c.prefix == sa.bindparam('of_prefix')
 _WANTED: sa.BindParameter[Any] = sa.bindparam('wanted', expanding=True)
 _NUMBERS = sa.select(table.c.uuid, table.c.id).where(_OF_PREFIX, table.c.uuid.in_(_WANTED))
 _BY = {column.name: sa.select(column, table.c.uuid).where(_OF_PREFIX, column.in_(_WANTED)).order_by(table.c.id)
        for column in (table.c.id, table.c.digits)}
-# a range, not a pattern: each database finds it by the index
+# a range instead of a pattern, for which every database uses the index
 _MAPPED = sa.select(instance_mappings.c.instance_uuid).where(instance_mappings.c.instance_uuid.between(
     sa.bindparam('first'), sa.bindparam('last'))).limit(1)
 
 
 def digits_of(uuid: str) -> str:
-    """The 17 digits of the id of what has this uuid; as utils.ec2_id shows them."""
+    """Return the 17 digits of the id for a uuid; see utils.ec2_id."""
     return uuid.replace('-', '')[:LONG]
 
 
 def numbers(db: engine.Database, prefix: str, uuids: Collection[str]) -> dict[str, int]:
-    """{uuid: number} of all; those that have none get one, for ever.
+    """Return {uuid: number} of all uuids; missing numbers are assigned permanently.
 
-    :param prefix: of the kind of thing, as ``i`` for an instance
+    :param prefix: of the resource type, as ``i`` for an instance
     """
     wanted = list(dict.fromkeys(uuids))
     with db.reader() as conn:
@@ -45,11 +45,11 @@ def numbers(db: engine.Database, prefix: str, uuids: Collection[str]) -> dict[st
 
 
 def uuids(db: engine.Database, prefix: str, wanted: Collection[str]) -> dict[str, str]:
-    """{digits: uuid} of those that there are.
+    """Return {digits: uuid} of the existing resources.
 
-    :param wanted: the digits of ids: 17, which begin the uuid, or 8 of the number
+    :param wanted: digits of ids: the first 17 of the uuid, or 8 of the number
     """
-    # Of several with the same digits they are of the first: others chose their uuids later.
+    # the first resource wins equal digits, because users may choose later uuids
     short = {int(digits, 16): digits for digits in wanted if len(digits) == SHORT and int(digits, 16) < 1 << 31}
     long = [digits for digits in dict.fromkeys(wanted) if len(digits) == LONG]
     found: dict[str, str] = {}
@@ -67,7 +67,7 @@ def uuids(db: engine.Database, prefix: str, wanted: Collection[str]) -> dict[str
 
 
 def later(db: engine.Database, prefix: str, uuids: Collection[str]) -> set[str]:
-    """Those whose digits are of another one, which had its number before."""
+    """Return the uuids with the same digits as another resource with an earlier number."""
     wanted, found = list(uuids), set[str]()
     before = table.alias('before')
     with db.reader() as conn:
@@ -80,12 +80,12 @@ def later(db: engine.Database, prefix: str, uuids: Collection[str]) -> set[str]:
 
 
 def _server(conn: sa.Connection, digits: str) -> str | None:
-    """The uuid of a server whose id RunInstances or the metadata service gave out, and which has no number yet."""
+    """Return the uuid of a server that has no number yet, with an id from RunInstances or the metadata service."""
     return conn.execute(_MAPPED, {'first': _whole(digits, '0'), 'last': _whole(digits, 'f')}).scalar()
 
 
 def _whole(digits: str, rest: str) -> str:
-    """The first or the last uuid that begins with some digits."""
+    """Return the first or last uuid with these leading digits."""
     return str(uuid_of.UUID(digits.ljust(32, rest)))
 
 
@@ -102,7 +102,7 @@ def _row(prefix: str, uuid: str) -> dict[str, str]:
 
 
 def _add(conn: sa.Connection, prefix: str, missing: list[str]) -> dict[str, int]:
-    """Their numbers. Nothing is read before the last one is written: what another request has added is seen."""
+    """Assign numbers. All inserts precede the read, so that the numbers of concurrent requests are visible."""
     for uuid in missing:
         engine.insert_ignore(conn, table, _row(prefix, uuid))
     return _known(conn, prefix, missing)

@@ -14,13 +14,13 @@ from nova.db.tables.ec2 import ec2_launch_templates as table
 
 MOST, MOST_VERSIONS = 100, 100                  # of a project, of a template
 Row = dict[str, Any]
-# A template, and the highest number of the versions that it has; the default one cannot be deleted, so there is one.
+# a template with its highest version number; the default version cannot be deleted, so one exists
 _SHOWN = sa.select(table, sa.select(sa.func.max(of_versions.c.number)).where(
     of_versions.c.template_id == table.c.id).scalar_subquery().label('newest'))
 
 
 def create(conn: sa.Connection, values: Row, version: Row) -> bool:
-    """Make a template with its version 1; False where the project has one of this name.
+    """Create a template with version 1; return False if the project has one with this name.
 
     :param values: columns of the template: uuid, project_id, name, created_by, created_at
     :param version: columns of the version: description, data
@@ -40,9 +40,9 @@ def create(conn: sa.Connection, values: Row, version: Row) -> bool:
 
 
 def add_version(conn: sa.Connection, template_id: int, values: Row) -> int | None:
-    """Add a version; its number, or None where the template is gone.
+    """Add a version; return its number, or None if the template does not exist.
 
-    :param values: its columns
+    :param values: columns of the version
     :raises BadRequest: the template would have more than MOST_VERSIONS
     """
     row = _locked(conn, template_id)
@@ -58,14 +58,14 @@ def add_version(conn: sa.Connection, template_id: int, values: Row) -> int | Non
 
 
 def listed(db: engine.Database, project_id: str) -> list[Row]:
-    """All templates of a project, the oldest first; ``newest`` is the highest number of a version that is there."""
+    """Return all templates of a project, oldest first; ``newest`` is the highest existing version number."""
     with db.reader() as conn:
         query = _SHOWN.where(table.c.project_id == project_id).order_by(table.c.id)
         return [dict(row) for row in conn.execute(query).mappings()]
 
 
 def one(db: engine.Database, project_id: str, *, uuid: str | None = None, name: str | None = None) -> Row | None:
-    """A project's template of a uuid or a name, as in ``listed``."""
+    """Return a project's template by uuid or name, as in ``listed``."""
     named = table.c.uuid == uuid if uuid is not None else table.c.name_hash == _hash(name or '')
     with db.reader() as conn:
         row = conn.execute(_SHOWN.where(table.c.project_id == project_id, named)).mappings().first()
@@ -73,7 +73,7 @@ def one(db: engine.Database, project_id: str, *, uuid: str | None = None, name: 
 
 
 def versions(db: engine.Database, template_id: int, numbers: Collection[int] | None = None) -> list[Row]:
-    """Versions of a template, by their numbers: those of ``numbers``, or all."""
+    """Return the versions of a template with these numbers, or all."""
     wanted = [] if numbers is None else [of_versions.c.number.in_(list(numbers))]
     with db.reader() as conn:
         query = sa.select(of_versions).where(of_versions.c.template_id == template_id, *wanted)
@@ -81,7 +81,7 @@ def versions(db: engine.Database, template_id: int, numbers: Collection[int] | N
 
 
 def set_default(conn: sa.Connection, template_id: int, number: int) -> bool:
-    """Make a version the default one; False where there is none."""
+    """Set the default version; return False if it does not exist."""
     if _locked(conn, template_id) is None or not conn.execute(sa.select(of_versions.c.number).where(
             of_versions.c.template_id == template_id, of_versions.c.number == number)).first():
         return False
@@ -97,7 +97,7 @@ def delete(conn: sa.Connection, template_id: int) -> None:
 
 
 def delete_version(conn: sa.Connection, template_id: int, number: int) -> str | None:
-    """Remove a version; None when it is done, else why not: ``default`` or ``absent``."""
+    """Remove a version; return None, or the reason of a refusal: ``default`` or ``absent``."""
     row = _locked(conn, template_id)
     if row is not None and row['default_version'] == number:
         return 'default'
@@ -107,7 +107,7 @@ def delete_version(conn: sa.Connection, template_id: int, number: int) -> str | 
 
 
 def _locked(conn: sa.Connection, template_id: int) -> Row | None:
-    """The template, which no other transaction changes until this one ends."""
+    """Return the template, locked until the transaction ends."""
     row = conn.execute(sa.select(table).where(table.c.id == template_id).with_for_update()).mappings().first()
     return dict(row) if row else None
 

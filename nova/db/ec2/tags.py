@@ -1,4 +1,4 @@
-"""Tags of the EC2 API on things whose own service keeps none for it."""
+"""Tags of the EC2 API on resources of services without such tags."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
@@ -10,12 +10,12 @@ from nova.db import engine
 from nova.db.tables.ec2 import ec2_ids
 from nova.db.tables.ec2 import ec2_tags as table
 
-MOST = 50                        # of one resource
+MOST = 50                        # most tags of a resource
 PART = 500                       # values of one IN
 
 
 def of(db: engine.Database, project_id: str, resources: Collection[int]) -> dict[int, dict[str, str]]:
-    """{number of the resource: {key: value}} of a project's tags."""
+    """Return {number of the resource: {key: value}} of a project's tags."""
     found: dict[int, dict[str, str]] = {}
     numbers = list(dict.fromkeys(resources))
     with db.reader() as conn:
@@ -45,7 +45,7 @@ def _put(conn: sa.Connection, project_id: str, number: int, tags: dict[str, str]
 
 
 def remove(db: engine.Database, project_id: str, number: int, tags: Mapping[str, str | None]) -> None:
-    """Remove tags: {key: the value that it must have, None: any}; every one, when the mapping is empty."""
+    """Remove tags: {key: required value, or None for any}; an empty mapping removes all."""
     def work(conn: sa.Connection) -> None:
         of_it = [table.c.project_id == project_id, table.c.resource_id == number]
         if not tags:
@@ -57,7 +57,7 @@ def remove(db: engine.Database, project_id: str, number: int, tags: Mapping[str,
 
 
 def listed(db: engine.Database, project_id: str) -> list[tuple[str, str, str, str]]:
-    """[(uuid, prefix, key, value)] of all tags of a project."""
+    """Return [(uuid, prefix, key, value)] of all tags of a project."""
     with db.reader() as conn:
         rows = conn.execute(sa.select(ec2_ids.c.uuid, ec2_ids.c.prefix, table.c.key, table.c.value).join(
             ec2_ids, ec2_ids.c.id == table.c.resource_id).where(table.c.project_id == project_id))

@@ -1,4 +1,4 @@
-"""VPCs of the EC2 API that were made, with their internet gateways, route tables and security groups."""
+"""Created VPCs of the EC2 API, with their internet gateways, route tables and security groups."""
 from __future__ import annotations
 
 import dataclasses
@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """What a project has. Rows are those of the tables of the same names.
+    """The VPC resources of a project. Rows are those of the tables of the same names.
 
     routes   {route table: {destination: internet gateway}}
     groups   {security group: VPC}
@@ -35,39 +35,39 @@ class Known:
     options: dict[str, list[str]]
 
     def name_servers_of(self, vpc_id: str) -> list[str] | None:
-        """The name servers of a VPC that has DHCP options, an empty list for those of the cloud; None: it has none."""
+        """Return the name servers in a VPC's DHCP options, [] for those of the cloud, None without options."""
         ident = self.vpcs[vpc_id]['dhcp_options_id']
         return self.options.get(ident, []) if ident else None
 
     def main_of(self, vpc_id: str) -> str | None:
-        """The id of a VPC's main route table."""
+        """Return the id of a VPC's main route table."""
         return next((ident for ident, row in self.tables.items() if row['main_of'] == vpc_id), None)
 
     def gateway_of(self, vpc_id: str) -> str | None:
-        """The id of the internet gateway that is attached to a VPC."""
+        """Return the id of the internet gateway attached to a VPC."""
         return next((ident for ident, row in self.gateways.items() if row['vpc_id'] == vpc_id), None)
 
     def table_of(self, vpc_id: str, subnet_id: str) -> str | None:
-        """The id of the route table of a subnet in a VPC."""
+        """Return the id of the route table of a subnet in a VPC."""
         found = self.associations.get(subnet_id)
         return found['route_table_id'] if found else self.main_of(vpc_id)
 
 
 def of_project(db: engine.Database, project_id: str) -> list[Row]:
-    """The VPCs of a project."""
+    """Return the VPCs of a project."""
     with db.reader() as conn:
         return _rows(conn, t.ec2_vpcs, t.ec2_vpcs.c.project_id == project_id)
 
 
 def groups_of_project(db: engine.Database, project_id: str) -> dict[str, str]:
-    """{security group: VPC} of a project."""
+    """Return {security group: VPC} of a project."""
     with db.reader() as conn:
         return {row['group_id']: row['vpc_id'] for row in _rows(
             conn, t.ec2_vpc_groups, t.ec2_vpc_groups.c.project_id == project_id)}
 
 
 def known(db: engine.Database, project_id: str) -> Known:
-    """All that a project has, as it is at one moment."""
+    """Return all VPC resources of a project at one moment."""
     with db.reader() as conn:
         vpcs, gateways, tables = (_rows(conn, each, each.c.project_id == project_id) for each in (
             t.ec2_vpcs, t.ec2_internet_gateways, t.ec2_route_tables))
@@ -90,7 +90,7 @@ def _rows(conn: sa.Connection, table: sa.Table, *wanted: Any) -> list[Row]:
 
 
 def exists(db: engine.Database, kind: str, project_id: str, ident: str) -> bool:
-    """Whether a project has an internet gateway or a route table.
+    """Tell whether a project has an internet gateway or a route table with this id.
 
     :param kind: ``igw`` or ``rtb``
     """
@@ -100,7 +100,7 @@ def exists(db: engine.Database, kind: str, project_id: str, ident: str) -> bool:
 
 
 def add_vpc(conn: sa.Connection, project_id: str, router_id: str, cidr: str) -> None:
-    """A VPC with its main route table."""
+    """Create a VPC with its main route table."""
     now = utils.utcnow()
     conn.execute(sa.insert(t.ec2_vpcs).values(id=router_id, project_id=project_id, cidr=cidr, created_at=now))
     conn.execute(sa.insert(t.ec2_route_tables).values(
@@ -108,7 +108,7 @@ def add_vpc(conn: sa.Connection, project_id: str, router_id: str, cidr: str) -> 
 
 
 def remove_vpc(conn: sa.Connection, ident: str) -> None:
-    """A VPC goes, with its route tables; its internet gateway stays."""
+    """Remove a VPC with its route tables; its internet gateway is kept."""
     tables = [row['id'] for row in _rows(conn, t.ec2_route_tables, t.ec2_route_tables.c.vpc_id == ident)]
     for table in tables:
         remove_table(conn, table)
@@ -119,7 +119,7 @@ def remove_vpc(conn: sa.Connection, ident: str) -> None:
 
 
 def add_gateway(conn: sa.Connection, project_id: str) -> str | None:
-    """The id of a new internet gateway; None where a project has MOST_GATEWAYS."""
+    """Create an internet gateway and return its id, or None if the project has MOST_GATEWAYS."""
     if len(_rows(conn, t.ec2_internet_gateways, t.ec2_internet_gateways.c.project_id == project_id)) >= MOST_GATEWAYS:
         return None
     ident = str(uuid.uuid4())
@@ -129,7 +129,7 @@ def add_gateway(conn: sa.Connection, project_id: str) -> str | None:
 
 
 def attach_gateway(db: engine.Database, ident: str, vpc_id: str) -> bool:
-    """Attach an internet gateway that is attached to nothing; False where it is, or where the VPC has another."""
+    """Attach an internet gateway; return False if it is attached or the VPC has another one."""
     c = t.ec2_internet_gateways.c
     try:
         return bool(db.run(lambda conn: conn.execute(sa.update(t.ec2_internet_gateways).where(
@@ -144,7 +144,7 @@ def detach_gateway(conn: sa.Connection, ident: str, vpc_id: str) -> None:
 
 
 def remove_gateway(conn: sa.Connection, ident: str) -> bool:
-    """Remove an internet gateway, and the routes to it; False where it is attached."""
+    """Remove an internet gateway and the routes to it; return False if it is attached."""
     c = t.ec2_internet_gateways.c
     if not conn.execute(sa.delete(t.ec2_internet_gateways).where(c.id == ident, c.vpc_id.is_(None))).rowcount:
         return False
@@ -153,7 +153,7 @@ def remove_gateway(conn: sa.Connection, ident: str) -> bool:
 
 
 def add_table(conn: sa.Connection, ident: str, project_id: str, vpc_id: str) -> bool:
-    """Make a route table; False where a project has MOST_TABLES."""
+    """Create a route table; return False if the project has MOST_TABLES."""
     if len(_rows(conn, t.ec2_route_tables, t.ec2_route_tables.c.project_id == project_id)) >= MOST_TABLES:
         return False
     conn.execute(sa.insert(t.ec2_route_tables).values(
@@ -176,9 +176,9 @@ def set_main(conn: sa.Connection, vpc_id: str, table_id: str) -> None:
 
 
 def put_route(conn: sa.Connection, table_id: str, destination: str, gateway_id: str, replace: bool) -> bool:
-    """Set a route; False where there is one and none was to be replaced, or none to replace.
+    """Create or replace a route; return False if it already exists, or does not exist.
 
-    :param replace: whether it is to be there already
+    :param replace: replace an existing route
     """
     c = t.ec2_routes.c
     if replace:
@@ -189,14 +189,14 @@ def put_route(conn: sa.Connection, table_id: str, destination: str, gateway_id: 
 
 
 def remove_route(conn: sa.Connection, table_id: str, destination: str) -> bool:
-    """Remove a route; False where there is none."""
+    """Remove a route; return False if it does not exist."""
     c = t.ec2_routes.c
     return bool(conn.execute(sa.delete(t.ec2_routes).where(
         c.route_table_id == table_id, c.destination == destination)).rowcount)
 
 
 def associate(conn: sa.Connection, subnet_id: str, table_id: str) -> str | None:
-    """The id of a subnet's association with a route table; None where it has one already."""
+    """Associate a subnet with a route table; return the association's id, or None if the subnet has one."""
     ident = str(uuid.uuid4())
     made = engine.insert_ignore(conn, t.ec2_route_associations, {
         'subnet_id': subnet_id, 'id': ident, 'route_table_id': table_id})
@@ -208,7 +208,7 @@ def disassociate(conn: sa.Connection, subnet_id: str) -> None:
 
 
 def add_group(conn: sa.Connection, project_id: str, group_id: str, vpc_id: str) -> None:
-    """Put a security group into a VPC."""
+    """Add a security group to a VPC."""
     conn.execute(sa.insert(t.ec2_vpc_groups).values(group_id=group_id, project_id=project_id, vpc_id=vpc_id))
 
 

@@ -1,6 +1,6 @@
 """Queries of the embedded identity service: projects, users, roles, assignments, credentials, revocations.
 
-Every function takes an open connection of the API database and returns plain dicts.
+The functions take an open connection of the API database and return plain dicts.
 """
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ NOUNS = {
 
 
 def get(conn: sa.Connection, noun: str, **match: Any) -> Any:
-    """The one row of a noun whose columns equal ``match``, or None."""
+    """Return the only row of a noun with columns equal to ``match``, or None."""
     return statements.first(conn, NOUNS[noun], **match)
 
 
 def rows(conn: sa.Connection, noun: str, ids: Collection[Any] | None = None, **match: Any) -> list[Any]:
-    """The rows of a noun, oldest first; ``ids`` narrows them to these ids, ``match`` to equal columns."""
+    """Return the rows of a noun, oldest first, limited to these ``ids`` and to columns equal to ``match``."""
     table = NOUNS[noun]
     query = sa.select(table).filter_by(**match).order_by(table.c.created_at, table.c.id)
     if ids is not None:
@@ -43,7 +43,7 @@ def create(conn: sa.Connection, noun: str, values: dict[str, Any]) -> None:
 
 
 def update(conn: sa.Connection, noun: str, row_id: Any, values: dict[str, Any]) -> bool:
-    """True when the row was there."""
+    """Update a row; return whether it exists."""
     table = NOUNS[noun]
     return bool(conn.execute(table.update().where(table.c.id == row_id).values(**values)).rowcount)
 
@@ -53,13 +53,13 @@ def count(conn: sa.Connection, noun: str, **match: Any) -> Any:
 
 
 def enabled_projects(conn: sa.Connection, ids: Collection[str]) -> set[str]:
-    """Those of the projects that are there and enabled."""
+    """Return the ids of the existing and enabled projects."""
     table = tables.identity_projects
     return set(conn.execute(sa.select(table.c.id).where(table.c.id.in_(sorted(ids)), table.c.enabled)).scalars())
 
 
 def delete_project(conn: sa.Connection, project_id: str) -> Any:
-    """Remove a project, the roles held on it and the credentials bound to it; False when there is none."""
+    """Remove a project, the roles on it and its credentials; return False if it does not exist."""
     _delete_assignments(conn, target_type='project', target_id=project_id)
     credentials, users = tables.identity_application_credentials, tables.identity_users
     conn.execute(credentials.delete().where(credentials.c.project_id == project_id))
@@ -67,20 +67,20 @@ def delete_project(conn: sa.Connection, project_id: str) -> Any:
                  .values(default_project_id=None))
     others = tables.identity_credentials
     conn.execute(others.delete().where(others.c.project_id == project_id, others.c.type == 'ec2'))
-    # of a user, who goes on logging in with them
+    # credentials for the login of a user, who keeps them
     conn.execute(others.update().where(others.c.project_id == project_id).values(project_id=None))
     return _delete(conn, 'project', project_id)
 
 
 def past_passwords(conn: sa.Connection, user_id: str) -> Any:
-    """Hashes of the passwords that a user had, the newest first."""
+    """Return the hashes of a user's former passwords, newest first."""
     table = tables.identity_passwords
     return list(conn.execute(sa.select(table.c.password_hash).filter_by(user_id=user_id)
                              .order_by(table.c.id.desc())).scalars())
 
 
 def remember_password(conn: sa.Connection, user_id: str, password_hash: str, keep: Any) -> None:
-    """Add a hash to a user's past ones, of which the newest ``keep`` are kept."""
+    """Add a hash to a user's former passwords and keep the newest ``keep``."""
     table = tables.identity_passwords
     conn.execute(table.insert().values(user_id=user_id, password_hash=password_hash))
     ids = list(conn.execute(sa.select(table.c.id).filter_by(user_id=user_id).order_by(table.c.id.desc())).scalars())
@@ -88,7 +88,7 @@ def remember_password(conn: sa.Connection, user_id: str, password_hash: str, kee
 
 
 def delete_user(conn: sa.Connection, user_id: str) -> Any:
-    """Remove a user, the roles held, the credentials owned and the past passwords; False when there is none."""
+    """Remove a user with roles, credentials and former passwords; return False if the user does not exist."""
     _delete_assignments(conn, user_id=user_id)
     past = tables.identity_passwords
     conn.execute(past.delete().where(past.c.user_id == user_id))
@@ -98,7 +98,7 @@ def delete_user(conn: sa.Connection, user_id: str) -> Any:
 
 
 def delete_role(conn: sa.Connection, role_id: str) -> Any:
-    """Remove a role from everybody who holds it; False when there is none."""
+    """Remove a role and its assignments; return False if it does not exist."""
     _delete_assignments(conn, role_id=role_id)
     return _delete(conn, 'role', role_id)
 
@@ -108,7 +108,7 @@ def delete_application_credential(conn: sa.Connection, credential_id: str) -> An
 
 
 def lock_user(conn: sa.Connection, user_id: str) -> bool:
-    """Lock the row of a user until the transaction ends; False when there is none."""
+    """Lock the row of a user until the transaction ends; return False if it does not exist."""
     table = tables.identity_users
     return conn.execute(sa.select(table.c.id).where(table.c.id == user_id).with_for_update()).first() is not None
 
@@ -118,21 +118,21 @@ def delete_credential(conn: sa.Connection, credential_id: str) -> Any:
 
 
 def use_totp_step(conn: sa.Connection, user_id: str, step: Any) -> bool:
-    """Take the one-time code of a step; False when it, or a later one, was taken before."""
+    """Use the one-time code of a step; return False if it or a later one was used before."""
     table = tables.identity_users
     unused = sa.or_(table.c.totp_step.is_(None), table.c.totp_step < step)
     return bool(conn.execute(table.update().where(table.c.id == user_id, unused).values(totp_step=step)).rowcount)
 
 
 def sealed_blobs(conn: sa.Connection, after: str, limit: int) -> list[Any]:
-    """[(id, sealed blob)] of the credentials whose id is above ``after``, by id."""
+    """Return [(id, sealed blob)] of the credentials with an id above ``after``, by id."""
     table = tables.identity_credentials
     query = sa.select(table.c.id, table.c.sealed_blob).where(table.c.id > after).order_by(table.c.id).limit(limit)
     return [tuple(row) for row in conn.execute(query)]
 
 
 def replace_blob(conn: sa.Connection, credential_id: str, old: Any, new: Any) -> None:
-    """Store another sealed blob in the place of the one that was read; one that has changed since stays."""
+    """Replace a sealed blob unless it has changed since it was read."""
     table = tables.identity_credentials
     conn.execute(table.update().where(table.c.id == credential_id, table.c.sealed_blob == old)
                  .values(sealed_blob=new))
@@ -150,19 +150,19 @@ def _delete_assignments(conn: sa.Connection, **match: Any) -> Any:
 
 
 def assign(conn: sa.Connection, user_id: str, target_type: str, target_id: str, role_id: str) -> None:
-    """Give a role; giving it again changes nothing."""
+    """Assign a role; repeating it has no effect."""
     engine.insert_ignore(conn, tables.identity_assignments, {
         'user_id': user_id, 'target_type': target_type, 'target_id': target_id, 'role_id': role_id})
 
 
 def unassign(conn: sa.Connection, user_id: str, target_type: str, target_id: str, role_id: str) -> bool:
-    """Take a role away; False when it was not held."""
+    """Remove an assignment; return False if it does not exist."""
     return bool(_delete_assignments(conn, user_id=user_id, target_type=target_type, target_id=target_id,
                                     role_id=role_id))
 
 
 def assignments(conn: sa.Connection, **match: Any) -> list[Any]:
-    """Rows of user_id, target_type, target_id, role_id with their names.
+    """Return rows of user_id, target_type, target_id, role_id with their names.
 
     :param match: columns of the assignment that must be equal
     """
@@ -186,7 +186,7 @@ def held_role_ids(conn: sa.Connection, user_id: str, target_type: str, target_id
 
 
 def projects_of(conn: sa.Connection, user_id: str) -> list[Any]:
-    """The enabled projects on which a user holds a role, oldest first."""
+    """Return the enabled projects on which a user has a role, oldest first."""
     table, projects = tables.identity_assignments, tables.identity_projects
     held = sa.select(table.c.target_id).filter_by(user_id=user_id, target_type='project')
     query = (sa.select(projects).where(projects.c.id.in_(held), projects.c.enabled)
@@ -195,7 +195,7 @@ def projects_of(conn: sa.Connection, user_id: str) -> list[Any]:
 
 
 def revoke(conn: sa.Connection, audit_id: str, forget_at: datetime.datetime, now: Any) -> None:
-    """Remember that a token is void until ``forget_at``, and forget those whose time is over."""
+    """Revoke a token until ``forget_at``, and delete expired revocations."""
     table = tables.identity_revoked_tokens
     conn.execute(table.delete().where(table.c.forget_at < now))
     engine.insert_ignore(conn, table, {'audit_id': audit_id, 'forget_at': forget_at})
@@ -207,9 +207,9 @@ def revoked(conn: sa.Connection, audit_id: str) -> bool:
 
 
 def ended_tokens(conn: sa.Connection, used: Mapping[str, tuple[str, datetime.datetime]]) -> set[str]:
-    """The audit ids of tokens that were good once, and have been made void since.
+    """Return the audit ids of tokens that were valid once and have been revoked since.
 
-    :param used: audit id: (id of the user, when the token was good)
+    :param used: audit id: (id of the user, time when the token was valid)
     """
     table, users = tables.identity_revoked_tokens, tables.identity_users
     ended = set(conn.execute(sa.select(table.c.audit_id).where(table.c.audit_id.in_(sorted(used)))).scalars())

@@ -17,7 +17,7 @@ from nova.db.tables import image as t
 if TYPE_CHECKING:
     from nova.db.tables.rows import ImageMembersRow
 
-SHOWN = 20            # characters of an id that the EC2 API shows: 17 digits with their hyphens
+SHOWN = 20            # characters of an id in the EC2 API: 17 digits with their hyphens
 NOT_EMPTY = {'name': '', 'disk_format': '', 'container_format': '', 'owner': '', 'size': -1}    # NULLs sort first
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     'eq': operator.eq, 'gt': operator.gt, 'gte': operator.ge, 'lt': operator.lt, 'lte': operator.le,
@@ -26,9 +26,9 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def insert(conn: sa.Connection, values: dict[str, Any], properties: dict[str, str], tags: list[str]) -> bool:
-    """Add an image; False when its id is or was in use, or begins as one that is or was.
+    """Insert an image; return False if its id, or the first part of it, is or was in use.
 
-    The EC2 API names images by the begin of their ids, and users choose those: one would be started for another.
+    The EC2 API names images by the first part of ids that users may choose; a collision would start another image.
     """
     image_id = values['id']
     for table in (t.images, t.image_tombstones):
@@ -41,7 +41,7 @@ def insert(conn: sa.Connection, values: dict[str, Any], properties: dict[str, st
 
 
 def _relations(of: Callable[[Any], Any]) -> Any:
-    """SELECT of the properties and tags of the images whose id fulfils a condition."""
+    """Return the SELECT of the properties and tags of images with an id condition."""
     own, tags = t.image_properties.c, t.image_tags.c
     return sa.union_all(
         sa.select(own.image_id, own.name, own.value, sa.literal(0).label('position')).where(of(own.image_id)),
@@ -61,8 +61,9 @@ _WHOLE = _GET.add_columns(_OF_ONE.c.name.label('more_name'), _OF_ONE.c.value.lab
 
 
 def get(conn: sa.Connection, image_id: str, lock: bool = False) -> dict[str, Any] | None:
-    """The image, or None; ``administrative``: it is the default of an instance category. ``lock`` keeps its row for
-    this transaction.
+    """Return the image, or None; ``administrative`` images are defaults of instance categories.
+
+    :param lock: lock the row until the transaction ends
     """
     if lock:
         row = conn.execute(_LOCK, {'key_id': image_id}).mappings().first()
@@ -77,19 +78,19 @@ def get(conn: sa.Connection, image_id: str, lock: bool = False) -> dict[str, Any
 
 def page(conn: sa.Connection, search: Any, project_id: nova_context.Projects | str, few: int,
          fitting: Callable[[Iterable[int]], int]) -> list[dict[str, Any]]:
-    """The images that match ``search`` (nova.image.embedded.search.Search), in its order, at most its limit.
+    """Return the images that match ``search`` (nova.image.embedded.search.Search), in its order, at most its limit.
 
-    :param project_id: who looks; ALL_PROJECTS sees every image
-    :param few: images that are read whatever their sizes are
-    :param fitting: function(sizes) -> how many of the first ones are read
-    :raises InvalidMarker: the marker is no image any more
+    :param project_id: project of the caller; ALL_PROJECTS sees every image
+    :param few: number of images that are read whatever their sizes
+    :param fitting: function(sizes) -> number of the first images to read
+    :raises InvalidMarker: the marker is not an image
     """
     query = sa.select(t.images).where(*_conditions(search), *_visible(search, project_id))
     order = [(_sortable(column), direction) for column, direction in search.sort]
     if search.marker:
         marker = conn.execute(sa.select(*[column for column, _direction in order])
                               .where(t.images.c.id == search.marker)).first()
-        if marker is None:               # it was deleted since the page before, or never was
+        if marker is None:               # the image was deleted after the previous page, or never existed
             raise exception.InvalidMarker(marker=search.marker)
         query = query.where(_after(order, tuple(marker)))
     query = query.order_by(*[column.asc() if direction == 'asc' else column.desc() for column, direction in order])
@@ -101,7 +102,7 @@ def page(conn: sa.Connection, search: Any, project_id: nova_context.Projects | s
 
 
 def update(conn: sa.Connection, image_id: str, values: dict[str, Any], /, **expect: Any) -> bool:
-    """Change the image's columns when those in ``expect`` still hold; True when it did."""
+    """Update the image if the columns in ``expect`` still match; return whether it was updated."""
     conditions = [t.images.c[name] == value for name, value in expect.items()]
     changed = conn.execute(sa.update(t.images).where(t.images.c.id == image_id, *conditions).values(**values))
     return changed.rowcount > 0
@@ -121,7 +122,7 @@ def set_tags(conn: sa.Connection, image_id: str, tags: list[str]) -> None:
 
 
 def delete(conn: sa.Connection, image_id: str) -> bool:
-    """Remove the image and all that belongs to it; its id stays taken. False when there was none."""
+    """Remove an image and its related rows; its id stays reserved. Return False if it does not exist."""
     if not conn.execute(sa.delete(t.images).where(t.images.c.id == image_id)).rowcount:
         return False
     for table in (t.image_properties, t.image_tags, t.image_members):
@@ -131,15 +132,15 @@ def delete(conn: sa.Connection, image_id: str) -> bool:
 
 
 def reset_saving(conn: sa.Connection) -> None:
-    """Uploads that no service continues: their images wait for data again."""
+    """Reset the images of uploads that no service continues: they wait for data again."""
     conn.execute(sa.update(t.images).where(t.images.c.status == 'saving')
                  .values(status='queued', data_id=None, reserved=0, updated_at=utils.utcnow()))
 
 
 def await_data(conn: sa.Connection, present: set[str]) -> list[str]:
-    """Let images wait for data again whose file is not there; return their ids.
+    """Reset the images with missing files, so that they wait for data again; return their ids.
 
-    :param present: names of the files that are there
+    :param present: names of the existing files
     """
     found = conn.execute(sa.select(t.images.c.id, t.images.c.data_id).where(t.images.c.data_id.is_not(None))).all()
     lost = sorted(row.id for row in found if row.data_id not in present)
@@ -151,7 +152,7 @@ def await_data(conn: sa.Connection, present: set[str]) -> list[str]:
 
 
 def data_ids(conn: sa.Connection) -> set[str]:
-    """The names of all files that belong to an image."""
+    """Return the names of all files of images."""
     return set(conn.execute(sa.select(t.images.c.data_id).where(t.images.c.data_id.is_not(None))).scalars())
 
 
@@ -162,13 +163,13 @@ _USED = sa.select(
 
 
 def used(conn: sa.Connection, owner: str) -> tuple[int, int, int]:
-    """(bytes, images, uploads) of a project; an upload counts what is reserved for it."""
+    """Return (bytes, images, uploads) of a project; an upload counts with its reservation."""
     size, images, uploads = conn.execute(_USED, {'of_owner': owner}).one()
     return int(size), int(images), int(uploads)
 
 
 def lock_upload(conn: sa.Connection, image_id: str, data_id: str) -> bool:
-    """Lock the row of an upload; False when it is over, or its image is deleted."""
+    """Lock the row of an upload; return False if it has ended or its image is deleted."""
     return conn.execute(sa.select(t.images.c.id).where(
         t.images.c.id == image_id, t.images.c.status == 'saving', t.images.c.data_id == data_id)
         .with_for_update()).first() is not None
@@ -177,7 +178,7 @@ def lock_upload(conn: sa.Connection, image_id: str, data_id: str) -> bool:
 # ---- members -----------------------------------------------------------------
 
 def members(conn: sa.Connection, image_id: str, member: str | None = None) -> list[ImageMembersRow]:
-    """[{'image_id', 'member', 'status', 'created_at', 'updated_at'}], of one member when given."""
+    """Return [{'image_id', 'member', 'status', 'created_at', 'updated_at'}], optionally of one member."""
     query = sa.select(t.image_members).where(t.image_members.c.image_id == image_id)
     if member is not None:
         query = query.where(t.image_members.c.member == member)
@@ -201,7 +202,7 @@ def delete_member(conn: sa.Connection, image_id: str, member: str) -> bool:
 # ---- parts of the listing ----------------------------------------------------
 
 def _sizes(conn: sa.Connection, idents: list[str]) -> list[int]:
-    """Characters of the properties and tags of images, in their order."""
+    """Return the number of characters in the properties and tags of images, in their order."""
     own, tags = t.image_properties.c, t.image_tags.c
     characters = sa.func.length(own.name) + sa.func.length(own.value)
     found = dict.fromkeys(idents, 0)
@@ -231,7 +232,7 @@ def _sortable(name: str) -> Any:
 
 
 def _after(order: list[tuple[Any, str]], marker: tuple[Any, ...]) -> Any:
-    """Rows that come after the marker's in this order."""
+    """Return the condition for rows after the marker in this order."""
     alternatives: list[Any] = []
     equal: list[Any] = []
     for (column, direction), value in zip(order, marker):
@@ -255,7 +256,7 @@ def _conditions(search: Any) -> Iterator[Any]:
 
 
 def _visible(search: Any, project_id: nova_context.Projects | str) -> Iterator[Any]:
-    """What the caller may see, and which of it was requested."""
+    """Yield the conditions of visibility for the caller and the requested visibility."""
     c, m = t.images.c, t.image_members.c
     if search.visibility not in (None, 'all'):
         yield c.visibility == search.visibility

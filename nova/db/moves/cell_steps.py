@@ -1,15 +1,15 @@
-"""A server that is on its way from the cell in which it was made to the cell of its host: doc/source/adr/0006.
+"""Steps of the transfer of a new server from its first cell to the cell of its host: doc/source/adr/0006.
 
-    register   API database   this attempt, and no other, may change the mapping
-    leave      old cell       the row is marked, and read
-    arrive     new cell       a copy of it, with its claim, not visible yet
-    switch     API database   the mapping names the new cell: from here on the server is there
-    activate   new cell       the copy is a row like any other
-    copy_changes   new cell   what was written in the old one since it was read
-    remove     old cell       its rows go, unless they have changed since they were read
+    register   API database   this attempt alone may change the mapping
+    leave      old cell       the row is marked and read
+    arrive     new cell       a hidden copy with its claim is inserted
+    switch     API database   the mapping names the new cell, where the server is from now on
+    activate   new cell       the copy becomes an ordinary row
+    copy_changes   new cell   changes in the old cell since the read are applied
+    remove     old cell       its rows are removed unless they have changed since the read
 
-Each is one transaction of one database, and may be done again. Before ``switch`` an attempt is given up by ``cancel``,
-``stay`` and ``drop``. Who puts them in order: db/moves/cell_transfer.py.
+Each step is one idempotent transaction of one database. Before ``switch``, ``cancel``, ``stay`` and ``drop`` roll an
+attempt back. db/moves/cell_transfer.py calls the steps in order.
 """
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ from nova.db.tables.cell_moves import cell_moves
 if TYPE_CHECKING:
     from nova.db.tables.rows import CellMovesRow, InstanceActionsRow
 
-OUTGOING, INCOMING = 'leaving', 'coming'          # instances.cell_move
-# what placing decides, and what each cell has of its own
+OUTGOING, INCOMING = 'leaving', 'coming'          # values of instances.cell_move
+# columns that placement sets, and columns of each cell
 _PLACED = frozenset(('id', 'uuid', 'created_at', 'updated_at', 'host', 'node', 'availability_zone', 'numa_topology',
                      'cell_move'))
 _COPIED = tuple(str(column.name) for column in instances.columns if column.name not in _PLACED)
@@ -50,7 +50,7 @@ _DELETES = (states.DELETING, states.SOFT_DELETING)
 
 @dataclasses.dataclass
 class Snapshot:
-    """What a cell has of a server: its row, and the rows of what belongs to it, as dicts."""
+    """A server in one cell: its row and the related rows, as dicts."""
 
     row: dict[str, Any]
     actions: list[Any] = dataclasses.field(default_factory=list)
@@ -59,23 +59,23 @@ class Snapshot:
 
     @property
     def waiting(self) -> bool:
-        """Whether it still waits for a host."""
+        """Whether the server still waits for a host."""
         return (self.row['vm_state'], self.row['task_state']) == (states.BUILDING, states.SCHEDULING)
 
     def plain(self) -> dict[str, Any]:
-        """What of it others may have changed, as JSON gives it back."""
+        """Return the part that others may change, in its JSON form."""
         return utils.load_json(utils.dump_json({
             'row': {name: self.row[name] for name in _COPIED},
             'actions': [[*map(str, _key(action)), str(action['finished_at'])] for action in self.actions]}))
 
 
 def _key(action: InstanceActionsRow) -> tuple[str, str, datetime.datetime]:
-    """The key of an action in any cell."""
+    """Return the key of an action in any cell."""
     return action['request_id'], action['action'], action['started_at']
 
 
 def new_id() -> str:
-    """The id of an attempt, which says when it began."""
+    """Return a new id of an attempt, which contains its start time."""
     return f'{time.time_ns() // 1_000_000:013}-{secrets.token_hex(11)}'
 
 
@@ -91,26 +91,26 @@ _WHERE = sa.select(_m.instance_uuid, _m.cell_uuid, _m.move_id).where(_OF_THEM)
 
 
 def where(conn: sa.Connection, uuids: list[str]) -> dict[str, tuple[str, str | None]]:
-    """{uuid: (uuid of its cell, id of the attempt to take it elsewhere or None)} of the servers that there are."""
+    """Return {uuid: (uuid of its cell, id of the attempt to move it or None)} of the existing servers."""
     return {row.instance_uuid: (row.cell_uuid, row.move_id) for row in conn.execute(_WHERE, {'uuids': list(uuids)})}
 
 
 def register(conn: sa.Connection, move_id: str, cell_uuid: str, uuids: list[str]) -> set[str]:
-    """Those of the servers of a cell that this attempt alone may take to another one, a set."""
+    """Register an attempt; return the set of servers of a cell that this attempt alone may move."""
     conn.execute(sa.update(instance_mappings).where(
         _m.instance_uuid.in_(uuids), _m.cell_uuid == cell_uuid, _m.move_id.is_(None)).values(move_id=move_id))
     return {uuid for uuid, (_, found) in where(conn, uuids).items() if found == move_id}
 
 
 def cancel(conn: sa.Connection, move_id: str, uuids: list[str]) -> dict[str, tuple[str, str | None]]:
-    """Take its right from an attempt; where its servers are, see ``where``."""
+    """Cancel an attempt and return the cells of its servers; see ``where``."""
     conn.execute(sa.update(instance_mappings).where(_m.instance_uuid.in_(uuids), _m.move_id == move_id)
                  .values(move_id=None))
     return where(conn, uuids)
 
 
 def switch(conn: sa.Connection, move_id: str, uuids: list[str], cell_uuid: str) -> set[str]:
-    """Let the mappings name another cell; the servers that are there now, a set."""
+    """Change the mappings to another cell; return the set of servers that are there now."""
     conn.execute(sa.update(instance_mappings).where(_m.instance_uuid.in_(uuids), _m.move_id == move_id)
                  .values(cell_uuid=cell_uuid, move_id=None))
     return {uuid for uuid, (found, _) in where(conn, uuids).items() if found == cell_uuid}
@@ -119,10 +119,10 @@ def switch(conn: sa.Connection, move_id: str, uuids: list[str], cell_uuid: str) 
 # ---- either cell -----------------------------------------------------------------
 
 def records(conn: sa.Connection, before: Any = None, uuids: list[str] | None = None) -> list[CellMovesRow]:
-    """Rows of cell_moves, oldest first.
+    """Return rows of cell_moves, oldest first.
 
-    :param before: of attempts that began before this moment
-    :param uuids: of these servers
+    :param before: only attempts that started before this time
+    :param uuids: only these servers
     """
     statement = sa.select(cell_moves).order_by(cell_moves.c.created_at)
     if before is not None:
@@ -133,10 +133,10 @@ def records(conn: sa.Connection, before: Any = None, uuids: list[str] | None = N
 
 
 def snapshots(conn: sa.Connection, uuids: list[str], lock: bool = False, whole: bool = True) -> dict[str, Snapshot]:
-    """{uuid: Snapshot} of the servers that the cell has.
+    """Return {uuid: Snapshot} of the servers of the cell.
 
     :param lock: lock the rows until the transaction ends
-    :param whole: False: without events and other related rows: enough to see whether something has changed
+    :param whole: False omits events and other related rows, which a check for changes does not need
     """
     uuids = list(uuids)
     statement = sa.select(instances).where(instances.c.uuid.in_(uuids)).order_by(instances.c.id)
@@ -159,25 +159,25 @@ def snapshots(conn: sa.Connection, uuids: list[str], lock: bool = False, whole: 
 
 
 def _rows(conn: sa.Connection, table: sa.Table, column: str, values: Sequence[int | str]) -> list[Any]:
-    """Rows of any of the tables, as dicts."""
+    """Return rows of any of the tables as dicts."""
     if not values:
         return []
     return statements.dicts(conn.execute(sa.select(table).where(table.c[column].in_(values)).order_by(table.c.id)))
 
 
 def _delete(conn: sa.Connection, found: dict[str, Snapshot]) -> None:
-    """Remove all that a cell has of servers, {uuid: Snapshot} behind a lock."""
+    """Remove all rows of servers, {uuid: Snapshot} read with a lock."""
     uuids = list(found)
     actions = [action['id'] for snapshot in found.values() for action in snapshot.actions]
     conn.execute(sa.delete(instance_action_events).where(instance_action_events.c.action_id.in_(actions)))
-    # a server that waits for a host has no disks: there it gets another key
+    # a server without a host has no disks; the new cell creates another key
     for table in (instance_actions, *_RELATED, disk_keys, cell_moves):
         conn.execute(sa.delete(table).where(table.c.instance_uuid.in_(uuids)))
     conn.execute(sa.delete(instances).where(instances.c.uuid.in_(uuids)))
 
 
 def expedite(conn: sa.Connection, uuid: str) -> None:
-    """Let a reconciler build or delete a server at its next pass: no message has announced it here."""
+    """Let a reconciler build or delete a server in its next run, because no message announces it here."""
     now = utils.utcnow()
     waiting = sa.select(instances.c.uuid).where(
         instances.c.uuid == uuid, instances.c.task_state.in_((states.SCHEDULING, *_DELETES)))
@@ -187,14 +187,14 @@ def expedite(conn: sa.Connection, uuid: str) -> None:
 
 
 def forget(conn: sa.Connection, uuids: list[str]) -> None:
-    """Remove records that there is no row to."""
+    """Remove transfer records without a server."""
     conn.execute(sa.delete(cell_moves).where(cell_moves.c.instance_uuid.in_(uuids)))
 
 
 # ---- the old cell ----------------------------------------------------------------
 
 def leave(conn: sa.Connection, move_id: str, uuids: list[str], other_cell: str) -> dict[str, Snapshot]:
-    """Mark those servers that wait for a host, and do not leave already; {uuid: Snapshot} of them."""
+    """Mark the servers that wait for a host and are not leaving yet; return {uuid: Snapshot}."""
     c = instances.c
     marked = list(conn.execute(sa.select(c.uuid).where(
         c.uuid.in_(uuids), c.vm_state == states.BUILDING, c.task_state == states.SCHEDULING, c.host.is_(None),
@@ -203,7 +203,7 @@ def leave(conn: sa.Connection, move_id: str, uuids: list[str], other_cell: str) 
         return {}
     conn.execute(sa.update(instances).where(c.uuid.in_(marked)).values(cell_move=OUTGOING))
     found = snapshots(conn, marked)
-    forget(conn, marked)                             # of an attempt whose server was deleted
+    forget(conn, marked)                             # records of attempts with a deleted server
     conn.execute(sa.insert(cell_moves), [
         {'instance_uuid': uuid, 'move_id': move_id, 'other_cell': other_cell, 'created_at': utils.utcnow(),
          'base': snapshot.plain()} for uuid, snapshot in found.items()])
@@ -211,13 +211,13 @@ def leave(conn: sa.Connection, move_id: str, uuids: list[str], other_cell: str) 
 
 
 def retarget(conn: sa.Connection, move_id: str, uuids: list[str], other_cell: str) -> None:
-    """They go to yet another cell."""
+    """Change the destination cell."""
     conn.execute(sa.update(cell_moves).where(cell_moves.c.instance_uuid.in_(uuids), cell_moves.c.move_id == move_id)
                  .values(other_cell=other_cell))
 
 
 def stay(conn: sa.Connection, move_id: str, uuids: list[str]) -> None:
-    """They do not leave, for this attempt was given up."""
+    """Unmark servers after their attempt was rolled back."""
     mine = list(conn.execute(sa.select(cell_moves.c.instance_uuid).where(
         cell_moves.c.instance_uuid.in_(uuids), cell_moves.c.move_id == move_id)).scalars())
     if mine:
@@ -227,7 +227,7 @@ def stay(conn: sa.Connection, move_id: str, uuids: list[str]) -> None:
 
 
 def remove(conn: sa.Connection, uuids: list[str], known: dict[str, dict[str, Any]]) -> dict[str, Snapshot]:
-    """Remove what equals ``known`` ({uuid: plain Snapshot}); {uuid: Snapshot} of the others, for ``copy_changes``."""
+    """Remove servers that equal ``known`` ({uuid: plain Snapshot}); return {uuid: Snapshot} of the changed ones."""
     found = {uuid: snapshot for uuid, snapshot in snapshots(conn, uuids, lock=True, whole=False).items()
              if snapshot.row['cell_move'] == OUTGOING}
     same = {uuid: snapshot for uuid, snapshot in found.items() if snapshot.plain() == known[uuid]}
@@ -238,7 +238,7 @@ def remove(conn: sa.Connection, uuids: list[str], known: dict[str, dict[str, Any
 
 
 def remove_deleted(conn: sa.Connection, uuid: str) -> None:
-    """Remove what was left behind of a server that was deleted in its new cell."""
+    """Remove the old rows of a server that was deleted in its new cell."""
     found = snapshots(conn, [uuid], lock=True, whole=False)
     if found and found[uuid].row['cell_move'] == OUTGOING:
         _delete(conn, found)
@@ -248,9 +248,12 @@ def remove_deleted(conn: sa.Connection, uuid: str) -> None:
 
 def arrive(conn: sa.Connection, move_id: str, other_cell: str,
            coming: Mapping[str, tuple[Snapshot, Mapping[str, Any]]]) -> None:
-    """Copies of servers in the transaction of their claims: ``coming`` is {uuid: (Snapshot, {column: value})}."""
+    """Insert copies of servers in the transaction of their claims.
+
+    :param coming: {uuid: (Snapshot, {column: value})}
+    """
     uuids = list(coming)
-    drop(conn, uuids)                                # what attempts that were given up have left
+    drop(conn, uuids)                                # rows of attempts that were rolled back
     forget(conn, uuids)
     conn.execute(sa.insert(instances), [
         {**{name: value for name, value in snapshot.row.items() if name != 'id'}, **place, 'cell_move': INCOMING}
@@ -270,7 +273,7 @@ def _without_id(row: dict[str, Any]) -> dict[Any, Any]:
 
 
 def _insert_actions(conn: sa.Connection, wanted: list[tuple[Snapshot, list[Any]]]) -> None:
-    """Insert [(Snapshot, those of its actions)], with their events."""
+    """Insert [(Snapshot, some of its actions)] with their events."""
     rows = [_without_id(action) for _, actions in wanted for action in actions]
     if not rows:
         return
@@ -289,7 +292,7 @@ def _insert_actions(conn: sa.Connection, wanted: list[tuple[Snapshot, list[Any]]
 
 
 def activate(conn: sa.Connection, uuids: list[str]) -> None:
-    """The copies are the servers now."""
+    """Make the copies ordinary rows."""
     activated = list(conn.execute(sa.select(instances.c.uuid).where(
         instances.c.uuid.in_(uuids), instances.c.cell_move == INCOMING)).scalars())
     if activated:
@@ -298,9 +301,9 @@ def activate(conn: sa.Connection, uuids: list[str]) -> None:
 
 
 def drop(conn: sa.Connection, uuids: list[str], move_id: str | None = None) -> int:
-    """Remove copies that came to nothing, and give back what they claimed; how many.
+    """Remove hidden copies and release their claims; return the number of copies.
 
-    :param move_id: those of this attempt alone
+    :param move_id: only those of this attempt
     """
     statement = sa.select(instances).join(cell_moves, cell_moves.c.instance_uuid == instances.c.uuid).where(
         instances.c.uuid.in_(uuids), instances.c.cell_move == INCOMING).order_by(instances.c.id)
@@ -315,20 +318,20 @@ def drop(conn: sa.Connection, uuids: list[str], move_id: str | None = None) -> i
 
 
 def copy_changes(conn: sa.Connection, uuid: str, base: dict[str, Any], snapshot: Snapshot) -> None:
-    """Write what has changed in the old cell since ``base`` (a plain Snapshot) into the row of the new one.
+    """Apply the changes in the old cell since ``base`` (a plain Snapshot) to the row in the new cell.
 
-    What was changed in the new cell meanwhile is newer, and stays.
+    Changes in the new cell are newer and take precedence.
     """
     here = snapshots(conn, [uuid], lock=True).get(uuid)
     if here is None:
         return
     mine, theirs = here.plain()['row'], snapshot.plain()['row']
-    before = {**theirs, **base['row']}               # an older release knew fewer columns
+    before = {**theirs, **base['row']}               # an older release had fewer columns
     values = {name: _merged(before[name], theirs[name], mine[name], snapshot.row[name])
               for name in _COPIED if theirs[name] != before[name] and theirs[name] != mine[name]
               and (mine[name] == before[name] or isinstance(theirs[name], dict))}
     if theirs['task_state'] in _DELETES and mine['task_state'] not in _DELETES:
-        values['task_state'] = theirs['task_state']             # whatever else is done to it
+        values['task_state'] = theirs['task_state']             # a deletion takes precedence over other changes
     if values:
         conn.execute(sa.update(instances).where(instances.c.uuid == uuid).values(updated_at=utils.utcnow(), **values))
     known = {_key(action): action for action in here.actions}
@@ -341,7 +344,7 @@ def copy_changes(conn: sa.Connection, uuid: str, base: dict[str, Any], snapshot:
 
 
 def _merged(base: Any, theirs: Any, mine: Any, value: Any) -> Any:
-    """The value to write; of two dicts each key by itself."""
+    """Return the value to write; dicts are merged by key."""
     if not (isinstance(theirs, dict) and isinstance(mine, dict) and isinstance(base, dict)):
         return value
     changed = {key for key in base.keys() | theirs.keys()
@@ -351,5 +354,5 @@ def _merged(base: Any, theirs: Any, mine: Any, value: Any) -> Any:
 
 
 def waits_since(record: CellMovesRow) -> float:
-    """Seconds since an attempt has marked a server."""
+    """Return the seconds since an attempt marked the server."""
     return (utils.utcnow() - record['created_at']) / datetime.timedelta(seconds=1)

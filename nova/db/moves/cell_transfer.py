@@ -1,7 +1,7 @@
-"""Taking servers from one cell to another, in the order of steps that db/moves/cell_steps.py names.
+"""Transfer of servers between cells, by the steps of db/moves/cell_steps.py.
 
-Nothing is locked in two databases at once. Who breaks off leaves rows in cell_moves by which anybody else finishes it,
-or gives it up; the mapping decides which of the two it is, and where the server is.
+No two databases are locked at the same time. An interrupted attempt leaves rows in cell_moves, by which any process can
+finish it or roll it back. The mapping decides between the two and names the server's cell.
 """
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-BROKEN_OFF_S = 15            # an attempt takes less, unless who made it has died
-ROUNDS = 20                  # of carrying what is being written meanwhile
+BROKEN_OFF_S = 15            # age after which an attempt counts as interrupted
+ROUNDS = 20                  # most repetitions of copying concurrent changes
 
 
 class Transfer:
-    """One attempt to take servers that wait for a host from their cell to those of their hosts.
+    """One attempt to transfer waiting servers from their cell to the cells of their hosts.
 
-    :param source: db.cells.Cell in which they are
+    :param source: db.cells.Cell of the servers
     """
 
     def __init__(self, api_db: Any, cells: db_cells.Cells, source: db_cells.Cell) -> None:
         self._api_db, self._cells, self.source = api_db, cells, source
         self.id = cell_steps.new_id()
-        self._snapshots: dict[Any, Any] = {}                     # of those that are marked
-        self.arrived: dict[Any, Any] = {}                       # {uuid: the Cell that has a copy}
+        self._snapshots: dict[Any, Any] = {}                     # of the marked servers
+        self.arrived: dict[Any, Any] = {}                       # {uuid: Cell with a copy}
 
     def leave(self, uuids: list[str], dest: db_cells.Cell) -> dict[str, cell_steps.Snapshot]:
-        """{uuid: Snapshot} of those that this attempt alone may take to a cell; the others do not wait any more."""
+        """Return {uuid: Snapshot} of the servers that this attempt alone may transfer; the others no longer wait."""
         known = [uuid for uuid in uuids if uuid in self._snapshots]
         fresh = [uuid for uuid in uuids if uuid not in self._snapshots]
         if known:
@@ -47,7 +47,7 @@ class Transfer:
             try:
                 left = self.source.db.run(cell_steps.leave, self.id, list(mine), dest.uuid) if mine else {}
             except db_cells.UNREACHABLE:
-                self._api_db.run(cell_steps.cancel, self.id, list(mine))       # who asks next need not wait
+                self._api_db.run(cell_steps.cancel, self.id, list(mine))  # lets the next attempt start immediately
                 raise
             self._snapshots.update(left)
             refused = list(mine - left.keys())
@@ -56,16 +56,19 @@ class Transfer:
         return {uuid: self._snapshots[uuid] for uuid in uuids if uuid in self._snapshots}
 
     def arrive(self, conn: Connection, dest: db_cells.Cell, places: Mapping[str, Mapping[str, Any]]) -> None:
-        """Copies of servers in the transaction that claims their hosts: {uuid: {column: value}} of where."""
+        """Insert copies of servers in the transaction of their claims.
+
+        :param places: {uuid: {column: value}} of the hosts
+        """
         cell_steps.arrive(conn, self.id, self.source.uuid, {
             uuid: (self._snapshots[uuid], place) for uuid, place in places.items()})
 
     def has_arrived(self, uuids: dict[str, list[Selection]] | list[str], dest: db_cells.Cell) -> None:
-        """That transaction is over."""
+        """Record the commit of that transaction."""
         self.arrived.update(dict.fromkeys(uuids, dest))
 
     def give_up(self, uuids: list[str] | None = None) -> None:
-        """Leave servers where they are, all by default; what cannot be reached is left to ``settle``."""
+        """Keep servers in their cell, by default all; rows in unreachable cells are left to ``settle``."""
         uuids = [uuid for uuid in (self._snapshots if uuids is None else uuids) if uuid in self._snapshots]
         if not uuids:
             return
@@ -80,13 +83,13 @@ class Transfer:
             del self._snapshots[uuid]
 
     def finish(self) -> set[str]:
-        """Let the servers that have arrived be where their hosts are; those that are there, and wait to be built."""
+        """Switch the copied servers to the cells of their hosts; return those that are there and wait to be built."""
         done = set()
         for dest, uuids in _by_cell(self.arrived):
             try:
                 done |= self._finish(dest, uuids)
             except db_cells.UNREACHABLE as error:
-                LOG.warning('%d servers are left on their way to cell %s: %s', len(uuids), dest.name, error)
+                LOG.warning('The transfer of %d servers to cell %s is interrupted: %s', len(uuids), dest.name, error)
         return done
 
     def _finish(self, dest: db_cells.Cell, uuids: list[str]) -> set[str]:
@@ -96,10 +99,10 @@ class Transfer:
             now.update(cell_steps.snapshots(conn, changed) if changed else {})
         waiting = {uuid: snapshot for uuid, snapshot in now.items()
                    if snapshot.waiting and snapshot.row['cell_move'] == cell_steps.OUTGOING}
-        self.give_up([uuid for uuid in uuids if uuid not in waiting])       # deleted, for one
+        self.give_up([uuid for uuid in uuids if uuid not in waiting])       # for example deleted ones
         base = {uuid: self._snapshots[uuid].plain() for uuid in waiting}
         for uuid in waiting.keys() & set(changed):
-            dest.db.run(cell_steps.copy_changes, uuid, base[uuid], waiting[uuid])      # before anybody sees the copy
+            dest.db.run(cell_steps.copy_changes, uuid, base[uuid], waiting[uuid])      # before the copy is visible
             base[uuid] = waiting[uuid].plain()
         switched = self._api_db.run(cell_steps.switch, self.id, list(waiting), dest.uuid) if waiting else set()
         self.give_up([uuid for uuid in waiting if uuid not in switched])      # another attempt was faster
@@ -110,10 +113,10 @@ class Transfer:
 
 def clear(source: db_cells.Cell, dest: db_cells.Cell, base: dict[str, dict[str, Any]]
           ) -> dict[str, cell_steps.Snapshot]:
-    """Remove servers from their old cell, and copy what was written there meanwhile.
+    """Remove servers from their old cell and apply concurrent changes to the new one.
 
-    :param base: {uuid: plain Snapshot that the new cell has got}
-    :returns: {uuid: its last Snapshot there} of those of which something was copied
+    :param base: {uuid: plain Snapshot in the new cell}
+    :returns: {uuid: last Snapshot in the old cell} of servers with concurrent changes
     """
     known, copied = dict(base), {}
     for _ in range(ROUNDS):
@@ -125,7 +128,7 @@ def clear(source: db_cells.Cell, dest: db_cells.Cell, base: dict[str, dict[str, 
         copied.update(changed)
         known = {uuid: snapshot.plain() for uuid, snapshot in changed.items()}
     if known:
-        LOG.warning('%d servers are written to in cell %s without end; their rows go later.', len(known), source.name)
+        LOG.warning('%d servers in cell %s change too often; their rows are removed later.', len(known), source.name)
     return copied
 
 
@@ -133,28 +136,28 @@ def _drop(dest: db_cells.Cell, uuids: list[str], move_id: str) -> None:
     try:
         dest.db.run(cell_steps.drop, uuids, move_id)
     except db_cells.UNREACHABLE as error:
-        LOG.warning('Copies of %d servers stay in cell %s for now: %s', len(uuids), dest.name, error)
+        LOG.warning('Copies of %d servers in cell %s are removed later: %s', len(uuids), dest.name, error)
 
 
 def _by_cell(cell_of: dict[str, db_cells.Cell]) -> list[tuple[db_cells.Cell, list[str]]]:
-    """[(Cell, its uuids)] of {uuid: Cell}."""
+    """Return [(Cell, its uuids)] of {uuid: Cell}."""
     found: dict[Any, Any] = {}
     for uuid, cell in cell_of.items():
         found.setdefault(cell.uuid, (cell, []))[1].append(uuid)
     return list(found.values())
 
 
-# ---- what was broken off -----------------------------------------------------------
+# ---- interrupted attempts --------------------------------------------------------------
 
 def settled_homes(api_db: Any, cells: db_cells.Cells, uuids: list[str]) -> dict[str, str]:
-    """{uuid: uuid of its cell} of the servers that there are; what was broken off with one of them is settled first."""
+    """Return {uuid: uuid of its cell} of the existing servers, after settling their interrupted attempts."""
     with api_db.reader() as conn:
         where = cell_steps.where(conn, uuids)
     old = {uuid: found for uuid, found in where.items() if found[1] and cell_steps.age_s(found[1]) > BROKEN_OFF_S}
     for uuid, (cell_uuid, move_id) in old.items():
         if (cell := cells.get(cell_uuid)) is not None:
             settle(api_db, cells, cell, uuid)
-        api_db.run(cell_steps.cancel, move_id, [uuid])           # of one that never got to mark its server
+        api_db.run(cell_steps.cancel, move_id, [uuid])           # of an attempt that did not mark its server
     if old:
         with api_db.reader() as conn:
             where = cell_steps.where(conn, uuids)
@@ -162,7 +165,7 @@ def settled_homes(api_db: Any, cells: db_cells.Cells, uuids: list[str]) -> dict[
 
 
 def settle_all(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell) -> int:
-    """Settle abandoned attempts of a cell, as a source or a destination; the number of servers."""
+    """Settle interrupted attempts from or to a cell; return the number of servers."""
     with cell.db.reader() as conn:
         found = cell_steps.records(conn)
     old = [record['instance_uuid'] for record in found if cell_steps.waits_since(record) > BROKEN_OFF_S]
@@ -173,23 +176,23 @@ def _settled(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, uuid: str)
     try:
         return settle(api_db, cells, cell, uuid)
     except db_cells.UNREACHABLE as error:
-        LOG.warning('The way of server %s from or to cell %s is settled later: %s', uuid, cell.name, error)
-    except Exception:                        # the others need not wait until this one is repaired
-        LOG.exception('The way of server %s from or to cell %s cannot be settled.', uuid, cell.name)
+        LOG.warning('The transfer of server %s from or to cell %s is settled later: %s', uuid, cell.name, error)
+    except Exception:                        # continue with the other servers
+        LOG.exception('Cannot settle the transfer of server %s from or to cell %s.', uuid, cell.name)
     return False
 
 
 def settle(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, uuid: str) -> bool:
-    """See that a server is in one cell alone, the one that its mapping names; False when it was so already.
+    """Leave a server only in the cell of its mapping; return False if nothing was to be done.
 
-    :param cell: one of those that it is on its way between
+    :param cell: source or destination of the transfer
     """
     with cell.db.reader() as conn:
         record = next(iter(cell_steps.records(conn, uuids=[uuid])), None)
         snapshot = cell_steps.snapshots(conn, [uuid]).get(uuid)
     if record is None:
         return False
-    LOG.warning('Server %s was left on its way from or to cell %s; it is settled now.', uuid, cell.name)
+    LOG.warning('The transfer of server %s from or to cell %s was interrupted; settling it.', uuid, cell.name)
     if snapshot is None:
         cell.db.run(cell_steps.forget, [uuid])
     elif snapshot.row['cell_move'] == cell_steps.OUTGOING:
@@ -226,14 +229,14 @@ def _settle_outgoing(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, re
         cell.db.run(cell_steps.stay, move_id, [uuid])
     else:
         dest = cells.get(now)
-        assert dest is not None          # a mapping names a cell that there is
+        assert dest is not None          # a mapping names an existing cell
         dest.db.run(cell_steps.activate, [uuid])
         clear(cell, dest, {uuid: record['base']})
 
 
 def _go_on(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, dest: db_cells.Cell, record: CellMovesRow,
            snapshot: cell_steps.Snapshot) -> bool:
-    """Finish an attempt that has got as far as a claim; False when it has not."""
+    """Finish an attempt that has reached the claim; return False otherwise."""
     uuid = record['instance_uuid']
     try:
         with dest.db.reader() as conn:
@@ -247,7 +250,7 @@ def _go_on(api_db: Any, cells: db_cells.Cells, cell: db_cells.Cell, dest: db_cel
         move.finish()
         return True
     except db_cells.UNREACHABLE as error:
-        LOG.info('Server %s does not go to cell %s, which is away: %s', uuid, dest.name, error)
+        LOG.info('Server %s cannot move to unreachable cell %s: %s', uuid, dest.name, error)
         return False
 
 

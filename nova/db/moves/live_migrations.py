@@ -1,14 +1,12 @@
-"""Live migrations and evacuations in progress: what is noted of them, and who may go on with them.
+"""Live migrations and evacuations in progress: their recorded data.
 
-Rows are those of db/moves/migrations.py; ``arguments`` of a live migration's row has
-
+Rows are those of db/moves/migrations.py. The ``arguments`` of a live migration's row:
     host, block_migration, disk_over_commit, force    the request
-    facts, connector       what the hosts found out, of the destination's reach to volumes
-    volumes                {block device uuid: {'attachment_id', 'connection_info'}} made for the destination
+    facts, connector       facts of the hosts, the destination's volume connector
+    volumes                {block device uuid: {'attachment_id', 'connection_info'}} created for the destination
     abort, complete        True: it was requested
-
-and of an evacuation's: host, force, on_shared_storage, leave_stopped, interrupted (where a live migration was
-about to bring the server).
+The ``arguments`` of an evacuation's row: host, force, on_shared_storage, leave_stopped, interrupted (destination of an
+interrupted live migration of the server).
 """
 from __future__ import annotations
 
@@ -32,16 +30,16 @@ if TYPE_CHECKING:
 
 
 def open_of(conn: sa.Connection, uuid: str, migration_type: str) -> MigrationsRow | None:
-    """The move of this type of a server that is not over, or None."""
+    """Return the unfinished move of this type of a server, or None."""
     found = [row for row in server_migrations.open_of(conn, uuid) if row['migration_type'] == migration_type]
     return found[-1] if found else None
 
 
 def note(conn: sa.Connection, migration_id: int, expect: tuple[str, ...], changes: dict[str, Any], /,
          **values: Any) -> MigrationsRow:
-    """Add to a move's arguments, and set other columns, while its status is one of ``expect``; its row then.
+    """Add arguments and set columns of a move if its status is one of ``expect``; return the row.
 
-    :raises InvalidMigrationState: it is not
+    :raises InvalidMigrationState: the status is another one
     """
     row = server_migrations.get(conn, migration_id, lock=True)
     if row['status'] not in expect:
@@ -54,11 +52,11 @@ def note(conn: sa.Connection, migration_id: int, expect: tuple[str, ...], change
 
 def end(conn: sa.Connection, migration: Mapping[str, Any], status: str, *, event: str, host: str | None,
         fault: dict[str, Any] | None = None, traceback: str | None = None) -> bool:
-    """A live migration that has not come to its destination is over: the server is idle, the claim given back.
+    """End a live migration that did not reach its destination: the server is idle, and the claim is released.
 
     :param migration: its ``id`` and its ``instance_uuid``
-    :param status: of the row then
-    :returns: False when it was over before, or has arrived
+    :param status: new status of the row
+    :returns: False if the move was finished before
     """
     uuid = migration['instance_uuid']
     instances.lock(conn, uuid)
@@ -74,9 +72,9 @@ def end(conn: sa.Connection, migration: Mapping[str, Any], status: str, *, event
 
 
 def evacuated_from(conn: sa.Connection, host: str) -> list[dict[str, Any]]:
-    """[{'instance_uuid', 'over', 'shared', 'id'}] of evacuations from a host that it has not cleaned up after.
+    """Return [{'instance_uuid', 'over', 'shared', 'id'}] of evacuations from a host that await its cleanup.
 
-    ``over``: the server lives elsewhere, or is deleted; else it is being built elsewhere.
+    ``over``: the server is elsewhere or deleted; otherwise it is being built elsewhere.
     """
     c = migrations.c
     statement = (sa.select(c.id, c.instance_uuid, c.status, c.arguments, servers.c.host, servers.c.generation)
@@ -90,9 +88,9 @@ def evacuated_from(conn: sa.Connection, host: str) -> list[dict[str, Any]]:
 
 
 def expedite(conn: sa.Connection, deadline: datetime) -> None:
-    """Give those that a conductor was choosing a destination for this deadline, unless theirs comes first.
+    """Set an earlier deadline for moves that wait for a conductor's choice of destination.
 
-    What a compute works on is that host's to take up.
+    Moves in progress on a host are recovered by that host.
     """
     waiting = sa.select(migrations.c.instance_uuid).where(migrations.c.status == 'accepted')
     conn.execute(sa.update(actions).where(actions.c.finished_at.is_(None), actions.c.deadline > deadline,

@@ -1,16 +1,14 @@
-"""Maintenance of hosts: a row a host, and one for each of its servers, in the host's cell.
+"""Maintenance of hosts: a row for each host and for each of its servers, in the host's cell.
 
     draining      the host is disabled, its servers are being moved to other hosts of the aggregate
-    maintenance   it has none any more
-    incomplete    some stay: ``message`` and their reasons say why
-    rebalancing   the host is enabled again, what was moved is being moved back
-    ended         it is over
+    maintenance   all servers have been moved
+    incomplete    some servers remain; ``message`` and their reasons explain it
+    rebalancing   the host is enabled again, moved servers are being moved back
+    ended         finished
 
 A server's row has a direction, ``away`` or ``back``, and a state: ``waiting``, ``moving``, ``moved``, ``failed``,
-``kept`` (it stays where it is, nothing was tried) or ``gone`` (deleted meanwhile).
-
-Every function takes a connection in a transaction. ``start``, ``stop``, ``begin_move`` and ``end_phase`` lock the
-maintenance's row, so that a start, a stop and the conductors see each other.
+``kept`` (not moved, no attempt) or ``gone`` (deleted). Every function takes a connection in a transaction. ``start``,
+``stop``, ``begin_move`` and ``end_phase`` lock the maintenance's row, to serialize start, stop and the conductors.
 """
 from __future__ import annotations
 
@@ -43,16 +41,16 @@ DRAINING, MAINTENANCE, INCOMPLETE, REBALANCING, ENDED = (
 AWAY, BACK = 'away', 'back'
 WAITING, MOVING, MOVED, FAILED, KEPT, GONE = 'waiting', 'moving', 'moved', 'failed', 'kept', 'gone'
 STATES = (WAITING, MOVING, MOVED, FAILED, KEPT, GONE)
-DIRECTION = {DRAINING: AWAY, REBALANCING: BACK}      # of the statuses in which servers are moved
+DIRECTION = {DRAINING: AWAY, REBALANCING: BACK}      # by the statuses in which servers are moved
 
 
 # ---- requests ------------------------------------------------------------
 
 def start(conn: sa.Connection, ctx: RequestContext, host: str, aggregate_id: int, reason: str) -> HostMaintenancesRow:
-    """Disable a host and let its servers be moved away, as far as that is not under way already; its row.
+    """Disable a host and schedule the moves of its servers, unless already in progress; return the row.
 
     :param reason: why the host is disabled, for administrators
-    :raises ComputeHostNotFound:
+    :raises ComputeHostNotFound: the host has no compute service
     :raises HostInMaintenance: in another aggregate
     """
     service = _lock_service(conn, host)
@@ -80,10 +78,10 @@ def start(conn: sa.Connection, ctx: RequestContext, host: str, aggregate_id: int
 
 
 def stop(conn: sa.Connection, host: str, aggregate_id: int) -> HostMaintenancesRow | None:
-    """Enable a host and let what was moved away be moved back, as far as that is not under way already; its row.
+    """Enable a host and schedule the return of moved servers, unless already in progress; return the row.
 
-    :raises ComputeHostNotFound:
-    :raises HostNotInMaintenance: none goes on in this aggregate
+    :raises ComputeHostNotFound: the host has no compute service
+    :raises HostNotInMaintenance: no maintenance in this aggregate
     """
     service = _lock_service(conn, host)
     row, now = _of_host(conn, host), utils.utcnow()
@@ -109,7 +107,7 @@ def aggregate_of(conn: sa.Connection, host: str) -> int | None:
 
 
 def forget(conn: sa.Connection, host: str) -> None:
-    """A host that is gone is not maintained any more."""
+    """Remove the maintenance of a deleted host."""
     row = _of_host(conn, host, lock=True)
     if row is not None:
         statements.delete(conn, servers, maintenance_id=row['id'])
@@ -117,7 +115,7 @@ def forget(conn: sa.Connection, host: str) -> None:
 
 
 def _turn_away(conn: sa.Connection, maintenance_id: int) -> None:
-    """Forget what was brought back, or failed: ``add_servers`` adds what is on the host again."""
+    """Drop rows of returned and failed servers; ``add_servers`` adds those on the host again."""
     mine, now = servers.c.maintenance_id == maintenance_id, utils.utcnow()
     conn.execute(sa.update(servers).where(mine, servers.c.direction == BACK, servers.c.state.in_(
         (WAITING, FAILED))).values(direction=AWAY, state=MOVED, reason=None, updated_at=now))
@@ -126,9 +124,9 @@ def _turn_away(conn: sa.Connection, maintenance_id: int) -> None:
 
 
 def _lock_service(conn: sa.Connection, host: str) -> sa.RowMapping:
-    """The compute service of a host, locked: its maintenance starts and stops in one transaction at a time.
+    """Return the locked compute service of a host, which serializes start and stop.
 
-    :raises ComputeHostNotFound:
+    :raises ComputeHostNotFound: the host has no compute service
     """
     c = services_table.c
     row = conn.execute(sa.select(services_table).where(c.host == host, c.topic == 'compute')
@@ -148,16 +146,16 @@ def _set(conn: sa.Connection, maintenance_id: int, values: dict[str, Any]) -> No
     statements.update(conn, table, values, id=maintenance_id)
 
 
-# ---- what is shown -----------------------------------------------------------
+# ---- views -----------------------------------------------------------
 
 def of_aggregate(conn: sa.Connection, aggregate_id: int) -> list[dict[Any, Any]]:
-    """The maintenances in an aggregate, by their hosts' names, each with ``counts`` ({state: number})."""
+    """Return the maintenances in an aggregate by host name, each with ``counts`` ({state: number})."""
     return _counted(conn, [statements.to_dict(row) for row in conn.execute(sa.select(table).where(
         table.c.aggregate_id == aggregate_id).order_by(table.c.host)).mappings()])
 
 
 def of_host(conn: sa.Connection, host: str, aggregate_id: int) -> dict[Any, Any] | None:
-    """The maintenance of a host in an aggregate with ``counts`` and ``servers``; None when there was none."""
+    """Return the maintenance of a host in an aggregate with ``counts`` and ``servers``, or None."""
     row = _of_host(conn, host)
     if row is None or row['aggregate_id'] != aggregate_id:
         return None
@@ -174,36 +172,36 @@ def _counted(conn: sa.Connection, rows: list[HostMaintenancesRow]) -> list[dict[
     return [{**row, 'counts': counts[row['id']]} for row in rows]
 
 
-# ---- what conductors do ------------------------------------------------------
+# ---- conductor ------------------------------------------------------
 
 def due(conn: sa.Connection, now: datetime) -> list[HostMaintenancesRow]:
-    """Maintenances that a conductor should look at now."""
+    """Return the maintenances that a conductor should process now."""
     return [statements.to_dict(row) for row in conn.execute(sa.select(table).where(table.c.next_look <= now).order_by(
         table.c.next_look)).mappings()]
 
 
 def take(conn: sa.Connection, row: HostMaintenancesRow, until: datetime) -> bool:
-    """Whether the caller is the one that looks at it now; no other process does until then."""
+    """Reserve a maintenance for the caller until then; return False if another process has it."""
     return bool(conn.execute(sa.update(table).where(
         table.c.id == row['id'], table.c.next_look == row['next_look']).values(next_look=until)).rowcount)
 
 
 def look_again(conn: sa.Connection, maintenance_id: int, moment: datetime) -> None:
-    """At this moment, unless it is over by then."""
+    """Schedule the next processing, unless the maintenance has ended."""
     conn.execute(sa.update(table).where(table.c.id == maintenance_id, table.c.next_look.is_not(None)).values(
         next_look=moment))
 
 
 def in_state(conn: sa.Connection, maintenance_id: int, state: str,
              limit: int | None = None) -> list[HostMaintenanceServersRow]:
-    """Rows of the servers in a state, those that waited longest first."""
+    """Return the rows of the servers in a state, longest waiting first."""
     statement = sa.select(servers).where(servers.c.maintenance_id == maintenance_id, servers.c.state == state)
     return [statements.to_dict(row) for row in conn.execute(statement.order_by(
         servers.c.updated_at, servers.c.instance_uuid).limit(limit)).mappings()]
 
 
 def add_servers(conn: sa.Connection, row: HostMaintenancesRow) -> int:
-    """Let the servers that are on the host now wait to be moved away; the number of those that did not before."""
+    """Add the present servers of the host as waiting; return the number of added ones."""
     here = set(conn.execute(sa.select(instances.c.uuid).where(instances.c.host == row['host'])).scalars())
     known = {found.instance_uuid: found for found in conn.execute(
         sa.select(servers.c.instance_uuid, servers.c.state).where(servers.c.maintenance_id == row['id']))}
@@ -221,9 +219,9 @@ def add_servers(conn: sa.Connection, row: HostMaintenancesRow) -> int:
 
 def begin_move(conn: sa.Connection, ctx: RequestContext, row: HostMaintenancesRow, entry: HostMaintenanceServersRow,
                action: Action, kind: str, status: str, arguments: dict[str, Any], at_once: int) -> bool:
-    """Begin to move a server, if there is one that waits and less than ``at_once`` are being moved; whether it has.
+    """Begin the move of a waiting server if fewer than ``at_once`` are moving; return whether it has begun.
 
-    :param row: of the maintenance, as it was seen
+    :param row: of the maintenance as last read
     :param entry: of the server
     :param action: of actions.ACTIONS
     :param kind, status: of its move
@@ -248,9 +246,9 @@ def begin_move(conn: sa.Connection, ctx: RequestContext, row: HostMaintenancesRo
 
 def settle(conn: sa.Connection, row: HostMaintenancesRow, entry: HostMaintenanceServersRow, state: str,
            reason: str | None = None, dest: str | None = None) -> bool:
-    """Note what became of a server that waited or was being moved; whether it was still in that state.
+    """Record the result for a waiting or moving server; return whether it was still in that state.
 
-    What left after a stop, or came back after another start, is to be moved again.
+    A server that left after a stop, or returned after another start, must be moved again.
     """
     now = _of_host(conn, row['host'], lock=True)
     direction = now and DIRECTION.get(now['status'])
@@ -260,7 +258,7 @@ def settle(conn: sa.Connection, row: HostMaintenancesRow, entry: HostMaintenance
             values = {**values, 'direction': BACK, 'state': WAITING}
         elif state == MOVED and direction == AWAY:
             values = {**values, 'direction': AWAY, 'state': WAITING, 'dest': None}
-        elif state == FAILED and direction == AWAY:       # it was to come back: it is away
+        elif state == FAILED and direction == AWAY:       # its return failed, so it is still away
             values = {**values, 'direction': AWAY, 'state': MOVED, 'reason': None}
         elif state == FAILED:
             values['state'] = KEPT
@@ -274,12 +272,12 @@ def _mark(conn: sa.Connection, entry: HostMaintenanceServersRow, values: dict[st
 
 
 def postpone(conn: sa.Connection, entry: Any) -> None:
-    """Others come first: this one has something else to do."""
+    """Move a busy server to the end of the queue."""
     _mark(conn, entry, {}, WAITING)
 
 
 def end_phase(conn: sa.Connection, row: HostMaintenancesRow) -> HostMaintenancesRow | None:
-    """End a phase in which nothing waits or is being moved any more; the row then, or None when there is more to do."""
+    """End a phase without waiting or moving servers; return the new row, or None if work remains."""
     now = _of_host(conn, row['host'], lock=True)
     if now is None or now['id'] != row['id'] or now['status'] != row['status']:
         return None
@@ -297,7 +295,7 @@ def end_phase(conn: sa.Connection, row: HostMaintenancesRow) -> HostMaintenances
 
 
 def _coming(conn: sa.Connection, host: str) -> bool:
-    """Whether a server is on its way to the host, of which its row says nothing yet."""
+    """Tell whether a server is moving to the host without being there yet."""
     return conn.execute(sa.select(migrations.c.id).where(
         migrations.c.held_host == host, migrations.c.swapped.is_(sa.false()),
         migrations.c.status.not_in(server_migrations.OVER)).limit(1)).first() is not None
@@ -313,7 +311,7 @@ def _sentence(host: str, draining: bool, failed: list[HostMaintenanceServersRow]
 
 
 def moves(conn: sa.Connection, entries: list[HostMaintenanceServersRow]) -> dict[int, MigrationsRow]:
-    """{migration id: row} of the last moves of these servers' rows."""
+    """Return {migration id: row} of the last moves of these servers' rows."""
     numbers = [entry['migration_id'] for entry in entries if entry['migration_id'] is not None]
     return {row['id']: statements.to_dict(row) for row in conn.execute(
         sa.select(migrations).where(migrations.c.id.in_(numbers))).mappings()} if numbers else {}

@@ -1,18 +1,21 @@
-"""Moves of servers: the migrations table, and what a move holds of a node besides the server's own row.
+"""Moves of servers: the migrations table, and the second share of a node that a move holds.
 
-    create   a row; an older move of the server that is still open ends with it
-    hold     the destination's share, after claims.claim in the same transaction
-    swap     the server's row and the held share change places: the usage of no node changes
-    keep     the server's row has got the flavor on its node, and with it what is held
-    release  gives back what is held
-    update   other columns, while the row is as expected
+    create   insert a row; an unfinished older move of the server ends
+    hold     record the destination's share, after claims.claim in the same transaction
+    swap     exchange the shares of the server's row and of the move; the usage of nodes is unchanged
+    keep     assign the held share to the server's row, which has got the new flavor on its node
+    release  release the held share
+    update   set other columns if the row is as expected
 
-Every function takes a connection in a transaction. The conditions of its UPDATEs decide races: a function that
-finds the row changed says so and the caller's transaction ends. Who changes both rows changes the server's first.
+Every function takes a connection in a transaction. The conditions of the UPDATEs decide races: if the row has changed,
+the function reports it and the caller's transaction ends. The server's row is changed before the move's row.
 
-Statuses, as the compute API shows them: a cold move goes pre-migrating, migrating, post-migrating, finished, then
-confirming and confirmed or reverting and reverted; a live one queued, preparing, running, completed or cancelled; an
-evacuation accepted, pre-migrating, done. Any may end in error or failed.
+Statuses, as in the compute API:
+* cold moves: pre-migrating, migrating, post-migrating, finished, then confirming, confirmed or reverting, reverted
+* live migrations: queued, preparing, running, completed or cancelled
+* evacuations: accepted, pre-migrating, done
+
+Any move may end in error or failed.
 """
 from __future__ import annotations
 
@@ -43,9 +46,9 @@ if TYPE_CHECKING:
 
 RESIZE, MIGRATION, LIVE_MIGRATION, EVACUATION = 'resize', 'migration', 'live-migration', 'evacuation'
 COLD = (RESIZE, MIGRATION)
-# A move in one of these is over: it holds nothing, and no service continues it.
+# statuses of finished moves, which hold nothing and are not continued
 OVER = ('confirmed', 'reverted', 'completed', 'done', 'cancelled', 'error', 'failed')
-# A live migration in one of these is in progress.
+# statuses of a live migration in progress
 LIVE_IN_PROGRESS = ('queued', 'preparing', 'running')
 _NOTHING = {'held_host': None, 'held_node': None, 'held_vcpus': 0, 'held_memory_mb': 0, 'held_local_gb': 0,
             'held_numa_topology': None}
@@ -54,10 +57,10 @@ _NOTHING = {'held_host': None, 'held_node': None, 'held_vcpus': 0, 'held_memory_
 def create(conn: sa.Connection, ctx: nova_context.RequestContext, row: InstancesRow, migration_type: str, status: str,
            *, new_flavor: dict[str, Any] | None = None, arguments: dict[str, Any] | None = None,
            **values: Any) -> MigrationsRow:
-    """A move of the server of this instances row; the new migrations row. It holds nothing yet.
+    """Create a move of the server of this instances row; return the migrations row, which holds no share yet.
 
-    :param new_flavor: None: the one it has
-    :param arguments: what is needed to go on with it
+    :param new_flavor: None for the present one
+    :param arguments: data needed to continue the move
     :param values: other columns
     """
     abandon(conn, row['uuid'])
@@ -68,15 +71,15 @@ def create(conn: sa.Connection, ctx: nova_context.RequestContext, row: Instances
             'source_compute': row['host'], 'source_node': row['node'], 'dest_compute': None, 'dest_node': None,
             'dest_host': None, 'old_flavor': row['flavor'], 'new_flavor': new_flavor or row['flavor'], **values}
     inserted = conn.execute(sa.insert(migrations).values(**made)).inserted_primary_key
-    assert inserted is not None                  # of an INSERT of one row
+    assert inserted is not None                  # an INSERT of one row has a key
     return get(conn, inserted[0])
 
 
 def get(conn: sa.Connection, migration_id: int, lock: bool = False) -> MigrationsRow:
-    """The row of this number as a dict.
+    """Return the row of this number as a dict.
 
     :param lock: lock the row until the transaction ends
-    :raises MigrationNotFound:
+    :raises MigrationNotFound: there is no such row
     """
     statement = sa.select(migrations).where(migrations.c.id == migration_id)
     row = conn.execute(statement.with_for_update() if lock else statement).mappings().first()
@@ -86,21 +89,21 @@ def get(conn: sa.Connection, migration_id: int, lock: bool = False) -> Migration
 
 
 def open_of(conn: sa.Connection, uuid: str) -> list[MigrationsRow]:
-    """Moves of a server that are not over, oldest first; there is one at most, or none."""
+    """Return the unfinished moves of a server, oldest first; normally at most one."""
     statement = sa.select(migrations).where(
         migrations.c.instance_uuid == uuid, migrations.c.status.not_in(OVER)).order_by(migrations.c.id)
     return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
 
 
 def open_of_many(conn: sa.Connection, uuids: list[str]) -> dict[str, MigrationsRow]:
-    """{instance uuid: its newest move that is not over}."""
+    """Return {instance uuid: its newest unfinished move}."""
     statement = sa.select(migrations).where(
         migrations.c.instance_uuid.in_(uuids), migrations.c.status.not_in(OVER)).order_by(migrations.c.id)
     return {row['instance_uuid']: statements.to_dict(row) for row in conn.execute(statement).mappings()}
 
 
 def open_on_host(conn: sa.Connection, host: str) -> list[MigrationsRow]:
-    """Moves from or to a host that are not over, oldest first."""
+    """Return the unfinished moves from or to a host, oldest first."""
     c = migrations.c
     statement = sa.select(migrations).where(
         sa.or_(c.source_compute == host, c.dest_compute == host), c.status.not_in(OVER)).order_by(c.id)
@@ -108,7 +111,7 @@ def open_on_host(conn: sa.Connection, host: str) -> list[MigrationsRow]:
 
 
 def finished_before(conn: sa.Connection, before: datetime, limit: int = 200) -> list[MigrationsRow]:
-    """Moves that have waited for a confirmation since before this moment."""
+    """Return moves that have waited for confirmation since before this time."""
     c = migrations.c
     statement = sa.select(migrations).where(c.status == 'finished', c.updated_at < before).order_by(c.id).limit(limit)
     return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
@@ -116,9 +119,9 @@ def finished_before(conn: sa.Connection, before: datetime, limit: int = 200) -> 
 
 def place_of(conn: sa.Connection, uuid: str,
              project_id: nova_context.Projects | str) -> tuple[datetime, int, str] | None:
-    """(created_at, id, uuid) of the move with this uuid, None when there is none: where a page ended.
+    """Return (created_at, id, uuid) of the move with this uuid as a page position, or None.
 
-    :param project_id: of a server of this project, or of ALL_PROJECTS
+    :param project_id: project of the server, or ALL_PROJECTS
     """
     c = migrations.c
     statement = sa.select(c.created_at, c.id, c.uuid).where(c.uuid == uuid)
@@ -131,12 +134,12 @@ def place_of(conn: sa.Connection, uuid: str,
 def page(conn: sa.Connection, project_id: nova_context.Projects, filters: dict[str, str] | None = None, *,
          host: Any = None, limit: int | None = None, after: tuple[datetime, int, str] | None = None,
          changes_since: Any = None, changes_before: Any = None) -> list[MigrationsRow]:
-    """Moves, newest first; those of several cells are in one order, for their uuids are of it.
+    """Return moves, newest first; the order is the same across cells, because uuids break ties.
 
-    :param project_id: of the servers of this project, or of ALL_PROJECTS
+    :param project_id: project of the servers, or ALL_PROJECTS
     :param filters: {column: value or list of values}
-    :param host: name of a host that they go from or to
-    :param after: place_of the last one of the page before
+    :param host: source or destination host
+    :param after: place_of the last move of the previous page
     """
     c = migrations.c
     statement = sa.select(migrations).order_by(c.created_at.desc(), c.id.desc(), c.uuid.desc())
@@ -160,9 +163,9 @@ def page(conn: sa.Connection, project_id: nova_context.Projects, filters: dict[s
 
 def update(conn: sa.Connection, migration_id: int, values: dict[str, Any],
            expect: dict[str, Any] | None = None) -> bool:
-    """UPDATE a move, if ``expect`` ({column: allowed value or values}) holds; whether it did.
+    """Update a move if ``expect`` ({column: allowed value or values}) holds; return whether it did.
 
-    Columns of what is held are changed by hold, swap, keep and release alone.
+    The columns of the held share are changed only by hold, swap, keep and release.
     """
     conditions = [migrations.c.id == migration_id]
     for name, allowed in (expect or {}).items():
@@ -174,10 +177,10 @@ def update(conn: sa.Connection, migration_id: int, values: dict[str, Any],
 
 def hold(conn: sa.Connection, migration_id: int, node: ComputeNodesRow, requested: dict[str, int],
          statuses: tuple[str, str, str, str]) -> bool:
-    """Note what claims.claim has just taken of a node (a compute_nodes row) for a move; whether it may hold it.
+    """Record a claim on a node (a compute_nodes row) as held by a move; return whether the move may hold it.
 
-    False: the move is not in one of ``statuses`` any more, or holds something already. The caller gives the claim
-    back with claims.free_node.
+    It may not if its status is not in ``statuses``, or if it holds a share already. Then the caller must release the
+    claim with claims.free_node.
     """
     c = migrations.c
     statement = sa.update(migrations).where(
@@ -191,16 +194,16 @@ def hold(conn: sa.Connection, migration_id: int, node: ComputeNodesRow, requeste
 def swap(conn: sa.Connection, migration: MigrationsRow, *, forward: bool, expect: dict[str, Any],
          values: dict[str, str] | None = None, status: str | None = None,
          arguments: dict[str, Any] | None = None, running: bool = False) -> InstancesRow:
-    """The server moves: its row gets the other place and flavor, and the move holds what the row had.
+    """Move the server: its row gets the other host and flavor, and the move holds the row's former share.
 
     :param migration: its row
     :param forward: True: to the destination and the new flavor; False: back
     :param expect: {column: allowed values} of the instances row
     :param values: other columns of the instances row
     :param status, arguments: of the move, None: unchanged
-    :param running: the guest has not stopped: who has its console open may follow it
-    :returns: the instances row as it is now
-    :raises InstanceChanged, InstanceNotFound: the server, or the move, is not as expected; nothing may be committed
+    :param running: the guest kept running, so that open consoles may follow it
+    :returns: the new instances row
+    :raises InstanceChanged, InstanceNotFound: the server or the move is not as expected; the caller must roll back
     """
     uuid = migration['instance_uuid']
     instances.lock(conn, uuid)
@@ -227,8 +230,10 @@ def swap(conn: sa.Connection, migration: MigrationsRow, *, forward: bool, expect
 
 
 def keep(conn: sa.Connection, migration_id: int) -> None:
-    """End a move whose server stays on its node and has, in this transaction, got the new flavor: of what the move
-    holds that is the server's which it has more than before."""
+    """End a move of a server that stays on its node and has got the new flavor in this transaction.
+
+    The held share minus the growth of the server is released.
+    """
     migration = get(conn, migration_id, lock=True)
     old, new = migration['old_flavor'], migration['new_flavor']
     held = _held(migration)
@@ -239,7 +244,7 @@ def keep(conn: sa.Connection, migration_id: int) -> None:
 
 def release(conn: sa.Connection, migration_id: int, status: str | None = None,
             expect: dict[str, Any] | None = None) -> bool:
-    """Give back what a move holds, and set its status; whether it was as expected. A second time frees nothing."""
+    """Release the share of a move and set its status; return whether it was as expected. Repetition is harmless."""
     migration = get(conn, migration_id, lock=True)
     values = dict(_NOTHING) if status is None else {**_NOTHING, 'status': status}
     if not update(conn, migration_id, values, expect):
@@ -255,7 +260,7 @@ def release(conn: sa.Connection, migration_id: int, status: str | None = None,
 
 
 def _held(migration: MigrationsRow) -> dict[str, int]:
-    """{name of claims.RESOURCES: what the move holds of it}."""
+    """Return {name of claims.RESOURCES: amount held by the move}."""
     return {'vcpus': migration['held_vcpus'], 'memory_mb': migration['held_memory_mb'],
             'local_gb': migration['held_local_gb']}
 
@@ -266,12 +271,12 @@ def _zone_of(conn: sa.Connection, host: str | None) -> str | None:
 
 
 def needs(conn: sa.Connection, uuid: str) -> tuple[int, int] | None:
-    """(vCPUs, MiB of memory) that a server has or that its move may give it; None when it is gone."""
+    """Return the largest (vCPUs, MiB of memory) of a server and its moves, or None if it does not exist."""
     return needs_many(conn, [uuid]).get(uuid)
 
 
 def needs_many(conn: sa.Connection, uuids: list[str]) -> dict[str, tuple[int, int]]:
-    """{instance uuid: (vCPUs, MiB of memory)} of those that exist; see needs."""
+    """Return {instance uuid: (vCPUs, MiB of memory)} of existing servers; see needs."""
     columns = (table.c.uuid, table.c.vcpus, table.c.memory_mb)
     sizes = {row.uuid: [(row.vcpus, row.memory_mb)] for row in conn.execute(
         sa.select(*columns).where(table.c.uuid.in_(uuids)))}
@@ -286,11 +291,11 @@ def needs_many(conn: sa.Connection, uuids: list[str]) -> dict[str, tuple[int, in
 
 def begin_end(conn: sa.Connection, ctx: nova_context.RequestContext, uuid: str, action: Action, status: str,
               admin: bool | None = False) -> InstancesRow:
-    """Begin the confirmation or the revert (``action``) of a server that waits for it; its instances row.
+    """Begin the confirmation or the revert (``action``) of a resized server; return its instances row.
 
-    :param status: of its move from now on
-    :raises NotResized: no move of it waits
-    :raises InstanceInvalidState and the others of tasks.begin:
+    :param status: new status of its move
+    :raises NotResized: no move waits for it
+    :raises InstanceInvalidState: and the other errors of tasks.begin
     """
     row = tasks.begin(conn, ctx, uuid, action, admin=admin)
     found = [move for move in open_of(conn, uuid) if move['status'] == 'finished']
@@ -300,12 +305,12 @@ def begin_end(conn: sa.Connection, ctx: nova_context.RequestContext, uuid: str, 
 
 
 def abandon(conn: sa.Connection, uuid: str) -> None:
-    """End the moves of a server that no service continues, and give back what they hold."""
+    """End the unfinished moves of a server and release their shares."""
     for move in open_of(conn, uuid):
         release(conn, move['id'], status='error')
 
 
 def flavor_values(flavor: dict[str, Any]) -> dict[str, Any]:
-    """The columns of an instances row that a flavor (objects.Flavor's fields) sets."""
+    """Return the columns of an instances row that a flavor (objects.Flavor's fields) sets."""
     return {'flavor': flavor, 'flavor_id': flavor['flavor_id'],
             **{name: flavor[name] for name in ('vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb')}}

@@ -1,4 +1,4 @@
-"""Addresses as operators look at them: which are taken, by whom, and which are kept from being given out."""
+"""Addresses for operators: used ones with their owners, and reserved ones."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from nova.db.tables import network as t
 
 
 def taken(conn: sa.Connection, host: str | None = None) -> Sequence[Any]:
-    """Rows (address, network's name, mac_address, device_id, host, until) of addresses that ports have or that are
-    reserved; until: the end of its lease, None without one.
+    """Return rows (address, network's name, mac_address, device_id, host, until) of used and reserved addresses.
 
-    :param host: only of ports that are there
+    ``until`` is the end of the DHCP lease, or None.
+    :param host: only addresses of ports on this host
     """
     a, p, lease = t.addresses.c, t.ports.c, t.leases.c
     statement = sa.select(a.address, t.networks.c.name, p.mac_address, p.device_id, p.host, lease.until).select_from(
@@ -28,13 +28,13 @@ def taken(conn: sa.Connection, host: str | None = None) -> Sequence[Any]:
 
 
 def host_subnets(conn: sa.Connection) -> list[Any]:
-    """Rows of the subnets that are in the hosts' own routing table."""
+    """Return rows of the subnets in the hosts' own routing table."""
     return statements.dicts(conn.execute(sa.select(t.subnets).join(
         t.networks, t.networks.c.id == t.subnets.c.network_id).where(t.networks.c.network_type == networks.FLAT)))
 
 
 def unreserve(conn: sa.Connection, subnet_id: str, number: int, mark: str) -> bool:
-    """Let an address go that has this mark in place of a port; False when it has not."""
+    """Release an address that is reserved by this mark; return False if it is not."""
     c = t.addresses.c
     return bool(conn.execute(sa.delete(t.addresses).where(
         c.subnet_id == subnet_id, c.number == number, c.port_id == mark)).rowcount)

@@ -1,4 +1,4 @@
-"""Names that users give to addresses: domains and their entries."""
+"""DNS domains and their entries."""
 from __future__ import annotations
 
 from collections.abc import Collection
@@ -13,16 +13,16 @@ from nova.db.tables import network as t
 if TYPE_CHECKING:
     from nova.db.tables.rows import DnsDomainsRow, DnsEntriesRow
 
-PUBLIC = ''                      # in place of the project of a domain that all networks resolve
+PUBLIC = ''                      # project of a public domain, which all networks resolve
 
 
 def domains(conn: sa.Connection, project_id: str | None, name: str | None = None,
             lock: bool = False) -> list[DnsDomainsRow]:
-    """Domains that a project sees, by name, its own one before a public one.
+    """Return the domains visible to a project, by name, its own before a public one.
 
-    :param project_id: None: all of them
-    :param name: the one of this name alone
-    :param lock: until the transaction ends
+    :param project_id: None for all domains
+    :param name: only the domain of this name
+    :param lock: lock the rows until the transaction ends
     """
     c = t.dns_domains.c
     statement = sa.select(t.dns_domains).order_by(c.name, c.project_id.desc(), c.id)
@@ -35,12 +35,12 @@ def domains(conn: sa.Connection, project_id: str | None, name: str | None = None
 
 
 def insert_domain(conn: sa.Connection, row: DnsDomainsRow) -> None:
-    """Add a domain; a second one of that name and project is refused by the key."""
+    """Insert a domain; the key refuses a duplicate of name and project."""
     revisions.execute(conn, sa.insert(t.dns_domains), [row])
 
 
 def restrict(conn: sa.Connection, ident: str, for_project: str) -> None:
-    """Let one project alone make entries of a public domain; '': all."""
+    """Limit entries of a public domain to one project, or to none with ''."""
     revisions.execute(conn, sa.update(t.dns_domains).where(t.dns_domains.c.id == ident).values(for_project=for_project))
 
 
@@ -51,12 +51,12 @@ def remove_domain(conn: sa.Connection, ident: str) -> None:
 
 
 def entries(conn: sa.Connection, domain_id: str, **values: str) -> list[DnsEntriesRow]:
-    """The entries of a domain that have these values in their columns, by name."""
+    """Return the entries of a domain with these column values, by name."""
     return statements.rows(conn, t.dns_entries, ('name',), domain_id=domain_id, **values)
 
 
 def put_entry(conn: sa.Connection, row: DnsEntriesRow) -> None:
-    """Add an entry, or change its address; a name that another request added meanwhile is refused by the key."""
+    """Insert an entry or change its address; the key refuses a concurrent entry of the same name."""
     c = t.dns_entries.c
     if not revisions.execute(conn, sa.update(t.dns_entries).where(
             c.domain_id == row['domain_id'], c.name == row['name']).values(**row)).rowcount:
@@ -70,7 +70,7 @@ def remove_entry(conn: sa.Connection, domain_id: str, name: str) -> None:
 
 
 def forget_floating(conn: sa.Connection, address: str, project_id: str) -> None:
-    """A project has no floating address of that number any more: its public names of it go."""
+    """Remove the public names of a floating address that a project no longer has."""
     c = t.dns_entries.c
     public = sa.select(t.dns_domains.c.id).where(t.dns_domains.c.project_id == PUBLIC)
     revisions.execute(conn, sa.delete(t.dns_entries).where(
@@ -78,17 +78,17 @@ def forget_floating(conn: sa.Connection, address: str, project_id: str) -> None:
 
 
 def is_floating(conn: sa.Connection, address: str, project_id: str) -> bool:
-    """Whether an address is a floating address of a project."""
+    """Tell whether an address is a floating address of a project."""
     c = t.floating_ips.c
     return conn.execute(sa.select(c.id).where(
         c.floating_ip_address == address, c.project_id == project_id).limit(1)).first() is not None
 
 
 def resolved(conn: sa.Connection, projects: Collection[str]) -> list[tuple[str, str, str]]:
-    """[(project whose networks resolve it or PUBLIC, address, full name)], sorted, with '' as address of each domain;
-    public names while their project has the floating address.
+    """Return sorted [(project with networks that resolve it or PUBLIC, address, full name)].
 
-    :param projects: whose own domains are of interest
+    Each domain has a row with '' as address. A public name counts while its project has the floating address.
+    :param projects: projects of the requested own domains
     """
     domain, entry, floating = t.dns_domains.c, t.dns_entries.c, t.floating_ips.c
     held = sa.exists().where(floating.floating_ip_address == entry.address, floating.project_id == entry.project_id)

@@ -1,4 +1,4 @@
-"""What new security groups begin with: rules that are there from the start, and an administrator's."""
+"""Templates of the rules of new security groups: built-in ones and those of administrators."""
 from __future__ import annotations
 
 from typing import Any
@@ -10,11 +10,11 @@ from nova import utils
 from nova.db import engine
 from nova.db.tables import network as t
 
-# columns of a rule that are those of its template
+# rule columns that are copied from the template
 COPIED = ('direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max', 'remote_ip_prefix', 'description')
 _NOTHING: dict[str, Any] = {'protocol': None, 'port_range_min': None, 'port_range_max': None, 'remote_ip_prefix': None,
                             'description': '', 'removed': False}
-# everything may leave, and in default groups their members come in
+# allows all egress, and ingress from members of a default group
 BUILT_IN: tuple[dict[str, Any], ...] = tuple(
     {**_NOTHING, 'id': str(uuid.uuid5(uuid.NAMESPACE_OID, f'nova default rule {direction} {ethertype}')),
      'direction': direction, 'ethertype': ethertype, 'of_group': direction == 'ingress', 'in_default': True,
@@ -22,14 +22,14 @@ BUILT_IN: tuple[dict[str, Any], ...] = tuple(
 
 
 def every(conn: sa.Connection) -> list[dict[str, Any]]:
-    """The templates that there are."""
+    """Return the existing templates."""
     rows = [dict(row) for row in conn.execute(sa.select(t.default_group_rules)).mappings()]
     known = {row['id'] for row in rows}
     return [row for row in [*(each for each in BUILT_IN if each['id'] not in known), *rows] if not row['removed']]
 
 
 def ensure(conn: sa.Connection) -> None:
-    """Let the table have the rules that are there from the start."""
+    """Insert the built-in templates if they are missing."""
     c, idents = t.default_group_rules.c, [row['id'] for row in BUILT_IN]
     known = set(conn.execute(sa.select(c.id).where(c.id.in_(idents))).scalars())
     now = utils.utcnow()
@@ -40,7 +40,7 @@ def ensure(conn: sa.Connection) -> None:
 
 
 def remove(conn: sa.Connection, ident: str) -> None:
-    """Remove a template; one that was there from the start stays as a row that says so."""
+    """Remove a template; a built-in one is kept as a row marked as removed."""
     c = t.default_group_rules.c
     if ident in {row['id'] for row in BUILT_IN}:
         conn.execute(sa.update(t.default_group_rules).where(c.id == ident).values(
@@ -50,7 +50,7 @@ def remove(conn: sa.Connection, ident: str) -> None:
 
 
 def rules(conn: sa.Connection, group_id: str, project_id: str, default: bool) -> list[dict[str, Any]]:
-    """Rows of the rules that a new group begins with.
+    """Return rows of the rules for a new group.
 
     :param default: it is its project's default group
     """

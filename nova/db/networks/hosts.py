@@ -1,4 +1,4 @@
-"""The hosts of networks between hosts: where their frames are sent to, and when they were last heard of."""
+"""Hosts of overlay networks: their tunnel addresses and last reports."""
 from __future__ import annotations
 
 import datetime
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import NetworkHostsRow
 
 
-QUIET_S = 86400                  # a host without ports that was silent for so long does not matter
+QUIET_S = 86400                  # age of the last report after which a host without ports is ignored
 
 
 def seen(conn: sa.Connection, host: str, address: str, gateway: bool, version: int = release.VERSION) -> bool:
-    """A host is there; True when others must hear of it: it is new, or its address or release is another one."""
+    """Record a report of a host; return whether it is new or has another address or release."""
     c, now = t.hosts.c, utils.utcnow()
     known = conn.execute(sa.select(c.address, c.version).where(c.host == host)).first()
     if known is None:
         row = {'host': host, 'address': address, 'gateway': gateway, 'seen_at': now, 'version': version}
         fresh = bool(engine.insert_ignore(conn, t.hosts, row).rowcount)
-        # others send it nothing unless it has ports: a fleet that begins does not have each host look for each other.
-        # Of an older release it changes how all of them are plumbed.
+        # Peers need a host only if it has ports, so that a starting fleet does not refresh all peers for each host. A
+        # host of an older release changes the plumbing of all.
         if fresh and (version < release.VERSION or conn.execute(
                 sa.select(t.ports.c.id).where(t.ports.c.host == host).limit(1)).first()):
             revisions.changed(conn)
@@ -43,7 +43,7 @@ def seen(conn: sa.Connection, host: str, address: str, gateway: bool, version: i
 
 
 def older(conn: sa.Connection, version: int) -> list[str]:
-    """Names of the hosts of an older release that have ports, or were heard of within QUIET_S."""
+    """Return the names of hosts of an older release that have ports or a report within QUIET_S."""
     c = t.hosts.c
     since = utils.utcnow() - datetime.timedelta(seconds=QUIET_S)
     return list(conn.execute(sa.select(c.host).where(c.version < version, sa.or_(
@@ -51,38 +51,38 @@ def older(conn: sa.Connection, version: int) -> list[str]:
 
 
 def every(conn: sa.Connection) -> list[NetworkHostsRow]:
-    """Rows of all hosts, by name."""
+    """Return the rows of all hosts by name."""
     return statements.rows(conn, t.hosts, ('host',))
 
 
 def alive(row: Any, down_time: int) -> bool:
-    """Whether a host was heard of within ``down_time`` s."""
+    """Tell whether a host has reported within ``down_time`` s."""
     return bool(utils.utcnow() - row['seen_at'] < datetime.timedelta(seconds=down_time))
 
 
 def has_others(conn: sa.Connection, host: str) -> bool:
-    """Whether other hosts than this one were heard of within QUIET_S."""
+    """Tell whether other hosts have reported within QUIET_S."""
     c = t.hosts.c
     return bool(conn.execute(sa.select(sa.exists().where(
         c.host != host, c.seen_at > utils.utcnow() - datetime.timedelta(seconds=QUIET_S)))).scalar())
 
 
 def with_routers(down_time: int) -> sa.Select[Any]:
-    """Names of the hosts that may have routers and were heard of within ``down_time`` s, as a subquery."""
+    """Return a subquery of the names of gateway hosts that have reported within ``down_time`` s."""
     c = t.hosts.c
     return sa.select(c.host).where(
         c.gateway, c.seen_at > utils.utcnow() - datetime.timedelta(seconds=down_time))
 
 
 def known(conn: sa.Connection, host: str) -> bool:
-    """Whether a host has servers, ports or routers, or may get some: a compute host, or one of routers."""
+    """Tell whether a host has, or may get, servers, ports or routers."""
     return bool(conn.execute(sa.select(sa.or_(
         sa.exists().where(host_mappings.c.host == host), sa.exists().where(t.ports.c.host == host),
         sa.exists().where(t.routers.c.host == host)))).scalar())
 
 
 def distrust(conn: sa.Connection, host: str) -> None:
-    """The key of a host was revoked: what it said of itself counts no more, until it reports again."""
+    """Reset the reported facts of a host with a revoked key until it reports again."""
     changed = conn.execute(sa.update(t.hosts).where(t.hosts.c.host == host).values(
         version=release.VERSION, gateway=False)).rowcount
     if changed:

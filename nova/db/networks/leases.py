@@ -1,4 +1,4 @@
-"""Leases of addresses by DHCP, as the hosts' servers report them."""
+"""DHCP leases of addresses, as reported by the hosts."""
 from __future__ import annotations
 
 from typing import Any
@@ -11,7 +11,7 @@ from nova.db.tables import network as t
 
 
 def record(conn: sa.Connection, host: str, leases: list[dict[str, Any]]) -> None:
-    """Keep leases of ports on a host, and the ends of those that were kept before; of others nothing.
+    """Store leases of ports on a host and new end times of stored leases; others are ignored.
 
     :param leases: [{'mac', 'address', 'until': Unix time}]
     """
@@ -29,6 +29,6 @@ def record(conn: sa.Connection, host: str, leases: list[dict[str, Any]]) -> None
         conn.execute(sa.delete(t.leases).where(sa.tuple_(lease.subnet_id, lease.number).in_(
             [(row['subnet_id'], row['number']) for row in fresh])))
         engine.insert_many_ignore(conn, t.leases, fresh)
-    for mac, address in sorted(until.keys() - held):            # the guest is gone; it gave its address back, perhaps
+    for mac, address in sorted(until.keys() - held):  # the guest is deleted, and may have released its address
         conn.execute(sa.update(t.leases).where(lease.address == address, lease.mac_address == mac, lease.host == host)
                      .values(until=until[mac, address]))

@@ -1,4 +1,4 @@
-"""What projects may make in the network service, where an administrator has said so."""
+"""Network quotas of projects that an administrator has set."""
 from __future__ import annotations
 
 import sqlalchemy as sa
@@ -7,14 +7,14 @@ from nova.db.tables import network as t
 
 
 def of(conn: sa.Connection, project_id: str) -> dict[str, int]:
-    """{resource: limit} that was set for a project."""
+    """Return {resource: limit} set for a project."""
     c = t.limits.c
     return {name: limit for name, limit in conn.execute(
         sa.select(c.resource, c.hard_limit).where(c.project_id == project_id))}
 
 
 def every(conn: sa.Connection) -> dict[str, dict[str, int]]:
-    """{project: {resource: limit}} of all projects for which one was set."""
+    """Return {project: {resource: limit}} of all projects with limits."""
     found: dict[str, dict[str, int]] = {}
     for row in conn.execute(sa.select(t.limits).order_by(t.limits.c.project_id)).mappings():
         found.setdefault(row['project_id'], {})[row['resource']] = row['hard_limit']
@@ -22,7 +22,7 @@ def every(conn: sa.Connection) -> dict[str, dict[str, int]]:
 
 
 def replace(conn: sa.Connection, project_id: str, limits: dict[str, int]) -> None:
-    """Set some limits of a project; the others stay."""
+    """Set some limits of a project and keep the others."""
     c = t.limits.c
     if limits:
         conn.execute(sa.delete(t.limits).where(c.project_id == project_id, c.resource.in_(list(limits))))
@@ -31,5 +31,5 @@ def replace(conn: sa.Connection, project_id: str, limits: dict[str, int]) -> Non
 
 
 def forget(conn: sa.Connection, project_id: str) -> None:
-    """Take back what was set for a project."""
+    """Remove the limits of a project."""
     conn.execute(sa.delete(t.limits).where(t.limits.c.project_id == project_id))

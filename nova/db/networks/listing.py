@@ -1,4 +1,4 @@
-"""Lists of network resources: the rows that a query string of the Networking API selects, in its order."""
+"""Lists of network resources: the rows selected by a query string of the Networking API, in its order."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,20 +15,20 @@ from nova.db.networks import tags
 MAX_LIMIT = 1000
 MAX_VALUES = 500            # values of one filter
 PAGING = ('limit', 'marker', 'sort_key', 'sort_dir', 'page_reverse', 'fields')
-# name: whether all tags are meant, and whether resources without them
+# name: (all tags must match, resources without them are selected)
 TAG_FILTERS = {'tags': (True, False), 'tags-any': (False, False), 'not-tags': (True, True),
                'not-tags-any': (False, True)}
 CHANGED_SINCE = 'changed_since'
-SECOND = datetime.timedelta(seconds=1)              # what a time is shown in
+SECOND = datetime.timedelta(seconds=1)              # resolution of times in the API
 TRUE, FALSE = ('true', '1'), ('false', '0')
 
 
 @dataclasses.dataclass
 class Listing:
-    """What a resource's list can be filtered by.
+    """Filters of a resource's list.
 
     columns    {name in the query: column}
-    constants  {name: value} of what every object of this service shares
+    constants  {name: value} of attributes that are equal for all objects of this service
     special    {name: function(values) -> condition}
     """
 
@@ -43,16 +43,16 @@ class Listing:
 
     def page(self, conn: sa.Connection, query: Iterable[tuple[str, str]],
              condition: Any, columns: Sequence[str] | None = None) -> tuple[list[dict[str, Any]], int]:
-        """(rows, limit) that the query asks for, of those that meet the condition.
+        """Return (rows, limit) selected by the query and the condition.
 
         :param query: [(name, value)]
-        :param columns: of the rows; None: all
+        :param columns: columns of the rows, or None for all
         """
         values = _values(query)
         condition_of_query = self.condition(query)
         limit, marker = self._limit(values) or MAX_LIMIT, None
         if values.get('marker', [''])[0]:
-            # another project's is as unknown as one that is not there
+            # a marker of another project is unknown
             marker = conn.execute(sa.select(self.table).where(
                 condition, self.table.c.id == values['marker'][0][:255])).mappings().first()
             if marker is None:
@@ -61,9 +61,9 @@ class Listing:
                              columns), limit
 
     def condition(self, query: Iterable[tuple[str, str]]) -> Any:
-        """Condition on rows that the filters of a query select.
+        """Return the condition of the filters of a query.
 
-        :raises BadRequest: a name that is no filter, or a value that it cannot have
+        :raises BadRequest: a name is not a filter, or a value is invalid
         """
         return sa.and_(sa.true(), *[self._condition(name, found) for name, found in _values(query).items()
                                     if name not in PAGING])
@@ -82,7 +82,7 @@ class Listing:
             if isinstance(column.type, sa.DateTime):
                 return sa.or_(*(sa.and_(column >= moment, column < moment + SECOND)
                                 for moment in [_moment(name, value) for value in values]))
-            # NULL is a value that a query can ask for only by an empty one
+            # only an empty value selects NULL
             return among(column, values, nothing=not all(values))
         if name == CHANGED_SINCE and 'updated_at' in self.table.c:
             return self.table.c.updated_at >= max(_moment(name, value) for value in values)
@@ -97,7 +97,7 @@ class Listing:
         raise exception.BadRequest(f"['{name[:60]}'] is invalid attribute for filtering")
 
     def _limit(self, values: dict[str, list[str]]) -> int:
-        """Return the page size that the query names; 0: it names none."""
+        """Return the page size in the query, or 0."""
         text = values.get('limit', ['0'])[0]
         if not (text.isascii() and text.isdigit() and len(text) < 10):
             raise exception.BadRequest(f"Limit must be an integer 0 or greater and not '{text[:40]}'")
@@ -122,7 +122,7 @@ class Listing:
 
 
 def _values(query: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """{name: its values} of a query."""
+    """Return {name: its values} of a query."""
     found: dict[str, list[str]] = {}
     for name, value in query:
         found.setdefault(name, []).append(value)
@@ -130,9 +130,9 @@ def _values(query: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def among(column: Any, values: Iterable[str], nothing: bool) -> Any:
-    """Condition on rows whose column has one of these values.
+    """Return a condition on rows with one of these values in a column.
 
-    :param nothing: rows without a value meet it, too
+    :param nothing: include rows without a value
     """
     present = column.in_([value for value in values if value])
     return sa.or_(present, column.is_(None), column == '') if nothing else present

@@ -19,25 +19,25 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import AddressesRow, NetworksRow
 
 
-EVERYBODY, SHARED = '*', 'access_as_shared'        # of a share
-FLAT, OVERLAY, VLAN = 'flat', 'vxlan', 'vlan'          # types of networks; all but flat ones are between hosts
-SEGMENTS = range(1, 1 << 16)                # numbers of networks between hosts, those of connections' zones: 16 bits
+EVERYBODY, SHARED = '*', 'access_as_shared'        # values of a share
+FLAT, OVERLAY, VLAN = 'flat', 'vxlan', 'vlan'  # types of networks; all but flat ones are overlay or VLAN networks
+SEGMENTS = range(1, 1 << 16)  # segment numbers of overlay networks, also used as conntrack zones: 16 bits
 VLANS = range(1, 4095)                      # of a physical network (IEEE 802.1Q)
 
 
 def stamped(values: dict[str, Any]) -> dict[str, Any]:
-    """The values with the creation columns."""
+    """Return the values with the creation columns."""
     now = utils.utcnow()
     return {'created_at': now, 'updated_at': now, 'revision': 1, **values}
 
 
 def get(conn: sa.Connection, table: sa.Table, ident: str) -> Any | None:
-    """The row of an id as a dict, or None."""
+    """Return the row of an id as a dict, or None."""
     return statements.first(conn, table, id=ident)
 
 
 def lock(conn: sa.Connection, table: sa.Table, ident: str) -> Any | None:
-    """The row of an id, locked until the transaction ends, or None."""
+    """Return the row of an id, locked until the transaction ends, or None."""
     row = conn.execute(sa.select(table).where(table.c.id == ident).with_for_update()).mappings().first()
     return dict(row) if row else None
 
@@ -48,7 +48,7 @@ def _many(table: sa.Table, column: str) -> sa.Select[Any]:
 
 
 def many(conn: sa.Connection, table: sa.Table, idents: Any, column: str = 'id') -> list[Any]:
-    """Rows whose column is one of the values, as dicts; no statement when there are none."""
+    """Return rows with one of the values in a column as dicts, without a statement for no values."""
     idents = list(idents)
     return statements.dicts(conn.execute(_many(table, column), {'idents': idents})) if idents else []
 
@@ -59,9 +59,9 @@ def _values(column: sa.Column[Any], columns: tuple[sa.Column[Any], ...]) -> sa.S
 
 
 def values_of(conn: sa.Connection, column: sa.Column[Any], idents: Any, *columns: sa.Column[Any]) -> dict[Any, Any]:
-    """{value: [(columns…)]} of the rows whose column is one of the values, in the order of these columns.
+    """Return {value: [(columns…)]} of the rows with one of the values in ``column``, ordered by the columns.
 
-    For pages of a list, where ``many`` would make a dict of each row.
+    It avoids the dict for each row that ``many`` builds, for list pages.
     """
     idents, found = list(idents), dict[Any, Any]()
     for value, *row in conn.execute(_values(column, columns), {'idents': idents}).all() if idents else ():
@@ -70,28 +70,28 @@ def values_of(conn: sa.Connection, column: sa.Column[Any], idents: Any, *columns
 
 
 def insert(conn: sa.Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
-    """Insert rows (dicts of the same keys) in one statement."""
+    """Insert rows (dicts with equal keys) in one statement."""
     if rows:
         revisions.execute(conn, statements.insert(table), [stamped(row) for row in rows])
 
 
 def update(conn: sa.Connection, table: sa.Table, ident: str, values: dict[str, Any]) -> bool:
-    """Write the values, the time and the next revision; False when the row is gone."""
+    """Update values, time and revision; return False if the row does not exist."""
     return bool(revisions.execute(conn, sa.update(table).where(table.c.id == ident).values(
         **values, updated_at=utils.utcnow(), revision=table.c.revision + 1)).rowcount)
 
 
 def delete(conn: sa.Connection, table: sa.Table, ident: str) -> bool:
-    """False when the row was not there."""
+    """Delete a row; return False if it did not exist."""
     return bool(revisions.execute(conn, sa.delete(table).where(table.c.id == ident)).rowcount)
 
 
 def visible(context: nova_context.RequestContext) -> Any:
-    """Condition on networks that the caller may see and use."""
+    """Return a condition on networks that the caller may see and use."""
     return _visible_to(context.sees)
 
 
-# Conditions are made once for a project, and with them the statements that have them (see ``_seen``).
+# Conditions are cached for each project, and with them their statements (see ``_seen``).
 @functools.lru_cache(maxsize=256)
 def _visible_to(project_id: Any) -> Any:
     return sa.or_(_usable_by(project_id), t.networks.c.external)
@@ -106,24 +106,24 @@ def _usable_by(project_id: Any) -> Any:
 
 
 def shared_with(project: Any, action: str = SHARED) -> sa.Select[Any]:
-    """Ids of what others share with a project: networks, policies, groups, pools."""
+    """Select the ids of resources that others share with a project: networks, policies, groups, pools."""
     return sa.select(t.shares.c.network_id).where(t.shares.c.target_project.in_([project, EVERYBODY]),
                                                   t.shares.c.action == action)
 
 
 def shared_among(conn: sa.Connection, idents: Any, project_id: str | None) -> set[str]:
-    """Those of these ids that a rule shares with a project, or with all."""
+    """Return those of the ids that are shared with a project, or with all."""
     return {row['network_id'] for row in many(conn, t.shares, idents, 'network_id')
             if row['target_project'] in (project_id, EVERYBODY)}
 
 
 def is_shared_with(conn: sa.Connection, network_id: str, project_id: str) -> bool:
-    """Whether another project's network is shared with this one by a rule of its own."""
+    """Tell whether another project's network is shared with this project by name."""
     return conn.execute(shared_with(project_id).where(t.shares.c.network_id == network_id)).first() is not None
 
 
 def visible_subnets(context: nova_context.RequestContext) -> Any:
-    """Condition on subnets of networks that the caller may use: one to the outside shows them to who has it."""
+    """Return a condition on subnets of networks that the caller may use."""
     return _subnets_usable_by(context.sees)
 
 
@@ -133,7 +133,7 @@ def _subnets_usable_by(project_id: Any) -> Any:
 
 
 def own(table: sa.Table) -> Callable[[nova_context.RequestContext], Any]:
-    """``condition(context)`` on rows of the caller's project, all of them for administrators."""
+    """Return ``condition(context)`` on rows of the caller's project, or all rows for administrators."""
     return lambda context: _of_project(table, context.sees)
 
 
@@ -143,7 +143,7 @@ def _of_project(table: sa.Table, project_id: Any) -> Any:
 
 
 def own_or_shared(table: sa.Table, *for_all: Any) -> Callable[[nova_context.RequestContext], Any]:
-    """``own``, and of others what they share with the caller's project by a rule.
+    """Return ``own`` with rows that others share with the caller's project.
 
     :param for_all: conditions on rows that all projects see
     """
@@ -157,7 +157,7 @@ def own_or_shared(table: sa.Table, *for_all: Any) -> Callable[[nova_context.Requ
 
 
 def seen(conn: sa.Connection, table: sa.Table, condition: Any, ident: str) -> dict[str, Any] | None:
-    """The row of an id that also meets a condition, as a dict, or None."""
+    """Return the row of an id that also meets a condition, as a dict, or None."""
     row = conn.execute(_seen(table, condition), {'ident': ident}).mappings().first()
     return None if row is None else dict(row)
 
@@ -168,26 +168,26 @@ def _seen(table: sa.Table, condition: Any) -> sa.Select[Any]:
 
 
 def host_ranges(conn: sa.Connection) -> Sequence[str]:
-    """The ranges (CIDR) of all subnets that are in the hosts' own routing table; locked until the transaction ends."""
+    """Return the CIDRs of all subnets in the hosts' own routing table, locked until the transaction ends."""
     flat = sa.select(t.networks.c.id).where(t.networks.c.network_type == FLAT)
     conn.execute(flat.order_by(t.networks.c.id).with_for_update()).all()
     return conn.execute(sa.select(t.subnets.c.cidr).where(t.subnets.c.network_id.in_(flat))).scalars().all()
 
 
 def ranges_of(conn: sa.Connection, network_id: str) -> Sequence[str]:
-    """The ranges (CIDR) of a network's subnets."""
+    """Return the CIDRs of a network's subnets."""
     return conn.execute(sa.select(t.subnets.c.cidr).where(t.subnets.c.network_id == network_id)).scalars().all()
 
 
 def on_physical(values: list[str]) -> Any:
-    """Condition on networks that are on one of these physical networks, or bridges of the hosts."""
+    """Return a condition on networks on one of these physical networks or host bridges."""
     c = t.networks.c
     return sa.or_(c.physical_network.in_(values),
                   sa.and_(c.physical_network.is_(None), c.network_type == FLAT, c.bridge.in_(values)))
 
 
 def with_number(values: list[str]) -> Any:
-    """Condition on networks between hosts that the API shows with one of these numbers."""
+    """Return a condition on networks with one of these segmentation ids in the API."""
     numbers = [int(value) for value in values if value.isascii() and value.isdigit() and len(value) < 10]
     c = t.networks.c
     return sa.or_(
@@ -197,34 +197,34 @@ def with_number(values: list[str]) -> Any:
 
 
 def add_segment(conn: sa.Connection, network_id: str, number: int) -> None:
-    """Give an overlay network its number; another one's is refused by the key."""
+    """Assign a number to an overlay network; the key refuses duplicates."""
     revisions.execute(conn, sa.insert(t.segments), [{'number': number, 'network_id': network_id}])
 
 
 def segments_of(conn: sa.Connection, network_ids: Any) -> dict[str, int]:
-    """{network id: number} of overlay networks."""
+    """Return {network id: number} of overlay networks."""
     return {row['network_id']: row['number'] for row in many(conn, t.segments, network_ids, 'network_id')}
 
 
 def add_vlan(conn: sa.Connection, network_id: str, physical_network: str, vlan: int) -> None:
-    """Give a network its VLAN; another one's is refused by the key."""
+    """Assign a VLAN to a network; the key refuses duplicates."""
     revisions.execute(conn, sa.insert(t.vlans), [
         {'physical_network': physical_network, 'vlan': vlan, 'network_id': network_id}])
 
 
 def vlans_of(conn: sa.Connection, network_ids: Any) -> dict[str, int]:
-    """{network id: VLAN} of networks of that type."""
+    """Return {network id: VLAN} of VLAN networks."""
     return {row['network_id']: row['vlan'] for row in many(conn, t.vlans, network_ids, 'network_id')}
 
 
 def vlans_on(conn: sa.Connection, physical_network: str) -> set[int]:
-    """The VLANs of a physical network that networks have."""
+    """Return the VLANs in use on a physical network."""
     return set(conn.execute(sa.select(t.vlans.c.vlan).where(
         t.vlans.c.physical_network == physical_network)).scalars())
 
 
 def remove_network(conn: sa.Connection, ident: str) -> None:
-    """Remove a network, its subnets and what points at it."""
+    """Remove a network with its subnets, numbers and shares."""
     for subnet in many(conn, t.subnets, [ident], 'network_id'):
         remove_subnet(conn, subnet['id'])
     forget_numbers(conn, ident)
@@ -233,12 +233,12 @@ def remove_network(conn: sa.Connection, ident: str) -> None:
 
 
 def end_shares(conn: sa.Connection, ident: str) -> None:
-    """Let no project have a network, or what else has the id, because its owner shared it."""
+    """Remove all shares of a network or another resource."""
     conn.execute(sa.delete(t.shares).where(t.shares.c.network_id == ident))
 
 
 def forget_numbers(conn: sa.Connection, ident: str) -> None:
-    """Let other networks have the number that a network has between hosts, and its VLAN."""
+    """Release the segment number and the VLAN of a network."""
     for table in (t.segments, t.vlans):
         revisions.execute(conn, sa.delete(table).where(table.c.network_id == ident))
 
@@ -250,9 +250,9 @@ def remove_subnet(conn: sa.Connection, ident: str) -> None:
 
 
 def _with_subnets(condition: Any) -> tuple[sa.Select[Any], sa.Select[Any]]:
-    """A SELECT of networks with their subnets, and one that locks the subnets.
+    """Return a SELECT of networks with their subnets, and one that locks the subnets.
 
-    An outer join cannot be locked on PostgreSQL, so the lock comes first and by itself.
+    PostgreSQL cannot lock an outer join, so the lock is a separate, earlier statement.
     """
     both = sa.select(t.networks, *[c.label('subnet_' + c.name) for c in t.subnets.c]).select_from(
         t.networks.outerjoin(t.subnets, t.subnets.c.network_id == t.networks.c.id)).where(condition)
@@ -269,12 +269,12 @@ _NAMED = _with_subnets(t.networks.c.id.in_(sa.bindparam('idents', expanding=True
 
 def usable(conn: sa.Connection, project_id: nova_context.Projects | str, idents: list[str] | set[str] | None = None,
            lock: bool = False) -> dict[str, tuple[NetworksRow, list[Any]]]:
-    """{network id: (network, [subnet])} that a project may use.
+    """Return {network id: (network, [subnet])} of networks that a project may use.
 
-    :param project_id: ALL_PROJECTS with ``idents``, where it is known already that they may be used
-    :param idents: exactly these, whose they may be; None: all that the project may use
-    :param lock: lock the subnets until the transaction ends, so that requests for addresses queue up, not collide;
-            where a network has none, the network itself, which is not given to another project meanwhile
+    :param project_id: ALL_PROJECTS with ``idents`` of networks that are known to be usable
+    :param idents: exactly these networks; None: all that the project may use
+    :param lock: lock the subnets until the transaction ends, so that requests for addresses are serialized; a network
+        without subnets is locked itself, which prevents a change of its owner
     """
     named = nova_context.one_project(project_id)
     if idents is None and not named:
@@ -288,14 +288,14 @@ def usable(conn: sa.Connection, project_id: nova_context.Projects | str, idents:
     bare = [ident for ident, (_network, subnets) in found.items() if not subnets]
     if locks and bare:
         conn.execute(_KEPT, {'idents': bare}).all()
-        found = _networks_of(conn, both, parameters)         # as they are since they are locked
+        found = _networks_of(conn, both, parameters)         # read again after the lock
     for network, _subnets in found.values() if named else ():
         if not network['shared'] and network['project_id'] != project_id:
             network['shared'] = is_shared_with(conn, network['id'], str(project_id))
     return found
 
 
-# shared: ports of one network do not wait for each other
+# shared lock: ports of one network do not wait for each other
 _KEPT = sa.select(t.networks.c.id).where(t.networks.c.id.in_(sa.bindparam('idents', expanding=True))).order_by(
     t.networks.c.id).with_for_update(read=True)
 
@@ -315,7 +315,7 @@ def _networks_of(conn: sa.Connection, both: sa.Select[Any],
 # ---- addresses ----------------------------------------------------------------
 
 def numbers(conn: sa.Connection, subnet_id: str, first: int, last: int, limit: int) -> Sequence[Any]:
-    """[(number, port id, released at)] of addresses known between two, ascending."""
+    """Return [(number, port id, released at)] of the known addresses in a range, ascending."""
     c = t.addresses.c
     return conn.execute(sa.select(c.number, c.port_id, c.released_at).where(
         c.subnet_id == subnet_id, c.number.between(first, last)).order_by(c.number).limit(limit)).all()
@@ -323,7 +323,7 @@ def numbers(conn: sa.Connection, subnet_id: str, first: int, last: int, limit: i
 
 def oldest_resting(conn: sa.Connection, subnet_id: str, spans: list[tuple[int, int]],
                    besides: Collection[int] = ()) -> int | None:
-    """The number of the address of these [(first, last)], and not of ``besides``, that was released first, or None."""
+    """Return the number of the longest released address in these [(first, last)] except ``besides``, or None."""
     c = t.addresses.c
     within = sa.or_(*[c.number.between(first, last) for first, last in spans])
     return conn.execute(sa.select(c.number).where(c.subnet_id == subnet_id, c.port_id.is_(None), within,
@@ -332,7 +332,7 @@ def oldest_resting(conn: sa.Connection, subnet_id: str, spans: list[tuple[int, i
 
 
 def take_resting(conn: sa.Connection, subnet_id: str, number: int, port_id: str) -> bool:
-    """Give an address that rests to a port; False when it does not rest."""
+    """Assign a resting address to a port; return False if it does not rest."""
     c = t.addresses.c
     return bool(revisions.execute(conn, sa.update(t.addresses).where(
         c.subnet_id == subnet_id, c.number == number, c.port_id.is_(None)).values(
@@ -345,7 +345,7 @@ _RESTS = sa.delete(t.addresses).where(
 
 
 def forget_rests(conn: sa.Connection, subnet_id: str, numbers: list[int]) -> None:
-    """Drop the rows of those of these addresses that rest, so that a port can get them."""
+    """Delete the rows of resting addresses, so that ports can get them."""
     conn.execute(_RESTS, {'of_subnet': subnet_id, 'of_numbers': sorted(numbers)})
 
 
@@ -355,20 +355,20 @@ def insert_addresses(conn: sa.Connection, rows: list[AddressesRow]) -> None:
 
 
 def release(conn: sa.Connection, port_ids: list[str]) -> None:
-    """Let the addresses of these ports rest."""
+    """Release the addresses of these ports; they rest for a while."""
     revisions.execute(conn, sa.update(t.addresses).where(t.addresses.c.port_id.in_(port_ids)).values(
         port_id=None, released_at=utils.utcnow()))
 
 
 def release_some(conn: sa.Connection, port_id: str, addresses: list[str]) -> None:
-    """Let these addresses of one port rest."""
+    """Release some addresses of one port; they rest for a while."""
     revisions.execute(conn, sa.update(t.addresses).where(
         t.addresses.c.port_id == port_id, t.addresses.c.address.in_(list(addresses))).values(
             port_id=None, released_at=utils.utcnow()))
 
 
 def addresses_of(conn: sa.Connection, port_ids: list[str]) -> dict[str, list[dict[str, str]]]:
-    """{port id: [{'subnet_id', 'ip_address'}]}"""
+    """Return {port id: [{'subnet_id', 'ip_address'}]}."""
     c = t.addresses.c
     found = values_of(conn, c.port_id, port_ids, c.number, c.subnet_id, c.address)
     return {port: [{'subnet_id': subnet, 'ip_address': address} for _number, subnet, address in rows]
@@ -376,7 +376,7 @@ def addresses_of(conn: sa.Connection, port_ids: list[str]) -> dict[str, list[dic
 
 
 def used_addresses(conn: sa.Connection, subnet_id: str, address: str | None = None) -> int | None:
-    """How many addresses ports hold in a subnet; of one address, whether one does."""
+    """Return the number of used addresses in a subnet, optionally only of one address."""
     conditions = [t.addresses.c.subnet_id == subnet_id, t.addresses.c.port_id.is_not(None)]
     if address is not None:
         conditions.append(t.addresses.c.address == address)
@@ -384,7 +384,7 @@ def used_addresses(conn: sa.Connection, subnet_id: str, address: str | None = No
 
 
 def used_by_subnet(conn: sa.Connection, subnet_ids: list[str]) -> dict[str, int]:
-    """{subnet id: addresses that ports hold} of these subnets, where there are any."""
+    """Return {subnet id: number of used addresses} of these subnets, without zeros."""
     c = t.addresses.c
     return {ident: count for ident, count in conn.execute(
         sa.select(c.subnet_id, sa.func.count()).where(c.subnet_id.in_(subnet_ids), c.port_id.is_not(None)).group_by(
@@ -392,12 +392,12 @@ def used_by_subnet(conn: sa.Connection, subnet_ids: list[str]) -> dict[str, int]
 
 
 def with_hints(table: sa.Table, values: list[str]) -> Any:
-    """Condition on networks or routers whose maker named one of these availability zones."""
+    """Return a condition on networks or routers with one of these availability zone hints."""
     return sa.or_(sa.false(), *(table.c.zone_hints == [value] for value in values))
 
 
 def with_ip_version(values: list[str]) -> Any:
-    """Condition on networks that have subnets of these versions of IP.
+    """Return a condition on networks with subnets of these IP versions.
 
     :raises BadRequest: neither 4 nor 6
     """
@@ -408,7 +408,7 @@ def with_ip_version(values: list[str]) -> Any:
 
 
 def forget_resting(conn: sa.Connection, before: datetime) -> None:
-    """Drop rows of addresses that rested long enough, or whose lease has ended since they were given back."""
+    """Delete addresses that have rested long enough, or whose lease has ended after their release."""
     c, lease = t.addresses.c, t.leases.c
     ended = sa.exists().where(lease.subnet_id == c.subnet_id, lease.number == c.number, lease.until > c.released_at,
                               lease.until < utils.utcnow())
@@ -420,12 +420,12 @@ def forget_resting(conn: sa.Connection, before: datetime) -> None:
 
 def page(conn: sa.Connection, table: sa.Table, condition: Any, sort: list[tuple[Any, str]], marker: Any,
          limit: int | None, columns: Sequence[str] | None = None) -> list[Any]:
-    """Rows (dicts) that meet a condition, after the marker's row.
+    """Return rows (dicts) that meet a condition, after the marker's row.
 
     :param sort: [(column name, 'asc' or 'desc')]; the last one must be unique
     :param marker: the row (a dict) to begin after, or None
-    :param limit: rows at most, or None
-    :param columns: that the rows have; None: all
+    :param limit: most rows, or None
+    :param columns: columns of the rows, or None for all
     """
     statement = sa.select(*(table.c[name] for name in columns)) if columns else sa.select(table)
     statement = statement.where(condition)
@@ -434,7 +434,7 @@ def page(conn: sa.Connection, table: sa.Table, condition: Any, sort: list[tuple[
         equal: list[Any] = []
         for name, direction in sort:
             column = table.c[name]
-            value = sa.literal(marker[name], column.type)        # SQLAlchemy compares no column with True itself
+            value = sa.literal(marker[name], column.type)        # SQLAlchemy cannot compare a column with True
             branches.append(sa.and_(*equal, column > value if direction == 'asc' else column < value))
             equal.append(column == value)
         statement = statement.where(sa.or_(*branches))
@@ -445,13 +445,13 @@ def page(conn: sa.Connection, table: sa.Table, condition: Any, sort: list[tuple[
 
 
 def default_id(conn: sa.Connection) -> str | None:
-    """The id of the default network, or None."""
+    """Return the id of the default network, or None."""
     return conn.execute(sa.select(t.networks.c.id).where(
         t.networks.c.is_default, sa.not_(t.networks.c.external)).limit(1)).scalar()
 
 
 def default_gateway(conn: sa.Connection) -> str | None:
-    """The address of a gateway in the default network, or None."""
+    """Return a gateway address in the default network, or None."""
     return conn.execute(
         sa.select(t.subnets.c.gateway_ip).join(t.networks, t.networks.c.id == t.subnets.c.network_id).where(
             t.networks.c.is_default, sa.not_(t.networks.c.external),
@@ -459,6 +459,6 @@ def default_gateway(conn: sa.Connection) -> str | None:
 
 
 def count(conn: sa.Connection, table: sa.Table, project_id: str) -> int:
-    """How many rows of a table are the project's."""
+    """Return the number of rows of a project in a table."""
     return conn.execute(sa.select(sa.func.count()).select_from(table).where(
         table.c.project_id == project_id)).scalar_one()

@@ -1,4 +1,4 @@
-"""Ports: what a server is connected by."""
+"""Ports: connections of servers to networks."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def of_device(conn: sa.Connection, device_id: str) -> list[PortsRow]:
-    """The ports of a server, in its order, as dicts."""
+    """Return the ports of a server in its order, as dicts."""
     return statements.rows(conn, t.ports, ('position', 'id'), device_id=device_id)
 
 
@@ -37,31 +37,31 @@ _OTHER = t.ports.alias('other')
 _OF_ANOTHER = sa.and_(
     _OTHER.c.project_id != t.ports.c.project_id,
     sa.or_(_OTHER.c.port_security_enabled.is_(sa.false()), _OTHER.c.allowed_address_pairs.is_not(None)))
-# The network has a port of another project that may send from other addresses: they do not say whose a request is.
+# Another project's port in the network may send from other addresses, so that an address does not identify a server.
 _MAY_BE_ANOTHER = sa.exists().where(_OTHER.c.network_id == t.ports.c.network_id, _OF_ANOTHER)
 
 
 def device_at(conn: sa.Connection, address: str) -> str | None:
-    """The server whose port alone has an address of the hosts' own networks; None: no server has it, or several."""
+    """Return the only server with an address of the flat networks, or None if there is none or several."""
     found = conn.execute(_AT.where(t.addresses.c.address == address, t.ports.c.network_id.not_in(
         sa.select(t.networks.c.id).where(t.networks.c.network_type != networks.FLAT)))).scalars().all()
     return found[0] if len(found) == 1 else None
 
 
 def device_by_network(conn: sa.Connection, network_id: str, address: str, host: str) -> str | None:
-    """The server on a host that has an address in a network, or None, also where another project may send from it."""
+    """Return the server on a host with an address in a network, or None, also if another project may send from it."""
     c = t.ports.c
     return conn.execute(_AT.where(t.addresses.c.address == address, c.network_id == network_id, ~_MAY_BE_ANOTHER,
                                   sa.or_(c.host == host, c.migrating_to == host))).scalar()
 
 
 def device_by_router(conn: sa.Connection, router_id: str, address: str, host: str) -> str | None:
-    """The server that has an address in a subnet of a router; None, too, when neither the router nor the server is on
-    this host, or when the address does not say whose a request is.
+    """Return the server with an address in a subnet of a router, or None.
 
-    A router leads answers where its routes say, and packets come to it from all of its networks. So it is the router of
-    the server's project, or that of a network which an administrator has given to all; and no other project may send
-    from any address in any of its networks.
+    None is also returned if neither the router nor the server is on this host, or if the address does not identify the
+    server. A router forwards responses by its own routes and receives packets from all its networks. Therefore it must
+    be the router of the server's project, or that of a network that an administrator has shared with all. No other
+    project may be able to send from arbitrary addresses in any of its networks.
     """
     of_router = sa.select(t.router_interfaces.c.subnet_id).join(
         t.routers, t.routers.c.id == t.router_interfaces.c.router_id).where(
@@ -87,8 +87,7 @@ _AND_DEFAULT_GROUP = sa.select(_DEFAULT_GROUP, t.ports).select_from(
 
 def of_devices_and_default_group(conn: sa.Connection, device_ids: list[str],
                                  project_id: str) -> tuple[list[PortsRow], str | None]:
-    """(the ports of servers of a project, each server's in its order, id of the project's default group or None), in
-    one statement."""
+    """Return (ports of servers of a project in order, id of the project's default group or None) in one statement."""
     rows = statements.dicts(conn.execute(_AND_DEFAULT_GROUP, {'of_devices': device_ids, 'of_project': project_id}))
     default = rows[0]['default_group']
     for row in rows:
@@ -97,12 +96,12 @@ def of_devices_and_default_group(conn: sa.Connection, device_ids: list[str],
 
 
 def of_ids(conn: sa.Connection, idents: list[str] | set[str]) -> dict[str, PortsRow]:
-    """{id: port} of these ports."""
+    """Return {id: port} of these ports."""
     return {row['id']: row for row in networks.many(conn, t.ports, idents)}
 
 
 def on_host(conn: sa.Connection, host: str) -> list[PortsRow]:
-    """Ports of the guests that are on a host, or arrive there. A router's are no guest's: no groups filter them."""
+    """Return the ports of guests on a host or migrating to it; router ports are left out, as they have no filters."""
     c = t.ports.c
     return [statements.to_dict(row) for row in conn.execute(
         sa.select(t.ports).where(sa.or_(c.host == host, c.migrating_to == host), c.device_id != '',
@@ -110,7 +109,7 @@ def on_host(conn: sa.Connection, host: str) -> list[PortsRow]:
 
 
 def lock_many(conn: sa.Connection, idents: list[str]) -> dict[str, PortsRow]:
-    """{id: port} of these ports, locked until the transaction ends."""
+    """Return {id: port} of these ports, locked until the transaction ends."""
     if not idents:
         return {}
     statement = (
@@ -120,7 +119,7 @@ def lock_many(conn: sa.Connection, idents: list[str]) -> dict[str, PortsRow]:
 
 
 def bind(conn: sa.Connection, ident: str, values: dict[str, Any]) -> bool:
-    """Give a port that no device has to a server; False when a device has it."""
+    """Bind a free port to a server; return False if it has a device."""
     return bool(
         revisions.execute(
             conn,
@@ -132,33 +131,33 @@ def bind(conn: sa.Connection, ident: str, values: dict[str, Any]) -> bool:
 
 
 def move(conn: sa.Connection, device_id: str, host: str) -> None:
-    """The server's ports are on this host now."""
+    """Move the server's ports to this host."""
     revisions.execute(conn, sa.update(t.ports).where(t.ports.c.device_id == device_id).values(
         host=host, migrating_to='', updated_at=utils.utcnow(), revision=t.ports.c.revision + 1))
 
 
 def expect(conn: sa.Connection, device_id: str, host: str) -> None:
-    """The server's ports are plumbed on this host, too: it is about to arrive there."""
+    """Plumb the server's ports on a destination host too, before the server arrives."""
     c = t.ports.c
     revisions.execute(conn, sa.update(t.ports).where(c.device_id == device_id, c.host != host).values(
         migrating_to=host, updated_at=utils.utcnow(), revision=c.revision + 1))
 
 
 def forget_expected(conn: sa.Connection, device_id: str, host: str) -> int:
-    """The server does not arrive on this host; how many ports expected it."""
+    """End the plumbing on a destination host; return the number of ports."""
     c = t.ports.c
     return revisions.execute(conn, sa.update(t.ports).where(c.device_id == device_id, c.migrating_to == host).values(
         migrating_to='', updated_at=utils.utcnow(), revision=c.revision + 1)).rowcount
 
 
 def leave(conn: sa.Connection, device_id: str, host: str) -> None:
-    """The server's ports that are on this host are on none now."""
+    """Unbind the server's ports from this host."""
     c = t.ports.c
     revisions.execute(conn, sa.update(t.ports).where(c.device_id == device_id, c.host == host).values(
         host='', updated_at=utils.utcnow(), revision=c.revision + 1))
 
 
-# routed: it has floating addresses, or something is forwarded to it. Most ports have neither, and cost no statement.
+# routed: with floating addresses or forwardings. Most ports have neither and need no statement for them.
 _TO_GIVE_BACK = sa.select(
     t.ports.c.id, t.ports.c.device_id, t.ports.c.made_for_server, t.ports.c.host,
     sa.or_(sa.exists().where(t.floating_ips.c.port_id == t.ports.c.id),
@@ -168,19 +167,19 @@ _OF_DEVICES = _TO_GIVE_BACK.where(t.ports.c.device_id.in_(sa.bindparam('device_i
 
 
 def to_give_back(conn: sa.Connection, device_ids: list[str]) -> Sequence[Any]:
-    """Rows of the ports of these servers for give_back_rows, locked until the transaction ends."""
+    """Return rows of the ports of these servers for give_back_rows, locked until the transaction ends."""
     return conn.execute(_OF_DEVICES, {'device_ids': device_ids}).all()
 
 
 def give_back(conn: sa.Connection, device_ids: list[str]) -> int:
-    """Remove the ports made for these servers, unbind the users' own; return how many ports there were."""
+    """Remove the ports created for these servers, unbind the users' own ports; return the number of ports."""
     return give_back_rows(conn, to_give_back(conn, list(device_ids)))
 
 
 def give_back_one(conn: sa.Connection, ident: str, device_id: str, attached_by: str | None = None) -> int:
-    """The same of one port of a server; 0 when it has left it.
+    """Release one port of a server as in ``give_back``; return 0 if it has another device.
 
-    :param attached_by: only when this request attached it
+    :param attached_by: only if this request attached it
     """
     c = t.ports.c
     condition = (c.id == ident) & (c.device_id == device_id)
@@ -190,7 +189,7 @@ def give_back_one(conn: sa.Connection, ident: str, device_id: str, attached_by: 
 
 
 def give_back_rows(conn: sa.Connection, rows: Sequence[Any]) -> int:
-    """The same of rows that are locked."""
+    """Release locked rows as in ``give_back``."""
     c = t.ports.c
     made = [row.id for row in rows if row.made_for_server]
     own = [row.id for row in rows if not row.made_for_server]
@@ -204,7 +203,7 @@ def give_back_rows(conn: sa.Connection, rows: Sequence[Any]) -> int:
 
 
 def remove(conn: sa.Connection, idents: list[str], routed: bool = True) -> None:
-    """Delete ports and what belongs to them.
+    """Delete ports and their related rows.
 
     :param routed: whether any of them may have a floating address or a forwarding
     """
@@ -216,21 +215,21 @@ def remove(conn: sa.Connection, idents: list[str], routed: bool = True) -> None:
 
 
 def devices(conn: sa.Connection) -> set[str]:
-    """Ids of the servers that have ports, each once."""
+    """Return the ids of the servers with ports."""
     c = t.ports.c
     return set(conn.execute(sa.select(c.device_id).where(
         c.device_id != '', c.device_owner.like('compute:%')).distinct()).scalars())
 
 
 def older_devices(conn: sa.Connection, device_ids: set[str], before: datetime) -> list[str]:
-    """Of these servers those whose newest port change is older than a moment."""
+    """Return those of the servers with no port change since a time."""
     c = t.ports.c
     return list(conn.execute(sa.select(c.device_id).where(c.device_id.in_(list(device_ids)))
                              .group_by(c.device_id).having(sa.func.max(c.updated_at) < before)).scalars())
 
 
-OF_SERVERS = 'compute:'                # how the owners of ports of servers begin
-# what the service itself puts on ports
+OF_SERVERS = 'compute:'                # prefix of device_owner for ports of servers
+# device_owner of ports of the service
 DHCP, GATEWAY, INTERFACE, FLOATING = (f'network:{name}' for name in (
     'dhcp', 'router_gateway', 'router_interface', 'floatingip'))
 
@@ -241,29 +240,29 @@ _SERVED = sa.select(t.addresses.c.subnet_id, t.addresses.c.address).join(
 
 
 def dhcp_addresses(conn: sa.Connection, network_ids: list[str]) -> dict[str, str]:
-    """{subnet id: the address of DHCP and DNS there}, whatever other ports the networks have."""
+    """Return {subnet id: address of the DHCP and DNS service}."""
     return {row.subnet_id: row.address for row in conn.execute(_SERVED, {'of_networks': network_ids})}
 
 
 def give_services(conn: sa.Connection, network_id: str, project_id: str) -> None:
-    """Let the ports of DHCP and DNS of a network be a project's."""
+    """Assign the DHCP and DNS ports of a network to a project."""
     revisions.execute(conn, sa.update(t.ports).where(
         t.ports.c.network_id == network_id, t.ports.c.device_owner == DHCP).values(project_id=project_id))
 
 
 def in_network(conn: sa.Connection, network_id: str) -> list[PortsRow]:
-    """The ports of a network."""
+    """Return the ports of a network."""
     return networks.many(conn, t.ports, [network_id], 'network_id')
 
 
 def count(conn: sa.Connection, **values: Any) -> int:
-    """How many ports have these values in their columns."""
+    """Return the number of ports with these column values."""
     conditions = [t.ports.c[name] == value for name, value in values.items()]
     return conn.execute(sa.select(sa.func.count()).select_from(t.ports).where(*conditions)).scalar_one()
 
 
 def remove_from_router(conn: sa.Connection, port: Mapping[str, Any]) -> None:
-    """Remove a router's port and the router's interface with it."""
+    """Remove a router's port and interface."""
     for held in networks.addresses_of(conn, [port['id']]).get(port['id'], ()):
         routers.leave(conn, port['device_id'], held['subnet_id'])
     remove(conn, [port['id']])
@@ -272,11 +271,12 @@ def remove_from_router(conn: sa.Connection, port: Mapping[str, Any]) -> None:
 def evict(conn: sa.Connection, network: Any) -> None:
     """Remove the ports of projects that may no longer use a network.
 
-    Interfaces of routers and free ports go at once. A server keeps its port until it is detached or deleted.
+    Router interfaces and unbound ports are removed immediately. A server keeps its port until it is detached or
+    deleted.
     """
     if network['shared']:
         return
-    networks.usable(conn, nova_context.ALL_PROJECTS, [network['id']], lock=True)       # no port is made meanwhile
+    networks.usable(conn, nova_context.ALL_PROJECTS, [network['id']], lock=True)       # prevents new ports
     allowed = {network['project_id'], '', *(row['target_project'] for row in networks.many(
         conn, t.shares, [network['id']], 'network_id'))}
     if networks.EVERYBODY in allowed:
@@ -291,9 +291,9 @@ def evict(conn: sa.Connection, network: Any) -> None:
 # ---- conditions of lists --------------------------------------------------------
 
 def visible(context: nova_context.RequestContext) -> Any:
-    """Ports that the caller may see: the project's own, and all in its networks.
+    """Return a condition on ports visible to the caller: those of the project, and all in its networks.
 
-    One of an administrative server, like the server, is for administrators and services.
+    Ports of administrative servers are visible only to administrators and services.
     """
     own = networks.own(t.ports)(context) if not nova_context.one_project(context.sees) else _in_reach(context.sees)
     return own if context.is_admin or 'service' in (context.roles or ()) else _regular(own)
@@ -301,7 +301,7 @@ def visible(context: nova_context.RequestContext) -> Any:
 
 def seen(conn: sa.Connection, context: nova_context.RequestContext, idents: list[str] | set[str],
          ) -> dict[str, PortsRow]:
-    """{id: port} of those of these ports that the caller may see."""
+    """Return {id: port} of those of the ports that the caller may see."""
     if not idents or context.is_admin:
         return of_ids(conn, idents)
     return {row['id']: row for row in statements.dicts(conn.execute(
@@ -320,7 +320,7 @@ def _regular(condition: Any) -> Any:
 
 
 def by_fixed_ips(values: list[str]) -> Any:
-    """``fixed_ips=ip_address=10.0.0.3``, ``fixed_ips=subnet_id=…``, ``ip_address_substr``: all hold.
+    """Return the condition of ``fixed_ips=ip_address=10.0.0.3``, ``fixed_ips=subnet_id=…`` and ``ip_address_substr``.
 
     :raises BadRequest: another attribute
     """
@@ -342,6 +342,6 @@ def by_fixed_ips(values: list[str]) -> Any:
 
 
 def by_groups(values: list[str]) -> Any:
-    """Ports that are in one of these security groups."""
+    """Return a condition on ports in one of these security groups."""
     c = t.port_security_groups.c
     return t.ports.c.id.in_(sa.select(c.port_id).where(c.security_group_id.in_(values)))

@@ -1,4 +1,4 @@
-"""Policies of quality of service, and their rules."""
+"""QoS policies and their rules."""
 from __future__ import annotations
 
 from typing import Any, NamedTuple, TYPE_CHECKING
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import QosMarkingsRow
 
 
-# Condition on policies that the caller may see and use: its own, those for all, and those shared with it.
+# condition on policies that the caller may see and use: own, public and shared ones
 visible = networks.own_or_shared(t.qos_policies, t.qos_policies.c.shared)
 
 
 def rules_of(conn: sa.Connection, policy_ids: Any) -> dict[str, list[dict[str, Any]]]:
-    """{policy id: rows of its rules, by direction}"""
+    """Return {policy id: rows of its rules, by direction}."""
     found: dict[str, list[dict[str, Any]]] = {}
     for row in sorted(networks.many(conn, t.qos_rules, policy_ids, 'policy_id'), key=lambda row: row['direction']):
         found.setdefault(row['policy_id'], []).append(row)
@@ -27,7 +27,7 @@ def rules_of(conn: sa.Connection, policy_ids: Any) -> dict[str, list[dict[str, A
 
 
 def in_use(conn: sa.Connection, policy_id: str) -> str:
-    """What uses a policy, as 'port ID' or 'network ID'; '' for nothing."""
+    """Return a user of a policy as 'port ID' or 'network ID', or ''."""
     for name, table in (('port', t.ports), ('network', t.networks)):
         found = conn.execute(sa.select(table.c.id).where(table.c.qos_policy_id == policy_id).limit(1)).scalar()
         if found:
@@ -36,7 +36,7 @@ def in_use(conn: sa.Connection, policy_id: str) -> str:
 
 
 def users(conn: sa.Connection, policy_id: str) -> set[str]:
-    """The projects whose ports or networks use a policy."""
+    """Return the projects with ports or networks that use a policy."""
     return {project for table in (t.ports, t.networks) for project in conn.execute(
         sa.select(table.c.project_id).distinct().where(table.c.qos_policy_id == policy_id)).scalars()}
 
@@ -49,25 +49,26 @@ def remove(conn: sa.Connection, policy_id: str) -> None:
 
 
 def markings_of(conn: sa.Connection, policy_ids: Any) -> dict[str, QosMarkingsRow]:
-    """{policy id: the row of its marking}"""
+    """Return {policy id: row of its DSCP marking}."""
     return {row['policy_id']: row for row in networks.many(conn, t.qos_markings, policy_ids, 'policy_id')}
 
 
 def mark(conn: sa.Connection, row: QosMarkingsRow) -> None:
-    """Give a policy a marking, in place of one that it has."""
+    """Set the DSCP marking of a policy."""
     unmark(conn, row['policy_id'])
     revisions.execute(conn, sa.insert(t.qos_markings), [row])
 
 
 def unmark(conn: sa.Connection, policy_id: str) -> None:
-    """Take the marking of a policy away."""
+    """Remove the DSCP marking of a policy."""
     revisions.execute(conn, sa.delete(t.qos_markings).where(t.qos_markings.c.policy_id == policy_id))
 
 
 class Qualities(NamedTuple):
-    """
+    """QoS settings of ports.
+
     limits  {port id: [[direction, kbit/s, burst in kbit]]}
-    marks   {port id: value of the field DS}
+    marks   {port id: value of the DS field}
     """
 
     limits: dict[str, list[list[Any]]]
@@ -75,7 +76,7 @@ class Qualities(NamedTuple):
 
 
 def of_ports(conn: sa.Connection, ports: list[Any], nets: dict[str, Any]) -> Qualities:
-    """What the policies of guests' ports say: their own, else their network's; no statement where there is none.
+    """Return the settings of guest ports from their own or their network's policies; no statement without policies.
 
     :param nets: rows of their networks by id
     """

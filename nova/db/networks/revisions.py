@@ -1,11 +1,10 @@
-"""The revision of what the hosts' plumbing is made from: another one after each change.
+"""Revision of the tables that the hosts' network plumbing is built from.
 
-A transaction that writes to one of these tables counts one up as its last statement, in one of a few rows, so that
-transactions seldom wait for each other and only for a commit. Who reads the sums and then the tables has all that the
-sums stand for; rows of an increasing key would not say so, because transactions end in another order than they begin.
-
-There are two numbers: rules of security groups change more often than all else that has to be everywhere at once,
-and are little of what a host needs.
+A transaction that changes one of these tables increments a counter in its last statement. A few rows share the count,
+so that transactions rarely wait for each other, and then only for a commit. A reader that reads the sums before the
+tables sees at least the state of these sums. An increasing key would not guarantee this, because transactions commit in
+another order than they begin. There are two counters: security group rules change most often, and are a small part of
+the data of a host.
 """
 from __future__ import annotations
 
@@ -22,33 +21,33 @@ from nova.runtime import commits
 
 SHARDS = 16
 REST, FILTERS = KINDS = ('rest', 'filters')          # in the order of a revision
-# What host_load reads, but hosts, who report all the time: hosts.py says when that is a change.
+# tables read by host_load, except hosts, which report continuously: hosts.py decides about changes
 PLUMBED = frozenset({t.networks, t.segments, t.vlans, t.subnets, t.ports, t.addresses, t.port_security_groups,
                      t.security_group_rules, t.qos_rules, t.routers, t.floating_ips, t.port_forwardings,
                      t.dns_domains, t.dns_entries, t.qos_markings})
 
 
 def execute(conn: sa.Connection, statement: Any, rows: Any = None) -> sa.CursorResult[Any]:
-    """Execute an INSERT, UPDATE or DELETE; of a table in PLUMBED it is a change."""
+    """Execute an INSERT, UPDATE or DELETE and count a change if the table is in PLUMBED."""
     result = conn.execute(statement, rows) if rows is not None else conn.execute(statement)
-    if statement.table in PLUMBED and result.rowcount:          # -1: not known
+    if statement.table in PLUMBED and result.rowcount:          # -1: unknown
         changed(conn, FILTERS if statement.table is t.security_group_rules else REST)
     return result
 
 
 def changed(conn: sa.Connection, kind: str = REST) -> None:
-    """The transaction changes what plumbing is made from: the revision is another one once it is committed."""
+    """Increment the revision when this transaction commits."""
     commits.before(conn, _count, kind)
 
 
 def current(conn: sa.Connection) -> list[int]:
-    """The revision, [rest, filters]; what is read on the connection afterwards is at least as new."""
+    """Return the revision [rest, filters]; later reads on the connection are at least as new."""
     found = {kind: int(number) for kind, number in conn.execute(_CURRENT)}
     return [found.get(kind, 0) for kind in KINDS]
 
 
 def after(conn: sa.Connection) -> list[int]:
-    """The revision once this write transaction is committed, or a lower one where others commit before."""
+    """Return the revision after the commit of this write transaction, or a lower one if others commit earlier."""
     counted = _counted(conn.info[commits.BEFORE].get(_count, ()))
     return [number + (kind == counted) for kind, number in zip(KINDS, current(conn))]
 
@@ -57,7 +56,7 @@ _CURRENT = sa.select(t.revisions.c.kind, sa.func.sum(t.revisions.c.number)).grou
 
 
 def _counted(kinds: Collection[str]) -> str | None:
-    """The one kind that counts: who reads the rest reads all. Two rows of a transaction could end in deadlocks."""
+    """Return the only counter to increment: readers of REST read everything. Two rows could cause deadlocks."""
     return REST if REST in kinds else FILTERS if kinds else None
 
 

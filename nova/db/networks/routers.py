@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def interfaces(conn: sa.Connection, router_ids: Any) -> list[RouterInterfacesRow]:
-    """Rows of the interfaces of routers."""
+    """Return the interface rows of routers."""
     return networks.many(conn, t.router_interfaces, router_ids, 'router_id')
 
 
 def add_interface(conn: sa.Connection, router_id: str, subnet_id: str, port_id: str) -> None:
-    """Put a subnet on a router; one that is there already is refused by the key."""
+    """Add a subnet to a router; the key refuses duplicates."""
     conn.execute(sa.insert(t.router_interfaces), [
         {'router_id': router_id, 'subnet_id': subnet_id, 'port_id': port_id}])
 
@@ -34,7 +34,7 @@ def remove_interface(conn: sa.Connection, router_id: str, subnet_id: str) -> Non
 
 
 def leave(conn: sa.Connection, router_id: str, subnet_id: str) -> None:
-    """Take a subnet off a router, with the router's port there and the floating addresses that lead to the subnet."""
+    """Remove a subnet from a router, with the floating addresses to it and the router's port there."""
     here = sa.select(t.addresses.c.port_id).where(t.addresses.c.subnet_id == subnet_id)
     c, through = t.floating_ips.c, sa.select(t.floating_ips.c.id).where(t.floating_ips.c.router_id == router_id)
     revisions.execute(conn, sa.delete(t.port_forwardings).where(
@@ -46,23 +46,22 @@ def leave(conn: sa.Connection, router_id: str, subnet_id: str) -> None:
 
 
 def subnets_on(conn: sa.Connection, router_id: str) -> list[SubnetsRow]:
-    """The subnets that are on a router by its interfaces."""
+    """Return the subnets of a router's interfaces."""
     return networks.many(conn, t.subnets, [row['subnet_id'] for row in interfaces(conn, [router_id])])
 
 
 def addresses_on(conn: sa.Connection, subnet_id: str) -> set[str]:
-    """The addresses that routers have in a subnet."""
+    """Return the addresses of routers in a subnet."""
     ports = [row['port_id'] for row in networks.many(conn, t.router_interfaces, [subnet_id], 'subnet_id')]
     return {held['ip_address'] for each in networks.addresses_of(conn, ports).values() for held in each
             if held['subnet_id'] == subnet_id}
 
 
 def towards(conn: sa.Connection, subnet_id: str, external_network_id: str, project_id: str) -> str | None:
-    """The router that joins a subnet with a network to the outside, for a floating address of a project; None: there is
-    none.
+    """Return the router between a subnet and an external network for a floating address of a project, or None.
 
-    It is the one with the gateway's address, which guests send their answers to; else one of that project; else one of
-    the subnet's. Any other project's would lead what comes from the outside where that project likes.
+    The router with the gateway's address has priority, because guests send responses to it, then one of that project,
+    then one of the subnet's project. A router of another project could redirect incoming traffic.
     """
     of, held = t.router_interfaces.c, t.addresses.c
     rows = conn.execute(sa.select(
@@ -78,18 +77,18 @@ def towards(conn: sa.Connection, subnet_id: str, external_network_id: str, proje
 
 
 def floating_through(conn: sa.Connection, router_id: str) -> list[FloatingIpsRow]:
-    """The floating addresses that a router translates."""
+    """Return the floating addresses that a router translates."""
     return networks.many(conn, t.floating_ips, [router_id], 'router_id')
 
 
 def floating_of(conn: sa.Connection, port_ids: Any) -> dict[tuple[str, str], str]:
-    """{(port id, fixed address): floating address} of these ports."""
+    """Return {(port id, fixed address): floating address} of these ports."""
     return {(row['port_id'], row['fixed_ip_address']): row['floating_ip_address']
             for row in networks.many(conn, t.floating_ips, port_ids, 'port_id')}
 
 
 def forget_ports(conn: sa.Connection, port_ids: list[str]) -> None:
-    """Ports go: their floating addresses are free for others, what is forwarded to them is not any more."""
+    """Disassociate floating addresses from removed ports and delete forwardings to them."""
     c, now = t.floating_ips.c, utils.utcnow()
     revisions.execute(conn, sa.update(t.floating_ips).where(c.port_id.in_(port_ids)).values(
         port_id=None, fixed_ip_address=None, router_id=None, status='DOWN', updated_at=now, revision=c.revision + 1))
@@ -97,7 +96,7 @@ def forget_ports(conn: sa.Connection, port_ids: list[str]) -> None:
 
 
 def forget_addresses(conn: sa.Connection, port_id: str, addresses: list[str]) -> None:
-    """The same of some addresses of a port that stays."""
+    """Disassociate floating addresses and forwardings from some addresses of a port."""
     c, f = t.floating_ips.c, t.port_forwardings.c
     revisions.execute(conn, sa.update(t.floating_ips).where(
         c.port_id == port_id, c.fixed_ip_address.in_(addresses)).values(
@@ -108,13 +107,13 @@ def forget_addresses(conn: sa.Connection, port_id: str, addresses: list[str]) ->
 
 
 def forwardings(conn: sa.Connection, floating_ip_ids: Any) -> list[dict[str, Any]]:
-    """Rows of what these floating addresses forward, by external port."""
+    """Return forwarding rows of these floating addresses, by external port."""
     found = networks.many(conn, t.port_forwardings, floating_ip_ids, 'floating_ip_id')
     return sorted(found, key=lambda row: (row['protocol'], row['external_port']))
 
 
 def remove_floating(conn: sa.Connection, ident: str) -> None:
-    """Remove a floating address, what it forwards and its names; its port is for the caller to remove."""
+    """Remove a floating address with its forwardings and names; the caller removes its port."""
     row = networks.get(conn, t.floating_ips, ident)
     if row is not None:
         dns.forget_floating(conn, row['floating_ip_address'], row['project_id'])
@@ -123,32 +122,32 @@ def remove_floating(conn: sa.Connection, ident: str) -> None:
 
 
 def places(conn: sa.Connection) -> dict[str, str]:
-    """{router id: its host, '' for none}"""
+    """Return {router id: its host, or ''}."""
     return {ident: host for ident, host in conn.execute(
         sa.select(t.routers.c.id, t.routers.c.host).order_by(t.routers.c.id))}
 
 
 def on_hosts(conn: sa.Connection) -> dict[str, int]:
-    """{host: how many routers it has}"""
+    """Return {host: number of routers}."""
     c = t.routers.c
     return {host: number for host, number in conn.execute(
         sa.select(c.host, sa.func.count()).where(c.host != '').group_by(c.host))}
 
 
 def with_status(values: list[str], down_time: int) -> Any:
-    """Condition on routers with one of these statuses: ACTIVE where their host forwards packets now, else DOWN."""
+    """Return a condition on routers with one of these statuses: ACTIVE if their host forwards packets, or DOWN."""
     active = t.routers.c.host.in_(hosts.with_routers(down_time))
     return sa.or_(*[{'ACTIVE': active, 'DOWN': ~active}.get(value.upper(), sa.false()) for value in values])
 
 
 def active(conn: sa.Connection, idents: list[str], down_time: int) -> set[str]:
-    """Ids of those of these routers that are ACTIVE."""
+    """Return the ids of the ACTIVE routers among these."""
     c = t.routers.c
     return set(conn.execute(sa.select(c.id).where(c.id.in_(idents), with_status(['ACTIVE'], down_time))).scalars())
 
 
 def place(conn: sa.Connection, ident: str, host: str, was: str = '') -> bool:
-    """Put a router, and its ports, on a host; False when another service has moved it meanwhile."""
+    """Move a router and its ports to a host; return False if another service has moved it."""
     c, p, now = t.routers.c, t.ports.c, utils.utcnow()
     moved = revisions.execute(conn, sa.update(t.routers).where(c.id == ident, c.host == was).values(
         host=host, updated_at=now)).rowcount
@@ -160,13 +159,15 @@ def place(conn: sa.Connection, ident: str, host: str, was: str = '') -> bool:
 
 
 def of_host(conn: sa.Connection, host: str) -> list[Any]:
-    """Rows of the routers that are on a host."""
+    """Return rows of the routers on a host."""
     return statements.rows(conn, t.routers, ('id',), host=host)
 
 
 def elsewhere(conn: sa.Connection, network_ids: Any, project_ids: Any, host: str) -> list[Any]:
-    """Rows of the routers with an interface in one of these networks that are on another host, or on none: those with
-    the gateway's address there, and those of one of the projects. Others may put theirs on a network that is shared.
+    """Return rows of routers on other hosts, or on none, with an interface in one of these networks.
+
+    Only routers with the gateway's address there and those of the projects count: on shared networks, others may attach
+    theirs.
     """
     of, held = t.router_interfaces.c, t.addresses.c
     is_gateway = sa.exists().where(held.port_id == of.port_id, held.subnet_id == of.subnet_id,

@@ -21,19 +21,19 @@ DEFAULT = 'default'
 
 
 def of_project(conn: sa.Connection, project_id: str) -> list[SecurityGroupsRow]:
-    """The groups of a project, as dicts."""
+    """Return the groups of a project as dicts."""
     return [statements.to_dict(row) for row in conn.execute(sa.select(t.security_groups).where(
         t.security_groups.c.project_id == nova_context.the_project(project_id))).mappings()]
 
 
-# Condition on groups that the caller may see and put ports into: its own, and those shared with it.
+# condition on groups that the caller may see and use for ports: own and shared ones
 visible = networks.own_or_shared(t.security_groups)
 
 
 def shared_with(conn: sa.Connection, project_id: str, idents: list[str], lock: bool = False) -> set[str]:
-    """Those of these ids that are groups which others share with a project.
+    """Return those of the ids that are groups shared with a project.
 
-    :param lock: they stay so until the transaction ends
+    :param lock: prevent changes of the shares until the transaction ends
     """
     c = t.security_groups.c
     if lock and idents:
@@ -43,14 +43,14 @@ def shared_with(conn: sa.Connection, project_id: str, idents: list[str], lock: b
 
 
 def is_shared(values: list[str]) -> Any:
-    """Condition on groups that their owner shares with others, or does not, as a query says."""
+    """Return a condition on groups that are, or are not, shared by their owner."""
     wanted = {value.lower() in ('true', '1') for value in values}
     some = t.security_groups.c.id.in_(sa.select(t.shares.c.network_id))
     return sa.or_(*(some if each else ~some for each in wanted))
 
 
 def users(conn: sa.Connection, group_id: str) -> set[str]:
-    """The projects that have ports in a group."""
+    """Return the projects with ports in a group."""
     binding = t.port_security_groups.c
     return set(conn.execute(sa.select(t.ports.c.project_id).distinct().join(
         t.port_security_groups, binding.port_id == t.ports.c.id).where(
@@ -58,7 +58,7 @@ def users(conn: sa.Connection, group_id: str) -> set[str]:
 
 
 def ensure_default(conn: sa.Connection, project_id: str) -> str:
-    """The id of the project's ``default`` group, made with its rules when it is missing."""
+    """Return the id of the project's ``default`` group; create it with its rules if it is missing."""
     c = t.default_security_groups.c
     known = sa.select(c.security_group_id).where(c.project_id == nova_context.the_project(project_id))
     found = conn.execute(known).scalar()
@@ -76,7 +76,7 @@ def ensure_default(conn: sa.Connection, project_id: str) -> str:
 
 
 def begin(conn: sa.Connection, group_id: str, project_id: str, default: bool = False) -> None:
-    """Give a new group the rules that it begins with."""
+    """Insert the initial rules of a new group."""
     rows = group_templates.rules(conn, group_id, project_id, default)
     if rows:
         networks.insert(conn, t.security_group_rules, rows)
@@ -88,7 +88,7 @@ def is_default(conn: sa.Connection, group_id: str) -> bool:
 
 
 def bind(conn: sa.Connection, pairs: list[tuple[str, str]]) -> None:
-    """Put ports into groups: [(port id, group id)]."""
+    """Add ports to groups: [(port id, group id)]."""
     if pairs:
         revisions.execute(conn, sa.insert(t.port_security_groups),
                      [{'port_id': port, 'security_group_id': group} for port, group in pairs])
@@ -99,7 +99,7 @@ def unbind(conn: sa.Connection, port_ids: list[str]) -> None:
 
 
 def join(conn: sa.Connection, port_ids: list[str], group_id: str) -> int:
-    """Put ports into a group; how many were not in it before."""
+    """Add ports to a group; return the number of new members."""
     joined = sum(engine.insert_ignore(conn, t.port_security_groups,
                                       {'port_id': port, 'security_group_id': group_id}).rowcount
                  for port in port_ids)
@@ -109,15 +109,17 @@ def join(conn: sa.Connection, port_ids: list[str], group_id: str) -> int:
 
 
 def leave(conn: sa.Connection, port_ids: list[str], group_id: str) -> int:
-    """Take ports out of a group; how many were in it."""
+    """Remove ports from a group; return the number of removed members."""
     c = t.port_security_groups.c
     return revisions.execute(conn, sa.delete(t.port_security_groups).where(
         c.port_id.in_(port_ids), c.security_group_id == group_id)).rowcount
 
 
 def hosts_to_tell(conn: sa.Connection, port_ids: list[str], group_id: str) -> list[str]:
-    """Hosts whose filters follow when these ports join or leave a group: their own, and those of ports that let
-    the group's members in."""
+    """Return hosts to notify when these ports join or leave a group.
+
+    These are the ports' own hosts, and the hosts of ports that accept traffic from the group's members.
+    """
     port, rule, binding = t.ports.c, t.security_group_rules.c, t.port_security_groups.c
     own = sa.select(port.host).where(port.id.in_(port_ids))
     others = sa.select(port.host).join_from(
@@ -128,7 +130,7 @@ def hosts_to_tell(conn: sa.Connection, port_ids: list[str], group_id: str) -> li
 
 
 def hosts_with(conn: sa.Connection, group_id: str) -> list[str]:
-    """Hosts that have a port in the group."""
+    """Return the hosts with a port in the group."""
     port, binding = t.ports.c, t.port_security_groups.c
     return sorted(set(conn.execute(sa.select(port.host).join_from(
         t.ports, t.port_security_groups, binding.port_id == port.id).where(
@@ -136,14 +138,14 @@ def hosts_with(conn: sa.Connection, group_id: str) -> list[str]:
 
 
 def of_ports(conn: sa.Connection, port_ids: list[str]) -> dict[str, list[str]]:
-    """{port id: [group id]}"""
+    """Return {port id: [group id]}."""
     c = t.port_security_groups.c
     found = networks.values_of(conn, c.port_id, port_ids, c.security_group_id)
     return {port: sorted(group for group, in rows) for port, rows in found.items()}
 
 
 def on_host(conn: sa.Connection, host: str) -> set[str]:
-    """Ids of the groups that ports on a host are in, those about to arrive there included."""
+    """Return the ids of the groups of ports on a host or migrating to it."""
     port, binding = t.ports.c, t.port_security_groups.c
     return set(conn.execute(sa.select(binding.security_group_id).distinct().join_from(
         t.ports, t.port_security_groups, binding.port_id == port.id).where(
@@ -151,7 +153,7 @@ def on_host(conn: sa.Connection, host: str) -> set[str]:
 
 
 def in_use(conn: sa.Connection, group_id: str) -> bool:
-    """Whether a port is in the group."""
+    """Tell whether a port is in the group."""
     c = t.port_security_groups.c
     return (
         conn.execute(sa.select(c.port_id).where(c.security_group_id == group_id).limit(1)).first() is not None
@@ -159,7 +161,7 @@ def in_use(conn: sa.Connection, group_id: str) -> bool:
 
 
 def remove(conn: sa.Connection, group_id: str) -> bool:
-    """Delete a group, its rules and the rules of others that point at it; False when it was not there."""
+    """Delete a group, its rules and rules of other groups for it; return False if it did not exist."""
     c = t.security_group_rules.c
     revisions.execute(conn, sa.delete(t.security_group_rules).where(
         sa.or_(c.security_group_id == group_id, c.remote_group_id == group_id)))
@@ -168,7 +170,7 @@ def remove(conn: sa.Connection, group_id: str) -> bool:
 
 
 def members(conn: sa.Connection, group_ids: set[str]) -> dict[str, list[str]]:
-    """{group id: [address]} of the ports in these groups, wherever they are."""
+    """Return {group id: [address]} of the ports in these groups on all hosts."""
     if not group_ids:
         return {}
     binding, address = t.port_security_groups.c, t.addresses.c
@@ -182,7 +184,7 @@ def members(conn: sa.Connection, group_ids: set[str]) -> dict[str, list[str]]:
 
 
 def of_devices(conn: sa.Connection, device_ids: list[str]) -> dict[str, list[SecurityGroupsRow]]:
-    """{server uuid: [group row]}: the groups of its ports, each once, by name."""
+    """Return {server uuid: [group row]} of the distinct groups of its ports, by name."""
     binding, port = t.port_security_groups, t.ports.c
     if not device_ids:
         return {}
@@ -198,7 +200,7 @@ def of_devices(conn: sa.Connection, device_ids: list[str]) -> dict[str, list[Sec
 
 
 def names_of_ports(conn: sa.Connection, port_ids: list[str]) -> list[str]:
-    """Names of the groups of these ports, each once. A group without a name is shown by its id."""
+    """Return the distinct names of the groups of these ports. The id stands for a missing name."""
     c, binding = t.security_groups.c, t.port_security_groups.c
     found = conn.execute(sa.select(c.name, c.id).distinct().join(
         t.port_security_groups, binding.security_group_id == c.id).where(binding.port_id.in_(port_ids)).order_by(
@@ -214,9 +216,9 @@ _NAMES = sa.select(t.ports.c.device_id, t.security_groups.c.name, t.security_gro
 
 
 def names_of_devices(conn: sa.Connection, device_ids: list[str]) -> dict[str, list[str]]:
-    """{server uuid: names of the groups of its ports} of servers that have ports, in one statement.
+    """Return {server uuid: names of the groups of its ports} in one statement.
 
-    A group without a name is shown by its id.
+    The id stands for a missing name.
     """
     found: dict[str, dict[str, None]] = {}
     for device, name, ident in conn.execute(_NAMES, {'of_devices': device_ids}) if device_ids else ():
@@ -227,6 +229,6 @@ def names_of_devices(conn: sa.Connection, device_ids: list[str]) -> dict[str, li
 
 
 def defaults_among(conn: sa.Connection, group_ids: Any) -> set[str]:
-    """Those of these groups that are the default one of a project."""
+    """Return those of the groups that are a project's default group."""
     group_id = t.default_security_groups.c.security_group_id
     return set(conn.execute(sa.select(group_id).where(group_id.in_(group_ids))).scalars())

@@ -1,4 +1,4 @@
-"""Pools of ranges that subnets are cut out of."""
+"""Subnet pools."""
 from __future__ import annotations
 
 from typing import Any
@@ -10,31 +10,31 @@ from nova.db.networks import networks
 from nova.db.tables import network as t
 
 
-# Condition on pools that the caller may see and use: its own, those that are for all, and those shared with it.
+# condition on pools that the caller may see and use: own, public and shared ones
 visible = networks.own_or_shared(t.subnet_pools, t.subnet_pools.c.shared)
 
 
 def default_id(conn: sa.Connection, context: nova_context.RequestContext, version: int) -> str | None:
-    """The id of the default pool of a version of IP, or None: there is none that the caller sees."""
+    """Return the id of the default pool of an IP version that the caller sees, or None."""
     c = t.subnet_pools.c
     return conn.execute(sa.select(c.id).where(c.default_of == version, visible(context))).scalar()
 
 
 def pieces(conn: sa.Connection, pool_id: str) -> list[tuple[str, str]]:
-    """[(project, CIDR)] of the subnets of a pool."""
+    """Return [(project, CIDR)] of the subnets of a pool."""
     c = t.subnets.c
     rows = conn.execute(sa.select(c.project_id, c.cidr).where(c.subnetpool_id == pool_id)).all()
     return [(row.project_id, row.cidr) for row in rows]
 
 
 def locked(conn: sa.Connection, context: nova_context.RequestContext, ident: str) -> dict[str, Any] | None:
-    """A pool that the caller sees, locked until the transaction ends; None: there is none."""
-    row = networks.lock(conn, t.subnet_pools, ident)             # before the look whether it is shared
+    """Return a pool that the caller sees, locked until the transaction ends, or None."""
+    row = networks.lock(conn, t.subnet_pools, ident)             # before the check of its shares
     return None if networks.seen(conn, t.subnet_pools, visible(context), ident) is None else row
 
 
 def is_default(values: list[str]) -> Any:
-    """Condition on pools that are the default of their version of IP, or are not, as a query says."""
+    """Return a condition on pools that are, or are not, the default of their IP version."""
     wanted = {value.lower() in ('true', '1') for value in values}
     column = t.subnet_pools.c.default_of
     return sa.or_(*(column.is_not(None) if each else column.is_(None) for each in wanted))

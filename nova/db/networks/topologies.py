@@ -1,4 +1,4 @@
-"""The networks and routers that were made for projects that had none."""
+"""Automatically allocated networks and routers of projects."""
 from __future__ import annotations
 
 from typing import Any
@@ -10,7 +10,7 @@ from nova.db.tables import network as t
 
 
 def of(conn: sa.Connection, project_id: str) -> dict[str, Any] | None:
-    """The row of a project whose network is still there, or None."""
+    """Return the row of a project if its network exists, or None."""
     c = t.topologies.c
     row = conn.execute(sa.select(t.topologies).join_from(
         t.topologies, t.networks, t.networks.c.id == c.network_id).where(c.project_id == project_id)).mappings().first()
@@ -18,7 +18,7 @@ def of(conn: sa.Connection, project_id: str) -> dict[str, Any] | None:
 
 
 def insert(conn: sa.Connection, project_id: str, network_id: str, router_id: str) -> None:
-    """The key refuses the second of two; a row whose network its project has deleted gives way."""
+    """Insert the topology of a project; the key refuses a second one. A row with a deleted network is replaced."""
     remove(conn, project_id)
     conn.execute(sa.insert(t.topologies), [
         {'project_id': project_id, 'network_id': network_id, 'router_id': router_id}])

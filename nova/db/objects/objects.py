@@ -1,4 +1,4 @@
-"""Buckets, objects, uploads and their parts, as the index of the object store has them."""
+"""Index of the object store: buckets, objects, uploads and their parts."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -10,19 +10,19 @@ import sqlalchemy as sa
 from nova import utils
 from nova.db.objects import tables as t
 
-LAST = chr(0x10ffff)                     # behind all keys with one beginning
+LAST = chr(0x10ffff)                     # greater than all keys with a common prefix
 _LISTED = [t.objects.c[name] for name in ('key', 'size', 'etag', 'modified_at')]
 
 
 def files(conn: sa.Connection) -> set[str]:
-    """The names of the contents that objects and parts have."""
+    """Return the names of all content files of objects and parts."""
     return {name for table in (t.objects, t.parts) for name in conn.execute(sa.select(table.c.file)).scalars()}
 
 
-# ---- what projects use
+# ---- usage of projects
 
 def used(conn: sa.Connection, project: str) -> tuple[int, int]:
-    """(bytes, objects) of a project."""
+    """Return (bytes, objects) of a project."""
     row = conn.execute(sa.select(t.usage.c.bytes, t.usage.c.objects).where(t.usage.c.project_id == project)).first()
     return (row.bytes, row.objects) if row else (0, 0)
 
@@ -35,7 +35,7 @@ def set_used(conn: sa.Connection, project: str, size: int, objects: int) -> None
 # ---- buckets
 
 def buckets(conn: sa.Connection, project: str) -> Sequence[Any]:
-    """Rows in the order of their names."""
+    """Return the buckets of a project by name."""
     return conn.execute(sa.select(t.buckets).where(t.buckets.c.project_id == project).order_by(t.buckets.c.name)).all()
 
 
@@ -49,7 +49,7 @@ def insert_bucket(conn: sa.Connection, project: str, name: str) -> None:
 
 
 def is_empty(conn: sa.Connection, bucket: int) -> bool:
-    """Whether a bucket has no objects and no uploads."""
+    """Tell whether a bucket has no objects and no uploads."""
     return not any(conn.execute(sa.select(table.c.key).where(table.c.bucket_id == bucket).limit(1)).first()
                    for table in (t.objects, t.uploads))
 
@@ -61,12 +61,12 @@ def delete_bucket(conn: sa.Connection, bucket: int) -> None:
 # ---- objects
 
 def get(conn: sa.Connection, bucket: int, key: str) -> Any:
-    """The row of an object, or None."""
+    """Return the row of an object, or None."""
     return conn.execute(sa.select(t.objects).where(t.objects.c.bucket_id == bucket, t.objects.c.key == key)).first()
 
 
 def page(conn: sa.Connection, bucket: int, prefix: str, after: str, limit: int) -> Sequence[Any]:
-    """(key, size, etag, modified_at) of keys with a prefix, behind another key, in the order of their bytes."""
+    """Return (key, size, etag, modified_at) of keys with a prefix, after another key, in byte order."""
     return conn.execute(sa.select(*_LISTED).where(
         t.objects.c.bucket_id == bucket, t.objects.c.key > after, t.objects.c.key >= prefix,
         t.objects.c.key <= prefix + LAST).order_by(t.objects.c.key).limit(limit)).all()
@@ -78,23 +78,23 @@ def delete(conn: sa.Connection, bucket: int, key: str) -> None:
 
 def replace(conn: sa.Connection, bucket: int, key: str, *, file: str, size: int, etag: str,
             headers: dict[str, str]) -> Any:
-    """Write an object over one of this key; its row."""
+    """Insert or replace an object; return its row."""
     delete(conn, bucket, key)
     conn.execute(sa.insert(t.objects), {'bucket_id': bucket, 'key': key, 'file': file, 'size': size, 'etag': etag,
                                         'headers': headers, 'modified_at': utils.utcnow()})
     return get(conn, bucket, key)
 
 
-# ---- uploads in parts
+# ---- multipart uploads
 
 def uploads(conn: sa.Connection, bucket: int) -> Sequence[Any]:
-    """Rows in the order of their keys, the oldest of each first."""
+    """Return the uploads of a bucket by key, oldest first."""
     return conn.execute(sa.select(t.uploads).where(t.uploads.c.bucket_id == bucket).order_by(
         t.uploads.c.key, t.uploads.c.created_at)).all()
 
 
 def upload(conn: sa.Connection, bucket: int, key: str, ident: str) -> Any:
-    """The row of an upload, or None."""
+    """Return the row of an upload, or None."""
     return conn.execute(sa.select(t.uploads).where(
         t.uploads.c.id == ident, t.uploads.c.key == key, t.uploads.c.bucket_id == bucket)).first()
 
@@ -116,23 +116,23 @@ def delete_upload(conn: sa.Connection, ident: str) -> None:
 
 
 def uploads_before(conn: sa.Connection, moment: datetime.datetime) -> Sequence[Any]:
-    """(id, project_id) of uploads that were begun before a moment."""
+    """Return (id, project_id) of uploads that began before a time."""
     return conn.execute(sa.select(t.uploads.c.id, t.buckets.c.project_id).join(t.buckets).where(
         t.uploads.c.created_at < moment)).all()
 
 
 def parts(conn: sa.Connection, ident: str) -> Sequence[Any]:
-    """Rows of the parts of an upload, in the order of their numbers."""
+    """Return rows of the parts of an upload by number."""
     return conn.execute(sa.select(t.parts).where(t.parts.c.upload_id == ident).order_by(t.parts.c.number)).all()
 
 
 def part(conn: sa.Connection, ident: str, number: int) -> Any:
-    """The row of a part, or None."""
+    """Return the row of a part, or None."""
     return conn.execute(sa.select(t.parts).where(t.parts.c.upload_id == ident, t.parts.c.number == number)).first()
 
 
 def replace_part(conn: sa.Connection, ident: str, number: int, *, file: str, size: int, etag: str) -> Any:
-    """Write a part over one of this number; its row."""
+    """Insert or replace a part; return its row."""
     conn.execute(sa.delete(t.parts).where(t.parts.c.upload_id == ident, t.parts.c.number == number))
     conn.execute(sa.insert(t.parts), {'upload_id': ident, 'number': number, 'file': file, 'size': size, 'etag': etag,
                                       'modified_at': utils.utcnow()})

@@ -1,17 +1,17 @@
-"""Which objects exist: tables of one SQLite file next to their contents."""
+"""Tables of the object store's index: one SQLite file next to the contents."""
 from __future__ import annotations
 
 import sqlalchemy as sa
 
 METADATA = sa.MetaData()
 
-# bytes and objects that a project has; the bytes of parts of uploads are counted as well
+# bytes and objects of a project, with the bytes of uploaded parts
 usage = sa.Table(
     'usage', METADATA,
     sa.Column('project_id', sa.String(64), primary_key=True),
     sa.Column('bytes', sa.BigInteger, nullable=False),
     sa.Column('objects', sa.BigInteger, nullable=False))
-# A name belongs to a project: two of them may have buckets of the same name, and neither finds out about the other.
+# names are unique in a project: other projects can neither use up nor discover them
 buckets = sa.Table(
     'buckets', METADATA,
     sa.Column('id', sa.Integer, primary_key=True, autoincrement=True),
@@ -19,7 +19,7 @@ buckets = sa.Table(
     sa.Column('name', sa.String(63), nullable=False),
     sa.Column('created_at', sa.DateTime, nullable=False),
     sa.UniqueConstraint('project_id', 'name'), sqlite_autoincrement=True)
-# SQLite compares text by its bytes: the order in which S3 lists keys
+# SQLite compares text by bytes, the order of keys in S3
 objects = sa.Table(
     'objects', METADATA,
     sa.Column('bucket_id', sa.ForeignKey('buckets.id'), primary_key=True),

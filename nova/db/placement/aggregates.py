@@ -1,7 +1,7 @@
-"""Host aggregates, in the API database: groups of hosts with metadata, some of which make an availability zone.
+"""Host aggregates in the API database: groups of hosts with metadata, some of which define an availability zone.
 
-Whatever changes members or zones begins with ``lock``: a host is in one zone at most, which no constraint of a
-single row can say.
+Changes of members or zones begin with ``lock``: a host is in at most one zone, which no constraint on a single row can
+enforce.
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nova.db.projects import quotas
 from nova.db.tables.aggregates import aggregate_hosts
 from nova.db.tables.aggregates import aggregates
 
-ZONE = 'availability_zone'          # the metadata key that makes a zone; a column here
+ZONE = 'availability_zone'          # metadata key of the availability zone; a column here
 
 
 def lock(conn: sa.Connection) -> None:
@@ -29,9 +29,9 @@ def lock(conn: sa.Connection) -> None:
 
 
 def get(conn: sa.Connection, aggregate_id: int) -> dict[Any, Any]:
-    """An aggregate as a dict of its columns and ``hosts``, in the order of their names.
+    """Return an aggregate as a dict of its columns and sorted ``hosts``.
 
-    :raises AggregateNotFound:
+    :raises AggregateNotFound: it does not exist
     """
     row = conn.execute(sa.select(aggregates).where(aggregates.c.id == aggregate_id)).mappings().first()
     if row is None:
@@ -40,7 +40,7 @@ def get(conn: sa.Connection, aggregate_id: int) -> dict[Any, Any]:
 
 
 def list(conn: sa.Connection) -> builtins.list[dict[Any, Any]]:
-    """All aggregates, as ``get`` gives them, oldest first."""
+    """Return all aggregates in the form of ``get``, oldest first."""
     return _with_hosts(conn, conn.execute(sa.select(aggregates).order_by(aggregates.c.id)).mappings().all())
 
 
@@ -55,9 +55,9 @@ def _with_hosts(conn: sa.Connection, rows: Sequence[sa.RowMapping]) -> builtins.
 
 
 def create(conn: sa.Connection, name: str, zone: str | None) -> dict[Any, Any]:
-    """A new aggregate without hosts; its row.
+    """Create an aggregate without hosts; return its row.
 
-    :raises AggregateNameExists:
+    :raises AggregateNameExists: the name is in use
     """
     row: dict[str, Any] = {'uuid': str(uuidlib.uuid4()), 'name': name, ZONE: zone, 'metadata': {},
                            'created_at': utils.utcnow()}
@@ -67,7 +67,7 @@ def create(conn: sa.Connection, name: str, zone: str | None) -> dict[Any, Any]:
 
 
 def update(conn: sa.Connection, aggregate_id: int, values: dict[str, Any]) -> dict[Any, Any]:
-    """Change columns; the row afterwards. For another zone the caller holds the lock.
+    """Update columns; return the new row. The caller must hold the lock to change the zone.
 
     :raises AggregateNotFound, AggregateNameExists, ZoneConflict:
     """
@@ -83,7 +83,7 @@ def update(conn: sa.Connection, aggregate_id: int, values: dict[str, Any]) -> di
 
 
 def set_metadata(conn: sa.Connection, aggregate_id: int, changes: dict[str, str | None]) -> dict[Any, Any]:
-    """Set items, or remove those that are None; the row afterwards. The caller holds the lock.
+    """Set metadata items, or remove those that are None; return the new row. The caller holds the lock.
 
     :raises AggregateNotFound, ZoneConflict:
     """
@@ -95,7 +95,7 @@ def set_metadata(conn: sa.Connection, aggregate_id: int, changes: dict[str, str 
 
 
 def delete(conn: sa.Connection, aggregate_id: int) -> None:
-    """Remove an aggregate that has no hosts. The caller holds the lock.
+    """Remove an aggregate without hosts. The caller holds the lock.
 
     :raises AggregateNotFound, AggregateNotEmpty:
     """
@@ -105,7 +105,7 @@ def delete(conn: sa.Connection, aggregate_id: int) -> None:
 
 
 def add_host(conn: sa.Connection, aggregate_id: int, host: str) -> dict[Any, Any]:
-    """Make a host a member; the aggregate afterwards. The caller holds the lock.
+    """Add a host; return the aggregate. The caller holds the lock.
 
     :raises AggregateNotFound, AggregateHostExists, ZoneConflict:
     """
@@ -118,7 +118,7 @@ def add_host(conn: sa.Connection, aggregate_id: int, host: str) -> dict[Any, Any
 
 
 def remove_host(conn: sa.Connection, aggregate_id: int, host: str) -> dict[Any, Any]:
-    """End a host's membership; the aggregate afterwards. The caller holds the lock.
+    """Remove a host; return the aggregate. The caller holds the lock.
 
     :raises AggregateNotFound, AggregateHostNotFound:
     """
@@ -135,21 +135,21 @@ def _touched(conn: sa.Connection, aggregate_id: int) -> dict[Any, Any]:
 
 
 def forget_host(conn: sa.Connection, host: str) -> None:
-    """A host that is gone is in no aggregate."""
+    """Remove a deleted host from all aggregates."""
     lock(conn)
     conn.execute(sa.delete(aggregate_hosts).where(aggregate_hosts.c.host == host))
 
 
 def zone_names(conn: sa.Connection) -> set[str]:
-    """The zones that aggregates make, with hosts or without."""
+    """Return the zones defined by aggregates, with or without hosts."""
     return set(conn.scalars(sa.select(aggregates.c.availability_zone).where(
         aggregates.c.availability_zone.is_not(None)).distinct()))
 
 
 def zones(conn: sa.Connection, hosts: builtins.list[str] | None = None) -> dict[str, str]:
-    """{host: zone} of the hosts that an aggregate puts into one.
+    """Return {host: zone} of hosts with a zone from an aggregate.
 
-    :param hosts: only of these; None: of all
+    :param hosts: only these hosts, or None for all
     """
     statement = sa.select(aggregate_hosts.c.host, aggregates.c.availability_zone).where(
         aggregate_hosts.c.aggregate_id == aggregates.c.id, aggregates.c.availability_zone.is_not(None))
@@ -159,11 +159,10 @@ def zones(conn: sa.Connection, hosts: builtins.list[str] | None = None) -> dict[
 
 
 def described(conn: sa.Connection, hosts: builtins.list[str] | None = None) -> dict[str, builtins.list[dict[str, Any]]]:
-    """{host: [{'id', 'uuid', 'name', 'metadata'}]} of the hosts that are in aggregates, in the order of the ids.
+    """Return {host: [{'id', 'uuid', 'name', 'metadata'}]} of the hosts in aggregates, by id.
 
-    The metadata has the zone among it. Hosts in the same aggregates share one list.
-
-    :param hosts: only of these; None: of all
+    The metadata include the zone. Hosts in the same aggregates share one list.
+    :param hosts: only these hosts, or None for all
     """
     statement = sa.select(aggregate_hosts.c.host, aggregate_hosts.c.aggregate_id).order_by(
         aggregate_hosts.c.aggregate_id)
@@ -184,10 +183,13 @@ def _described(row: sa.RowMapping) -> dict[str, Any]:
 
 
 def _refuse_two_zones(conn: sa.Connection, aggregate_id: int, hosts: builtins.list[str], zone: str) -> None:
-    """:raises ZoneConflict: one of the hosts is in another zone through another aggregate"""
+    """Check that no host is in another zone.
+
+    :raises ZoneConflict: another aggregate puts one of the hosts into another zone
+    """
     others = conn.execute(sa.select(aggregate_hosts.c.host, aggregates.c.availability_zone).where(
         aggregate_hosts.c.aggregate_id == aggregates.c.id, aggregates.c.id != aggregate_id,
         aggregate_hosts.c.host.in_(hosts), aggregates.c.availability_zone.is_not(None)))
     for host, other in others:
-        if other != zone:                # compared here: to MariaDB East is east
+        if other != zone:                # compared here because MariaDB ignores case
             raise exception.ZoneConflict(host=host, zone=other)

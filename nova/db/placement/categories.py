@@ -1,7 +1,7 @@
-"""Instance categories: what servers are for. ``regular`` are those of users; the others are administrative.
+"""Instance categories: the purposes of servers. ``regular`` is for users' servers, the others are administrative.
 
-A category stands in the API database. Servers name theirs in their rows and in their mappings, which are written in
-the transaction that locks the category's row, so that none is deleted while a server is made in it.
+Categories are in the API database. Servers have their category in their rows and mappings. A server's creation locks
+the category's row, so that the category cannot be deleted at the same time.
 """
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import InstanceCategoriesRow
 
 REGULAR, VPN = 'regular', 'vpn'
-# name: description; always there
+# name: description; always present
 PREDEFINED = {REGULAR: 'Servers of users.', VPN: 'Gateways into the networks of projects.'}
-BATCH = 500                    # servers that get another category in one transaction
+BATCH = 500                    # servers that change their category in one transaction
 _LIVE = instance_categories.c.deleted == 0
-_DESCRIPTIVE = frozenset({'description'})      # what may be changed of ``regular``
+_DESCRIPTIVE = frozenset({'description'})      # columns of ``regular`` that may be changed
 
 
 def ensure(conn: sa.Connection) -> None:
-    """Add the predefined categories that are not there, in a schema that has the table."""
+    """Insert missing predefined categories if the schema has the table."""
     if not sa.inspect(conn).has_table(instance_categories.name):
         return
     for name, description in PREDEFINED.items():
@@ -43,10 +43,10 @@ def ensure(conn: sa.Connection) -> None:
 # ---- reading -------------------------------------------------------------------
 
 def page(conn: sa.Connection, *, name: str | None = None, deleted: bool = False) -> list[InstanceCategoriesRow]:
-    """Rows in the order in which they were made.
+    """Return rows in the order of creation.
 
-    :param name: of this name alone
-    :param deleted: those that are deleted, too
+    :param name: only the category of this name
+    :param deleted: include deleted ones
     """
     conditions = [] if deleted else [_LIVE]
     if name is not None:
@@ -56,11 +56,11 @@ def page(conn: sa.Connection, *, name: str | None = None, deleted: bool = False)
 
 
 def get(conn: sa.Connection, ident: str, *, deleted: bool = False, lock: bool = False) -> InstanceCategoriesRow:
-    """A category by its id or its name.
+    """Return a category by id or name.
 
-    :param deleted: also one that is deleted; of several of one name that which is there, then the newest
-    :param lock: lock it against changes and new servers until the transaction ends
-    :raises CategoryNotFound:
+    :param deleted: include deleted ones; of equal names the existing one has priority, then the newest
+    :param lock: prevent changes and new servers until the transaction ends
+    :raises CategoryNotFound: it does not exist
     """
     c = instance_categories.c
     statement = sa.select(instance_categories).where(
@@ -73,14 +73,14 @@ def get(conn: sa.Connection, ident: str, *, deleted: bool = False, lock: bool = 
 
 
 def find(conn: sa.Connection, name: str) -> InstanceCategoriesRow | None:
-    """The row of the category of this name, None when there is none."""
+    """Return the row of the category of this name, or None."""
     row = conn.execute(sa.select(instance_categories).where(
         instance_categories.c.name == name, _LIVE)).mappings().first()
     return None if row is None else statements.to_dict(row)
 
 
 def requirements(db: Any, name: str | None) -> dict[str, str]:
-    """{key: value} that a host of a server of this category must meet now; empty when the category is gone.
+    """Return {key: value} required of hosts for servers of this category; empty if it was deleted.
 
     :param db: the API database; it is not queried for regular servers
     """
@@ -92,9 +92,9 @@ def requirements(db: Any, name: str | None) -> dict[str, str]:
 
 
 def use(conn: sa.Connection, name: str) -> None:
-    """Keep a category from being deleted until the transaction ends, in which a server is made in it.
+    """Prevent the deletion of a category until the transaction ends, which creates a server in it.
 
-    :raises CategoryNotFound: it is gone
+    :raises CategoryNotFound: it was deleted
     """
     found = conn.execute(sa.select(instance_categories.c.id).where(
         instance_categories.c.name == name, _LIVE).with_for_update(read=True)).first()
@@ -103,7 +103,7 @@ def use(conn: sa.Connection, name: str) -> None:
 
 
 def is_used(conn: sa.Connection, name: str) -> bool:
-    """Whether there is a server of this category."""
+    """Tell whether servers of this category exist."""
     return conn.execute(sa.select(instance_mappings.c.instance_uuid).where(
         instance_mappings.c.category == name).limit(1)).first() is not None
 
@@ -111,9 +111,9 @@ def is_used(conn: sa.Connection, name: str) -> bool:
 # ---- changing ------------------------------------------------------------------
 
 def create(conn: sa.Connection, values: dict[str, Any]) -> InstanceCategoriesRow:
-    """A new category; its row.
+    """Create a category; return its row.
 
-    :raises CategoryExists: the name is taken
+    :raises CategoryExists: the name is in use
     """
     row = {'uuid': str(uuidlib.uuid4()), 'created_at': utils.utcnow(), 'description': None, 'image_id': None,
            'flavor_id': None, 'requirements': {}, 'deleted': 0, **values}
@@ -123,12 +123,12 @@ def create(conn: sa.Connection, values: dict[str, Any]) -> InstanceCategoriesRow
 
 
 def update(conn: sa.Connection, ident: str, values: dict[str, Any]) -> InstanceCategoriesRow:
-    """Change a category; its row then.
+    """Update a category; return its row.
 
-    :raises CategoryNotFound:
+    :raises CategoryNotFound: it does not exist
     :raises CategoryIsPredefined: another name, or more than the description of ``regular``
     :raises CategoryInUse: another name, while servers have this one
-    :raises CategoryExists: the new name is taken
+    :raises CategoryExists: the new name is in use
     """
     row = get(conn, ident, lock=True)
     name = values.get('name', row['name'])
@@ -143,7 +143,7 @@ def update(conn: sa.Connection, ident: str, values: dict[str, Any]) -> InstanceC
 
 
 def delete(conn: sa.Connection, ident: str) -> None:
-    """Let a category be deleted: no new server gets it, and its row stays until it is purged.
+    """Mark a category as deleted: no new server can have it, and its row is kept until purged.
 
     :raises CategoryNotFound, CategoryIsPredefined, CategoryInUse:
     """
@@ -153,7 +153,7 @@ def delete(conn: sa.Connection, ident: str) -> None:
 
 
 def purge(conn: sa.Connection, ident: str) -> None:
-    """Remove a category for good, whether it is deleted or not.
+    """Delete a category permanently.
 
     :raises CategoryNotFound, CategoryIsPredefined, CategoryInUse:
     """
@@ -164,7 +164,10 @@ def purge(conn: sa.Connection, ident: str) -> None:
 
 
 def _refuse_used(conn: sa.Connection, row: InstanceCategoriesRow) -> None:
-    """:raises CategoryIsPredefined, CategoryInUse:"""
+    """Check that a category can be removed.
+
+    :raises CategoryIsPredefined, CategoryInUse:
+    """
     if row['name'] in PREDEFINED:
         raise exception.CategoryIsPredefined(category=row['name'])
     if is_used(conn, row['name']):
@@ -175,14 +178,13 @@ def _set(conn: sa.Connection, row: InstanceCategoriesRow, values: dict[str, Any]
     conn.execute(sa.update(instance_categories).where(instance_categories.c.id == row['id']).values(**values))
 
 
-# ---- servers that are older than categories --------------------------------------
+# ---- servers from before the introduction of categories ----------------------------
 
 def assign(api_db: engine.Database, cell_db: engine.Database, image_id: str, name: str) -> int:
-    """Give the regular servers that were made of an image another category; their number.
+    """Change the category of the regular servers of an image; return their number.
 
-    What breaks off is done by doing it again: the mappings come first, and the rows say what is left.
-
-    :raises CategoryNotFound:
+    An interrupted call can be repeated: the mappings are changed first, and the rows show the remaining servers.
+    :raises CategoryNotFound: it does not exist
     """
     done = 0
     while True:
@@ -206,34 +208,34 @@ def _assign_rows(conn: sa.Connection, name: str, uuids: list[str]) -> None:
     conn.execute(sa.update(instances).where(instances.c.uuid.in_(uuids)).values(category=name))
 
 
-# ---- what is administrative ----------------------------------------------------
+# ---- administrative resources ----------------------------------------------------
 
 def is_registered(column: Any) -> Any:
-    """The condition that an image's id is the default of a category: such images are administrative."""
+    """Return the condition that an image is the default of a category, which makes it administrative."""
     return sa.exists().where(instance_categories.c.image_id == column, _LIVE)
 
 
 def registered_images(conn: sa.Connection) -> set[str]:
-    """Ids of the images that are the defaults of categories, as a set."""
+    """Return the ids of the default images of categories."""
     return set(conn.execute(sa.select(instance_categories.c.image_id).where(
         instance_categories.c.image_id.is_not(None), _LIVE)).scalars())
 
 
 def some_administrative(conn: sa.Connection, uuids: list[str]) -> bool:
-    """Whether one of these servers is administrative."""
+    """Tell whether one of these servers is administrative."""
     return conn.execute(sa.select(instance_mappings.c.instance_uuid).where(
         instance_mappings.c.instance_uuid.in_(uuids), instance_mappings.c.category != REGULAR).limit(1)
         ).first() is not None
 
 
 def administrative_of(conn: sa.Connection, uuids: list[str]) -> set[str]:
-    """Which of these servers are administrative."""
+    """Return the administrative ones of these servers."""
     return set(conn.execute(sa.select(instance_mappings.c.instance_uuid).where(
         instance_mappings.c.instance_uuid.in_(uuids), instance_mappings.c.category != REGULAR)).scalars())
 
 
 @functools.cache
 def is_administrative(column: Any) -> Any:
-    """The condition that a server's uuid is that of an administrative server."""
+    """Return the condition that a server's uuid is that of an administrative server."""
     return sa.exists().where(instance_mappings.c.instance_uuid == column,
                              instance_mappings.c.category != REGULAR)

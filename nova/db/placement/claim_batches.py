@@ -1,7 +1,7 @@
-"""Claims of many servers in one transaction and few statements; what it decides is what db.claims decides one by one.
+"""Claims for many servers in one transaction with few statements, with the same results as single db.claims.
 
-The nodes are locked first, in the order of their numbers, so that two of these never wait for each other; then the
-claim's condition is judged on their rows, of which the capacities are computed by the database as in db.claims.
+The nodes are locked first in the order of their numbers, which avoids deadlocks. Then the claim's condition is checked
+on their rows. The database computes the capacities as in db.claims.
 """
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _PLACE = ('host', 'node', 'availability_zone')
 
 
 class Nodes:
-    """Nodes that are locked until the transaction ends, and what is taken of them.
+    """Nodes that are locked until the transaction ends, and the claims on them.
 
-    :param ids: numbers of nodes; one that is gone has no room
+    :param ids: numbers of nodes; a deleted node has no room
     """
 
     def __init__(self, conn: sa.Connection, ids: set[int]) -> None:
@@ -47,9 +47,9 @@ class Nodes:
         self._taken: dict[Any, Any] = {}
 
     def take(self, requested: list[tuple[int, dict[str, int]]]) -> bool:
-        """Take of several nodes at once; False, and nothing, when one of them has no room.
+        """Claim on several nodes; return False, without any claim, if one has no room.
 
-        :param requested: [(number of a node, {resource: amount})], of one node perhaps several
+        :param requested: [(number of a node, {resource: amount})]; a node may occur several times
         """
         done: list[tuple[int, dict[str, int]]] = []
         for node, amounts in requested:
@@ -74,7 +74,7 @@ class Nodes:
             taken[name] += sign * amount
 
     def write(self) -> dict[int, dict[str, int]]:
-        """One UPDATE for all nodes of which the same is taken; {node: its usage afterwards}."""
+        """Write the usage with one UPDATE for all nodes with equal amounts; return {node: its new usage}."""
         batches: dict[Any, Any] = {}
         number = utils.change_number()
         for node, taken in self._taken.items():
@@ -89,13 +89,13 @@ class Nodes:
 
 
 def zones(conn: sa.Connection, hosts: set[str]) -> dict[str, str]:
-    """{host: zone} of the compute services of these hosts."""
+    """Return {host: zone} of the compute services of these hosts."""
     return {host: zone for host, zone in conn.execute(_ZONES, {'hosts': list(hosts)})}
 
 
 @functools.cache
 def _place_of(count: int) -> Any:
-    """An UPDATE that gives so many servers a place each, if they wait for one."""
+    """Return an UPDATE that assigns hosts to this number of waiting servers."""
     c = instances.c
     uuids = [sa.bindparam(f'uuid_{number}', type_=c.uuid.type) for number in range(count)]
     values = {name: sa.case({uuid: sa.bindparam(f'{name}_{number}', type_=c[name].type)
@@ -107,7 +107,7 @@ def _place_of(count: int) -> Any:
 
 
 def place(conn: sa.Connection, places: dict[str, dict[str, str | None]], vm_state: str, task_state: str) -> int:
-    """How many servers {uuid: {'host', 'node', 'availability_zone'}} got a place: those in these states with none."""
+    """Assign {uuid: {'host', 'node', 'availability_zone'}} to servers in these states; return the number of rows."""
     parameters = {'key_vm_state': vm_state, 'key_task_state': task_state, 'updated_at': utils.utcnow()}
     for number, (uuid, values) in enumerate(places.items()):
         parameters[f'uuid_{number}'] = uuid

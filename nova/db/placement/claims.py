@@ -1,7 +1,7 @@
-"""Claims: a server's share of a compute node, taken and given back by conditional UPDATEs.
+"""Claims: a server's share of a compute node, taken and released by conditional UPDATEs.
 
-The condition is the only judge: whatever a scheduler believed, two claims can never overcommit a node. The
-server's host and the node's usage change in one transaction, which the caller holds.
+The condition alone decides: whatever a scheduler assumed, claims cannot exceed a node's capacity. The caller changes
+the server's host and the node's usage in one transaction.
 """
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOG = logging.getLogger(__name__)
 
 RESOURCES = ('vcpus', 'memory_mb', 'local_gb')
 _NEEDED = ('host', 'node', 'vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb', 'image_id', 'flavor', 'numa_topology')
-# what a move holds, in the same columns: all of its disk stands in root_gb
+# share of a move in the same columns, with its whole disk in root_gb
 _HELD = [column.label(name) for name, column in zip(_NEEDED, (
     migrations.c.held_host, migrations.c.held_node, migrations.c.held_vcpus, migrations.c.held_memory_mb,
     migrations.c.held_local_gb, sa.literal(0), sa.literal('held'), sa.literal(None, instances.c.flavor.type),
@@ -36,11 +36,10 @@ _HELD = [column.label(name) for name, column in zip(_NEEDED, (
 
 
 def resources(row: Mapping[str, Any] | sa.RowMapping) -> dict[str, int]:
-    """What a server takes of its node: {'vcpus', 'memory_mb', 'local_gb'}.
+    """Return a server's share of its node: {'vcpus', 'memory_mb', 'local_gb'}.
 
-    :param row: an instances row, or any mapping with its flavor and sizes. The root disk of a server that boots
-                from a volume is not on the node; one on bare metal has the node as a whole. vCPUs that have a CPU
-                each to themselves are counted by numa_claims alone.
+    :param row: an instances row, or any mapping with its flavor and sizes. The root disk of a server that boots from a
+        volume is not on the node. A bare metal server has the whole node. Pinned vCPUs are counted only by numa_claims.
     """
     if machines.wanted(row['flavor']) is not None:
         return dict.fromkeys(RESOURCES, 0)
@@ -51,7 +50,7 @@ def resources(row: Mapping[str, Any] | sa.RowMapping) -> dict[str, int]:
 
 
 def _room(names: tuple[str, ...], limited: frozenset[str]) -> Iterator[Any]:
-    """Conditions under which a node takes what is requested: within what is free, and no more than the node has.
+    """Yield the conditions of a claim: within the free capacity, and no more than the node's total.
 
     :param limited: names of ``limits``, see claim()
     """
@@ -72,7 +71,7 @@ def _room(names: tuple[str, ...], limited: frozenset[str]) -> Iterator[Any]:
 
 
 def _changing(*conditions: Any) -> Any:
-    """An UPDATE of nodes by the numbers that ``_by`` gives."""
+    """Return an UPDATE of nodes by the amounts of ``_by``."""
     return sa.update(compute_nodes).where(*conditions).values({
         name: compute_nodes.c[name] + sa.bindparam('by_' + name.removesuffix('_used'))
         for name in ('running_vms', *(name + '_used' for name in RESOURCES))})
@@ -94,10 +93,10 @@ def _claim_of(names: tuple[str, ...], limited: frozenset[str]) -> Any:
 
 
 def claim(conn: sa.Connection, node_id: int, requested: dict[str, int], limits: dict[str, Any] | None = None) -> bool:
-    """Take ``requested`` (see resources()) of the node with this number; False when it has no room.
+    """Claim ``requested`` (see resources()) on a node; return False if it has no room.
 
-    :param limits: {resource: the ratio that counts instead of the node's}, and ``running_vms``: servers that the node
-                   may have; what filters say that go by other numbers than the node's own
+    :param limits: {resource: ratio that replaces the node's}, and ``running_vms``: most servers of the node; set by
+        filters with other limits than the node's own
     """
     limits = limits or {}
     statement = _claim_of(tuple(name for name in RESOURCES if requested[name]), frozenset(limits))
@@ -107,7 +106,7 @@ def claim(conn: sa.Connection, node_id: int, requested: dict[str, int], limits: 
 
 
 def free(conn: sa.Connection, row: InstancesRow) -> None:
-    """Give back what the server of this row holds on its node; nothing when it has none.
+    """Release the share of the server of this row, if it has a node.
 
     The caller changes or removes the row in the same transaction.
     """
@@ -121,24 +120,24 @@ def free(conn: sa.Connection, row: InstancesRow) -> None:
 
 
 def free_share(conn: sa.Connection, host: str, node: str, requested: dict[str, int]) -> None:
-    """Give back ``requested`` of a node; nothing when the node is gone."""
+    """Release ``requested`` of a node; no effect if the node was deleted."""
     conn.execute(_OF_NAME, {'key_host': host, 'key_node': node, **_by(requested, -1)})
 
 
 def free_node(conn: sa.Connection, node_id: int, requested: dict[str, int]) -> None:
-    """Give back a claim whose server turned out to need none."""
+    """Release a claim that its server does not need."""
     conn.execute(_OF_NUMBER, {'key_id': node_id, **_by(requested, -1)})
 
 
 def _usage(conn: sa.Connection, node: sa.RowMapping | None = None) -> dict[tuple[str, str], dict[str, int]]:
-    """{(host, node): usage columns} as the servers, and the shares that moves hold, add up to."""
+    """Return {(host, node): usage columns} summed over servers and shares of moves."""
     statement = sa.select(*[instances.c[name] for name in _NEEDED]).where(instances.c.host.is_not(None))
     held = sa.select(*_HELD).where(migrations.c.held_host.is_not(None))
     if node is not None:
         statement = statement.where(instances.c.host == node['host'], instances.c.node == node['node'])
         held = held.where(migrations.c.held_host == node['host'], migrations.c.held_node == node['node'])
     usage: dict[tuple[str, str], dict[str, int]] = {}
-    # one statement, because a server and what its move holds change places without a lock of the node
+    # one statement, because a server and its move may swap shares without a lock of the node
     for row in conn.execute(sa.union_all(statement, held)).mappings():
         sums = usage.setdefault((row['host'], row['node']),
                                 {'running_vms': 0, **{name + '_used': 0 for name in RESOURCES}})
@@ -155,12 +154,11 @@ def _difference(node: sa.RowMapping, usage: dict[tuple[str, str], dict[str, int]
 
 
 def audit(conn: sa.Connection) -> list[dict[str, Any]]:
-    """Recompute every node's usage from its servers and mend what differs.
+    """Recompute the usage of all nodes from their servers and correct differences.
 
-    The first look takes no lock; a node that seems to differ is looked at again under its row lock, because a
-    claim may have been under way. It should find nothing.
-
-    :returns: [{'host', 'node', 'column', 'was', 'is'}] of what was mended
+    The first comparison takes no lock. A differing node is compared again under its row lock, because of concurrent
+    claims. Normally there are no differences.
+    :returns: [{'host', 'node', 'column', 'was', 'is'}] of the corrections
     """
     usage = _usage(conn)
     mended = []

@@ -1,4 +1,4 @@
-"""Rows of compute nodes: what a host has, and what the claims have taken of it."""
+"""Rows of compute nodes: the inventory of a host, and its usage by claims."""
 from __future__ import annotations
 
 import builtins
@@ -20,18 +20,18 @@ from nova.db.tables.cell import services
 if TYPE_CHECKING:
     from nova.db.tables.rows import ComputeNodesRow
 
-USAGE = ('vcpus_used', 'memory_mb_used', 'local_gb_used', 'running_vms')    # written by claims alone
+USAGE = ('vcpus_used', 'memory_mb_used', 'local_gb_used', 'running_vms')    # written only by claims
 _OWN = {'id', 'uuid', 'created_at', 'updated_at', 'changed', 'used_changed', 'pci_stats', 'pci_devices',
         'numa_topology', *USAGE}
-# what changes with every look: alone it is no reason to make schedulers read the row again
+# columns that change with every report and do not make schedulers read the row again
 _QUIET = {'uptime', 'disk_available_least'}
 
 
 def report(conn: sa.Connection, host: str, nodes: builtins.list[dict[str, Any]]) -> None:
-    """The inventory of a host: a list of dicts of columns, each with ``node``. Usage is left alone.
+    """Store the inventory of a host: a list of dicts of columns, each with ``node``. Usage is unchanged.
 
-    Nodes that are not named are removed. A row that did not change is not written. ``pci_devices`` of a node are
-    those that guests may have, dicts of objects.pci.Device.
+    Nodes that are not listed are removed. Unchanged rows are not written. ``pci_devices`` of a node are the assignable
+    devices, dicts of objects.pci.Device.
     """
     known = {row['node']: row for row in by_host(conn, host)}
     had_devices = {name for name, row in known.items() if row['pci_stats'] is not None}
@@ -44,7 +44,7 @@ def report(conn: sa.Connection, host: str, nodes: builtins.list[dict[str, Any]])
                 conn.execute(sa.insert(compute_nodes).values(
                     uuid=str(uuidlib.uuid4()), host=host, created_at=now, updated_at=now,
                     changed=utils.change_number(), **values))
-            except db_exc.DBDuplicateEntry as error:         # the same report at the same moment: a message came twice
+            except db_exc.DBDuplicateEntry as error:         # a concurrent report from a repeated message
                 raise db_exc.RetryRequest(error) from error
             _report_topology(conn, {'host': host, 'node': node['node'], 'numa_topology': None}, node)
             continue
@@ -73,9 +73,9 @@ def _report_topology(conn: sa.Connection, row: Mapping[str, Any], node: dict[str
 
 
 def get(conn: sa.Connection, node_id: int | str) -> ComputeNodesRow:
-    """A node by its uuid or its number.
+    """Return a node by its uuid or number.
 
-    :raises ComputeHostNotFound:
+    :raises ComputeHostNotFound: it does not exist
     """
     text = str(node_id)
     if len(text) == 36:
@@ -91,26 +91,26 @@ def get(conn: sa.Connection, node_id: int | str) -> ComputeNodesRow:
 
 
 def by_host(conn: sa.Connection, host: str) -> builtins.list[ComputeNodesRow]:
-    """Rows of the nodes of a host."""
+    """Return the rows of the nodes of a host."""
     return statements.rows(conn, compute_nodes, ('id',), host=host)
 
 
 def capabilities(conn: sa.Connection, hosts: builtins.list[str]) -> builtins.list[Any]:
-    """[(host, {feature: bool})] of the nodes of these hosts."""
+    """Return [(host, {feature: bool})] of the nodes of these hosts."""
     return builtins.list(conn.execute(sa.select(compute_nodes.c.host, compute_nodes.c.capabilities).where(
         compute_nodes.c.host.in_(hosts))))
 
 
 def capabilities_of(conn: sa.Connection, host: str | None, node: str | None) -> dict[str, bool] | None:
-    """{feature: whether the node's driver has it}; None: the node is not known, or reports nothing."""
+    """Return {feature: whether the node's driver has it}, or None if unknown."""
     return conn.execute(sa.select(compute_nodes.c.capabilities).where(
         compute_nodes.c.host == host, compute_nodes.c.node == node)).scalar()
 
 
 def exists(conn: sa.Connection, host: str | None, node: str | None = None) -> bool:
-    """Whether there is a node of this host, and of this name.
+    """Tell whether a node of this host or of this name exists.
 
-    :param host, node: None: any; not both
+    :param host, node: None for any; not both
     """
     conditions = [column == name for name, column in ((host, compute_nodes.c.host), (node, compute_nodes.c.node))
                   if name]
@@ -119,11 +119,11 @@ def exists(conn: sa.Connection, host: str | None, node: str | None = None) -> bo
 
 def list(conn: sa.Connection, *, limit: int | None = None, after_id: int | None = None, node_like: str | None = None,
          with_service: bool = False) -> builtins.list[ComputeNodesRow]:
-    """Nodes in the order of their numbers.
+    """Return nodes by number.
 
-    :param after_id: number of the last node of the page before
+    :param after_id: number of the last node of the previous page
     :param node_like: part of the node's name
-    :param with_service: those alone whose host has a row of its compute service
+    :param with_service: only nodes with a compute service on their host
     """
     statement = sa.select(compute_nodes).order_by(compute_nodes.c.id)
     if after_id is not None:
@@ -139,7 +139,7 @@ def list(conn: sa.Connection, *, limit: int | None = None, after_id: int | None 
 
 
 def statistics(conn: sa.Connection) -> dict[str, int]:
-    """Sums over all nodes: {'count', 'vcpus', 'memory_mb', …} (what ``os-hypervisors/statistics`` shows)."""
+    """Return sums over all nodes: {'count', 'vcpus', 'memory_mb', …}, as in ``os-hypervisors/statistics``."""
     names = ('vcpus', 'memory_mb', 'local_gb', *USAGE, 'disk_available_least')
     columns = [sa.func.coalesce(sa.func.sum(compute_nodes.c[name]), 0).label(name) for name in names]
     row = conn.execute(sa.select(sa.func.count().label('count'), *columns)

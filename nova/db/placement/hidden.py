@@ -1,4 +1,4 @@
-"""Ids of what users do not see: administrative servers, and what belongs to them."""
+"""Ids hidden from users: administrative servers and their resources."""
 from __future__ import annotations
 
 from collections.abc import Collection
@@ -13,7 +13,7 @@ from nova.db.volumes import volumes
 
 
 def among(conn: sa.Connection, idents: Collection[str]) -> set[str]:
-    """Which of these ids are of an administrative server, of its ports and volumes, or of a category's image."""
+    """Return the ids of administrative servers, their ports and volumes, and images of categories among these."""
     if not idents:
         return set()
     named = list(idents)

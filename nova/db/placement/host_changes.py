@@ -1,6 +1,6 @@
-"""What the schedulers' tables of hosts read: nodes with their services, and which of them have changed.
+"""Queries of the schedulers' tables of hosts: nodes with their services, and their changes.
 
-Every statement is made once: a scheduler runs one of them for each request.
+Statements are built once: a scheduler runs one of them for each request.
 """
 import collections.abc
 import datetime
@@ -18,7 +18,7 @@ NODE_COLUMNS = ('id', 'host', 'node', 'changed', 'vcpus', 'memory_mb', 'local_gb
                 'hypervisor_version', 'host_ip', 'cpu_info', 'supported_instances', 'traits', 'metrics',
                 'failed_builds', 'pci_stats')
 SERVICE_COLUMNS = ('availability_zone', 'disabled', 'forced_down', 'last_seen_at', 'aggregates')
-USAGE = ('used_changed', 'vcpus_used', 'memory_mb_used', 'local_gb_used', 'running_vms')     # what claims write
+USAGE = ('used_changed', 'vcpus_used', 'memory_mb_used', 'local_gb_used', 'running_vms')  # columns written by claims
 
 CHUNK = 1000                 # rows of one SELECT
 MODULUS = 2 ** 31 - 1        # sums of remainders fit into 64 bits, those of change numbers do not
@@ -27,9 +27,7 @@ _c = compute_nodes.c
 
 
 def _since(*usage: sa.Column[typing.Any]) -> sa.CompoundSelect[typing.Any]:
-    """Rows of (node, changed, used_changed, …): those whose other columns have changed, without these, and those whose
-    usage has, with them.
-    """
+    """Select (node, changed, used_changed, …) of changed nodes; the usage is NULL if other columns changed."""
     numbers = _c.id, _c.changed, _c.used_changed
     return sa.union_all(
         sa.select(*numbers, *(sa.null().label(column.name) for column in usage)).where(
@@ -38,14 +36,12 @@ def _since(*usage: sa.Column[typing.Any]) -> sa.CompoundSelect[typing.Any]:
 
 
 def _sums(*columns: sa.Column[typing.Any]) -> sa.CompoundSelect[typing.Any]:
-    """Of each column how many and what they add up to, where they are in [since, until): shows in one row whether
-    thousands are what they were.
-    """
+    """Select the number and sum of each column in [since, until), which verifies thousands of rows with one."""
     return sa.union_all(*[sa.select(sa.func.count(), sa.func.sum(column % MODULUS)).where(
         column >= sa.bindparam('since'), column < sa.bindparam('until')) for column in columns])
 
 
-# the usage at once, or, where many rows are read of which most are known, the numbers alone
+# with the usage, or only the numbers if most of many rows are known
 _WITH_USAGE, _NUMBERS_SINCE = _since(*[_c[name] for name in USAGE[1:]]), _since()
 _NUMBERS = sa.select(_c.id, _c.changed, _c.used_changed)
 _SUMS = _sums(_c.changed, _c.used_changed)
@@ -67,9 +63,9 @@ Row = dict[str, typing.Any]
 
 
 def nodes(conn: sa.Connection, ids: Ids | None = None) -> collections.abc.Iterator[Row]:
-    """Rows of NODE_COLUMNS, USAGE and, of the compute service of the node's host, SERVICE_COLUMNS.
+    """Yield rows of NODE_COLUMNS, USAGE and SERVICE_COLUMNS of the host's compute service.
 
-    :param ids: of these nodes; None: of all
+    :param ids: only these nodes, or None for all
     """
     if ids is None:
         yield from statements.dicts(conn.execute(_NODES))
@@ -79,40 +75,40 @@ def nodes(conn: sa.Connection, ids: Ids | None = None) -> collections.abc.Iterat
 
 
 def usage(conn: sa.Connection, ids: Ids) -> collections.abc.Iterator[Row]:
-    """Rows of ``id`` and USAGE of these nodes."""
+    """Yield rows of ``id`` and USAGE of these nodes."""
     for part in _chunks(ids):
         yield from statements.dicts(conn.execute(_USAGE, {'ids': part}))
 
 
 def numbers(conn: sa.Connection, since: int | None = None) -> collections.abc.Sequence[tuple[int, int, int]]:
-    """(node, changed, used_changed) of the nodes one of whose numbers is ``since`` or later; None: of all."""
+    """Return (node, changed, used_changed) of the nodes with a number of at least ``since``, or of all."""
     statement = _NUMBERS if since is None else _NUMBERS_SINCE
     return conn.execute(statement, {} if since is None else {'since': since}).all()
 
 
 def numbers_and_usage(conn: sa.Connection,
                       since: int) -> collections.abc.Sequence[tuple[int, int, int, Used, Used, Used, Used]]:
-    """``numbers`` with the columns of USAGE after the first, which are None where it is not the usage that changed."""
+    """Return ``numbers`` with the further columns of USAGE, which are None if other columns changed."""
     return conn.execute(_WITH_USAGE, {'since': since}).all()
 
 
 def number_sums(conn: sa.Connection, since: int, until: int) -> list[tuple[int, int]]:
-    """(how many, the sum of their remainders by MODULUS) of ``changed`` and of ``used_changed`` in [since, until)."""
+    """Return (count, sum of the remainders by MODULUS) of ``changed`` and of ``used_changed`` in [since, until)."""
     return [(count, int(total or 0)) for count, total in conn.execute(_SUMS, {'since': since, 'until': until})]
 
 
 def heartbeats(conn: sa.Connection, after: int) -> collections.abc.Sequence[tuple[int, str, datetime.datetime]]:
-    """(number of the service, host, when it was last seen) of up to CHUNK compute services, in their order.
+    """Return (number of the service, host, last heartbeat) of up to CHUNK compute services, by number.
 
-    :param after: number of the last service of the part before
+    :param after: number of the last service of the previous chunk
     """
     return conn.execute(_SEEN, {'after': after}).all()
 
 
 def topologies(conn: sa.Connection, ids: Ids | None = None) -> list[Row]:
-    """Rows of id, host, node, numa_changed, numa_topology and the ratios of vCPUs and memory.
+    """Return rows of id, host, node, numa_changed, numa_topology and the ratios of vCPUs and memory.
 
-    :param ids: of these nodes; None: of all
+    :param ids: only these nodes, or None for all
     """
     if ids is None:
         return statements.dicts(conn.execute(_TOPOLOGIES))
@@ -120,7 +116,7 @@ def topologies(conn: sa.Connection, ids: Ids | None = None) -> list[Row]:
 
 
 def topology_numbers(conn: sa.Connection, since: int) -> collections.abc.Sequence[tuple[int, int]]:
-    """(node, numa_changed) of the nodes whose topology, or what is taken of it, changed then or later."""
+    """Return (node, numa_changed) of the nodes with a topology or usage changed at ``since`` or later."""
     return conn.execute(_TOPOLOGY_NUMBERS, {'since': since}).all()
 
 

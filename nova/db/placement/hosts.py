@@ -1,4 +1,4 @@
-"""What runs on hosts: for the administrators' views, and for filters of the scheduler."""
+"""Servers on hosts: queries for administrators' views and for filters of the scheduler."""
 from __future__ import annotations
 
 import collections.abc
@@ -10,7 +10,7 @@ from nova import states
 from nova.db.tables.cell import instances
 from nova.db.tables.cell import migrations
 
-# tasks that keep a host's disks and network busy; a server that waits for its compute has a host, and will be
+# task states with high disk and network load; a server that waits for its compute service has a host and will be busy
 BUSY = (states.SCHEDULING, states.NETWORKING, states.BLOCK_DEVICE_MAPPING, states.SPAWNING, states.RESIZE_PREP,
         states.RESIZE_MIGRATING, states.RESIZE_MIGRATED, states.RESIZE_FINISH, states.IMAGE_SNAPSHOT_PENDING,
         states.IMAGE_SNAPSHOT, states.IMAGE_PENDING_UPLOAD, states.IMAGE_UPLOADING, states.IMAGE_BACKUP,
@@ -20,7 +20,7 @@ BUSY = (states.SCHEDULING, states.NETWORKING, states.BLOCK_DEVICE_MAPPING, state
 
 
 def servers(conn: sa.Connection, nodes: list[str]) -> dict[str, list[dict[str, str]]]:
-    """{node: [{uuid, name}]} of the servers of these nodes, oldest first."""
+    """Return {node: [{uuid, name}]} of the servers of these nodes, oldest first."""
     found: dict[Any, Any] = {}
     rows = conn.execute(sa.select(instances.c.node, instances.c.uuid, instances.c.display_name)
                         .where(instances.c.node.in_(list(nodes))).order_by(instances.c.id))
@@ -30,13 +30,13 @@ def servers(conn: sa.Connection, nodes: list[str]) -> dict[str, list[dict[str, s
 
 
 def server_count(conn: sa.Connection, host: str) -> int | None:
-    """How many servers a host has."""
+    """Return the number of servers of a host."""
     return conn.execute(sa.select(sa.func.count()).select_from(instances)
                         .where(instances.c.host == host)).scalar()
 
 
 def workloads(conn: sa.Connection) -> dict[str, int]:
-    """{node: servers with a task in progress}; nodes without any are not in it."""
+    """Return {node: servers with a task in progress} without zeros."""
     rows = conn.execute(sa.select(instances.c.node, sa.func.count())
                         .where(instances.c.task_state.is_not(None), instances.c.node.is_not(None))
                         .group_by(instances.c.node))
@@ -44,7 +44,7 @@ def workloads(conn: sa.Connection) -> dict[str, int]:
 
 
 def usage_by_project(conn: sa.Connection, host: str) -> list[dict[str, Any]]:
-    """[{project_id, vcpus, memory_mb, local_gb}] of the servers of a host, as their flavors have it, by project."""
+    """Return [{project_id, vcpus, memory_mb, local_gb}] of the servers of a host by their flavors, by project."""
     c = instances.c
     statement = (sa.select(c.project_id, sa.func.sum(c.vcpus).label('vcpus'),
                            sa.func.sum(c.memory_mb).label('memory_mb'),
@@ -57,7 +57,7 @@ def usage_by_project(conn: sa.Connection, host: str) -> list[dict[str, Any]]:
 # ---- facts for filters ----------------------------------------------------------
 
 def busy_servers(conn: sa.Connection) -> dict[tuple[str, str], int]:
-    """{(host, node): servers in a task of BUSY}, of the nodes that have any; one indexed query."""
+    """Return {(host, node): servers in a task of BUSY} without zeros, with one indexed query."""
     c = instances.c
     statement = sa.select(c.host, c.node, sa.func.count()).where(
         c.task_state.in_(BUSY), c.host.is_not(None)).group_by(c.host, c.node)
@@ -65,9 +65,9 @@ def busy_servers(conn: sa.Connection) -> dict[tuple[str, str], int]:
 
 
 def with_flavor(conn: sa.Connection, flavor_id: str) -> frozenset[str]:
-    """Names of the hosts that have a server of a flavor.
+    """Return the names of the hosts with a server of a flavor.
 
-    :param flavor_id: the flavor's id as users know it
+    :param flavor_id: the flavor's id in the API
     """
     c = instances.c
     return frozenset(conn.execute(sa.select(c.host).where(
@@ -75,9 +75,9 @@ def with_flavor(conn: sa.Connection, flavor_id: str) -> frozenset[str]:
 
 
 def of_servers(conn: sa.Connection, project_id: str, uuids: collections.abc.Iterable[object]) -> frozenset[str]:
-    """Names of the hosts where a project's servers are, or are moving to.
+    """Return the names of the hosts of a project's servers, including destinations of moves.
 
-    :param uuids: of the servers, as users wrote them; what is no text names none
+    :param uuids: values from users; values that are not text are ignored
     """
     uuids = [uuid for uuid in uuids if isinstance(uuid, str)]
     placed = sa.select(instances.c.host).where(instances.c.uuid.in_(uuids), instances.c.project_id == project_id,
@@ -88,7 +88,7 @@ def of_servers(conn: sa.Connection, project_id: str, uuids: collections.abc.Iter
 
 
 def placed_servers(conn: sa.Connection) -> frozenset[tuple[str, str, str]]:
-    """(host, node, uuid) of every server that has a host."""
+    """Return (host, node, uuid) of every server with a host."""
     c = instances.c
     return frozenset(tuple(row) for row in conn.execute(sa.select(c.host, c.node, c.uuid).where(
         c.host.is_not(None))))

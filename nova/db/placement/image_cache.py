@@ -1,6 +1,6 @@
-"""Requests to hosts to fetch images ahead of time: one row with the result for each host and image.
+"""Requests to prefetch images on hosts: one row with the result for each host and image.
 
-A row ``waiting`` until the host has said so, then ``cached`` or ``failed`` with a reason, for ``KEPT``.
+A row is ``waiting`` until the host responds, then ``cached`` or ``failed`` with a reason, for ``KEPT``.
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import ImageCacheTasksRow
 
 PAGE = 1000
-KEPT = datetime.timedelta(days=1)         # what became of it is shown for so long
+KEPT = datetime.timedelta(days=1)         # retention of results
 WAITING, CACHED, FAILED = 'waiting', 'cached', 'failed'
 STATES = (WAITING, CACHED, FAILED)
 UNABLE = 'The host cannot fetch images ahead of time.'
@@ -29,10 +29,10 @@ SILENT = 'The host did not fetch it in time.'
 
 def add(conn: sa.Connection, ctx: RequestContext, hosts: list[str], image_ids: list[str], deadline_s: int,
         unable: Collection[Any] = ()) -> None:
-    """Request images from hosts; a request that a host has not answered yet is not repeated.
+    """Request images from hosts; a pending request is not repeated.
 
-    :param deadline_s: seconds after which a request without an answer is sent again
-    :param unable: hosts that cannot, which is noted
+    :param deadline_s: seconds after which a pending request is sent again
+    :param unable: hosts without the feature, which are recorded as failed
     """
     now = utils.utcnow()
     conn.execute(sa.delete(table).where(
@@ -48,13 +48,13 @@ def add(conn: sa.Connection, ctx: RequestContext, hosts: list[str], image_ids: l
 
 
 def done(conn: sa.Connection, host: str, image_id: str, reason: str | None = None) -> None:
-    """The host has it, or for this reason never will."""
+    """Record the success of a host, or the reason of its permanent failure."""
     conn.execute(sa.update(table).where(table.c.host == host, table.c.image_id == image_id).values(
         state=FAILED if reason else CACHED, reason=reason, finished_at=utils.utcnow()))
 
 
 def overdue(conn: sa.Connection, now: datetime.datetime) -> list[ImageCacheTasksRow]:
-    """Rows of which the host has said nothing in time, oldest first."""
+    """Return rows with an expired deadline, oldest first."""
     statement = (sa.select(table).where(table.c.deadline < now, table.c.state == WAITING)
                  .order_by(table.c.id).limit(PAGE))
     return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
@@ -65,18 +65,18 @@ def postpone(conn: sa.Connection, ids: list[int], deadline: datetime.datetime) -
 
 
 def give_up(conn: sa.Connection, ids: list[int]) -> None:
-    """Fail the requests of these rows: the last attempt had no answer."""
+    """Fail requests after the last attempt."""
     conn.execute(sa.update(table).where(table.c.id.in_(ids), table.c.state == WAITING).values(
         state=FAILED, reason=SILENT, finished_at=utils.utcnow()))
 
 
 def expire(conn: sa.Connection, now: datetime.datetime) -> None:
-    """Forget what became of it, after KEPT."""
+    """Delete results older than KEPT."""
     conn.execute(sa.delete(table).where(table.c.state != WAITING, table.c.finished_at < now - KEPT))
 
 
 def progress(conn: sa.Connection, hosts: list[str] | tuple[str, ...]) -> tuple[Sequence[Any], Sequence[Any]]:
-    """[(image id, state, number)] and [(image id, host, reason)] of the failures, of these hosts."""
+    """Return [(image id, state, number)], and [(image id, host, reason)] of the failures, of these hosts."""
     mine = table.c.host.in_(hosts)
     numbers = conn.execute(sa.select(table.c.image_id, table.c.state, sa.func.count()).where(mine).group_by(
         table.c.image_id, table.c.state)).all()

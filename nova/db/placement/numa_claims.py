@@ -1,13 +1,12 @@
-"""NUMA cells of the compute nodes: what of their CPUs, memory and pages servers have (objects.numa, hardware.usage).
+"""NUMA cells of the compute nodes: CPUs, memory and pages claimed by servers (objects.numa, hardware.usage).
 
-    report   what a node says that it has; what servers have of it stays counted
-    take     a server, or a move, has got its place
-    free     gives back
-    audit    counts again from the servers
+    report   store the hardware of a node; claims are kept
+    take     record a claim of a server or a move
+    free     release
+    audit    recount from the servers
 
-A node's topology stands in its row with all that is taken of it, a server's in the server's row, a move's in the
-move's. A change of the node's holds its row until the transaction ends. A server without a topology costs no
-statement.
+A node's topology is in its row with all claims on it, a server's in the server's row, a move's in the move's. A change
+of the node's topology locks its row until the transaction ends. A server without a topology needs no statement.
 """
 from __future__ import annotations
 
@@ -40,20 +39,20 @@ _MOVES = sa.select(migrations.c.held_host, migrations.c.held_node, migrations.c.
     migrations.c.held_host.is_not(None), migrations.c.held_numa_topology.is_not(None))
 _COUNTED = ('cpu_usage', 'memory_usage', 'pinned_cpus', 'mempages')
 
-# many hosts of a cloud are equal; callers must not change what this returns
+# many hosts of a cloud are equal; callers must not change the result
 load_host = functools.lru_cache(maxsize=4096)(numa.load_host)
 
 
 def pinned(text: str | None) -> int:
-    """How many vCPUs of a server with this topology have a CPU each to themselves; None: it has no topology."""
+    """Return the number of pinned vCPUs of a server with this topology, or 0 for None."""
     return len(numa.dedicated(text))
 
 
 def report(conn: sa.Connection, node: Mapping[str, Any], text: str | None) -> None:
-    """Store which topology a node has.
+    """Store the topology of a node.
 
-    :param node: its row as it is known
-    :param text: a HostTopology without guests; None: it has none
+    :param node: its row as last read
+    :param text: a HostTopology without guests, or None
     """
     if _is_known(node['numa_topology'], text):
         return
@@ -67,19 +66,19 @@ def report(conn: sa.Connection, node: Mapping[str, Any], text: str | None) -> No
 
 
 def of_node(conn: sa.Connection, host: str, node: str) -> str | None:
-    """The stored topology of a node; None when it has none, or is gone."""
+    """Return the stored topology of a node, or None."""
     return conn.execute(_OF_NODE, {'key_host': host, 'key_node': node}).scalar()
 
 
 def take(conn: sa.Connection, node_id: int, topology: numa.HostTopology) -> None:
-    """A locked node's HostTopology is this one now."""
+    """Write the HostTopology of a locked node."""
     _write(conn, node_id, numa.text_of_host(topology))
 
 
 def free(conn: sa.Connection, host: str, node: str, text: str) -> None:
-    """Give back what a server, or a move, with this topology had of a node; nothing when the node is gone.
+    """Release the share of a server or a move with this topology; no effect if the node was deleted.
 
-    What the node does not have, because its hardware has changed, cannot be given back: the audit counts it again.
+    Resources that the hardware no longer has cannot be released; the audit recounts them.
     """
     stored = _lock(conn, host, node)
     if stored is None or stored.numa_topology is None:
@@ -87,13 +86,13 @@ def free(conn: sa.Connection, host: str, node: str, text: str) -> None:
     try:
         left = usage.free(load_host(stored.numa_topology), numa.load_guest(text))
     except usage.Overcommitted as error:
-        LOG.warning('Node %s cannot be given back what a server had: %s', node, error)
+        LOG.warning('Cannot release the NUMA resources of a server on node %s: %s', node, error)
         return
     _write(conn, stored.id, numa.text_of_host(left))
 
 
 def audit(conn: sa.Connection) -> list[dict[str, Any]]:
-    """Count again what servers have of the nodes' cells, and correct what differs; see claims.audit."""
+    """Recount the servers' shares of the nodes' cells and correct differences; see claims.audit."""
     guests, mended = _guests(conn), []
     suspects = [(host, node) for host, node, text in conn.execute(sa.select(_c.host, _c.node, _c.numa_topology).where(
         _c.numa_topology.is_not(None))) if _differences(text, guests.get((host, node)))]
@@ -113,7 +112,7 @@ def audit(conn: sa.Connection) -> list[dict[str, Any]]:
 
 
 def _differences(text: str, guests: list[numa.GuestTopology] | None) -> list[tuple[str, Any, Any]]:
-    """[(what, as it is stored, as it should be)] of the cells of a node with this topology and these guests."""
+    """Return [(name, stored value, correct value)] of the cells of a node with this topology and these guests."""
     stored = load_host(text)
     right = usage.recount(stored, guests) if guests else _unused(text)
     return [(f'numa_topology[{cell.id}].{name}', _shown(getattr(cell, name)), _shown(getattr(other, name)))
@@ -140,14 +139,14 @@ def _is_known(stored: str | None, text: str | None) -> bool:
 
 def _guests(conn: sa.Connection,
             place: tuple[str, str] | None = None) -> dict[tuple[str, str], list[numa.GuestTopology]]:
-    """{(host, node): [GuestTopology]} of servers and of what moves hold, on one node or on all."""
+    """Return {(host, node): [GuestTopology]} of servers and moves on one node or on all."""
     servers, moves = _SERVERS, _MOVES
     if place is not None:
         on_host, on_node = place
         servers = servers.where(instances.c.host == on_host, instances.c.node == on_node)
         moves = moves.where(migrations.c.held_host == on_host, migrations.c.held_node == on_node)
     found: dict[tuple[str, str], list[numa.GuestTopology]] = {}
-    # one statement, because a server and what its move holds change places without a lock of the node
+    # one statement, because a server and its move may swap shares without a lock of the node
     for host, name, text in conn.execute(sa.union_all(servers, moves)):
         found.setdefault((host, name), []).append(numa.load_guest(text))
     return found

@@ -1,13 +1,13 @@
-"""PCI devices of the compute nodes: which there are, and who has them.
+"""PCI devices of the compute nodes and their assignment.
 
-    report   what a host has, compared with the rows
-    claim    devices for a server, or for a move of it
-    swap     the server's own devices and those that its move holds change places
-    release  gives back
+    report   compare a host's devices with the rows
+    claim    take devices for a server or its move
+    swap     exchange the devices of the server and of its move
+    release  release devices
 
-A change of a node's devices holds the node's row until the transaction ends, so that two claims never see the
-same device available; the pools that schedulers read (compute_nodes.pci_stats) are written in the same transaction.
-A server that asks for no device costs no statement.
+A change of a node's devices locks the node's row until the transaction ends, so that two claims cannot take one device.
+The pools for schedulers (compute_nodes.pci_stats) are written in the same transaction. A server without devices needs
+no statement.
 """
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(pci.Device))
-_OURS = ('status', 'instance_uuid', 'request_id', 'held')            # the others are the host's to say
+_OURS = ('status', 'instance_uuid', 'request_id', 'held')            # the other fields come from the host
 _LOCK = sa.select(compute_nodes.c.id).where(
     compute_nodes.c.host == sa.bindparam('key_host'),
     compute_nodes.c.node == sa.bindparam('key_node')).with_for_update()
@@ -47,9 +47,9 @@ _CHANGE = sa.update(pci_devices).where(pci_devices.c.id == sa.bindparam('key_id'
 
 
 def report(conn: sa.Connection, host: str, node: str, devices: Sequence[Mapping[str, Any]]) -> None:
-    """Store which devices a node has: a list of dicts of pci.Device's fields.
+    """Store the devices of a node: a list of dicts of pci.Device's fields.
 
-    One that a guest has, and that is not there any more, is kept as 'removed' until the guest gives it back.
+    A missing device of a guest is kept as 'removed' until the guest releases it.
     """
     found = {device.address: device for device in _loaded(devices)}
     if _same(_on_node(conn, host, node), found):
@@ -64,7 +64,7 @@ def report(conn: sa.Connection, host: str, node: str, devices: Sequence[Mapping[
             kept.append(dataclasses.replace(fresh, **{**ours, 'status': status}))
         elif device.instance_uuid is not None:
             if device.status != pci.REMOVED:
-                LOG.error('PCI device %s of node %s is gone; server %s has it.', device.address, node,
+                LOG.error('PCI device %s of node %s is missing; server %s uses it.', device.address, node,
                           device.instance_uuid)
             kept.append(dataclasses.replace(device, status=pci.REMOVED))
     _write(conn, host, node, known, pci_pools.settled([*kept, *found.values()]))
@@ -73,11 +73,12 @@ def report(conn: sa.Connection, host: str, node: str, devices: Sequence[Mapping[
 def claim(conn: sa.Connection, host: str, node: str, requests: list[pci.Request] | tuple[pci.Request, ...],
           instance_uuid: str, held: bool = False, topology: HostTopology | None = None,
           cells: list[int] | None = None) -> bool:
-    """Take devices of a node for a server; whether it has what is requested.
+    """Take devices of a node for a server; return whether it has the requested ones.
 
     :param requests: [pci.Request]
     :param held: for a move of the server (server_migrations.hold)
-    :param topology: HostTopology, and cells: the ids of its cells that the guest is on; None: it has no topology
+    :param topology: HostTopology, or None for a guest without topology
+    :param cells: ids of the guest's cells of this topology
     """
     known = _locked(conn, host, node)
     devices = list(known.values())
@@ -89,16 +90,16 @@ def claim(conn: sa.Connection, host: str, node: str, requests: list[pci.Request]
 
 
 def release(conn: sa.Connection, host: str, node: str, instance_uuid: str, held: bool | None = None) -> None:
-    """Give back the devices of a server on a node.
+    """Release the devices of a server on a node.
 
-    :param held: True: those that a move of it holds alone; False: the others alone
+    :param held: True: only those of its move; False: only the others
     """
     known = _locked(conn, host, node)
     _write(conn, host, node, known, pci_pools.release(list(known.values()), instance_uuid, held=held))
 
 
 def release_port(conn: sa.Connection, instance_uuid: str, port_id: str) -> None:
-    """Give back the device that a port of a server needed, on its node and where a move holds another one."""
+    """Release the device of a server's port, on its node and for its move."""
     c = pci_devices.c
     places = conn.execute(sa.select(c.host, c.node).where(
         c.instance_uuid == instance_uuid, c.request_id == port_id).distinct().order_by(c.host, c.node)).all()
@@ -108,32 +109,31 @@ def release_port(conn: sa.Connection, instance_uuid: str, port_id: str) -> None:
 
 
 def swap(conn: sa.Connection, instance_uuid: str) -> None:
-    """What the server's own row says, and what its move holds, change places."""
+    """Exchange the devices of the server and of its move."""
     conn.execute(_SWAP, {'key_uuid': instance_uuid})
 
 
 def forget(conn: sa.Connection, host: str) -> None:
-    """The host is not there any more: its devices go with it, those that a server still has excepted."""
+    """Remove the devices of a deleted host, except those of existing servers."""
     conn.execute(sa.delete(pci_devices).where(pci_devices.c.host == host, pci_devices.c.instance_uuid.is_(None)))
 
 
 def of_instance(conn: sa.Connection, instance_uuid: str, host: str) -> list[pci.Device]:
-    """[pci.Device] that a server has on its host; what a move holds is not among them."""
+    """Return [pci.Device] of a server on its host, without those of a move."""
     rows = statements.rows(conn, pci_devices, ('address',), instance_uuid=instance_uuid, host=host, held=False)
     return [_device(row) for row in rows]
 
 
 def without(conn: sa.Connection, host: str, node: str, instance_uuid: str) -> list[dict[str, Any]] | None:
-    """The pci_stats that a node would have if a server had none of its devices."""
+    """Return the pci_stats of a node without the devices of a server."""
     return _stats(pci_pools.release(list(_on_node(conn, host, node).values()), instance_uuid))
 
 
 def audit(conn: sa.Connection) -> list[dict[str, Any]]:
-    """Give back devices of servers that are not there any more, and mend pools that differ from the devices.
+    """Release devices of deleted servers, and correct pools that differ from the devices.
 
-    Looked at again under the node's lock before anything is changed. It should find nothing.
-
-    :returns: [{'host', 'node', 'column', 'was', 'is'}] of what was mended
+    Differences are compared again under the node's lock. Normally there are none.
+    :returns: [{'host', 'node', 'column', 'was', 'is'}] of the corrections
     """
     nodes = {(row['host'], row['node']): row['pci_stats'] for row in conn.execute(sa.select(
         compute_nodes.c.host, compute_nodes.c.node, compute_nodes.c.pci_stats).where(
@@ -153,8 +153,8 @@ def _mend(conn: sa.Connection, host: str, node: str) -> list[dict[str, Any]]:
     mended: list[dict[str, Any]] = []
     devices = list(known.values())
     for _place, device in _lost(conn, host, node):
-        assert device.instance_uuid is not None              # who has none has lost none
-        LOG.error('PCI device %s of node %s was of server %s, which does not have it.', device.address, node,
+        assert device.instance_uuid is not None              # a lost device has a server
+        LOG.error('PCI device %s of node %s was assigned to server %s, which does not use it.', device.address, node,
                   device.instance_uuid)
         mended.append({'host': host, 'node': node, 'column': 'pci_devices',
                        'was': f'{device.address} {device.instance_uuid}', 'is': device.address})
@@ -172,7 +172,7 @@ def _mend(conn: sa.Connection, host: str, node: str) -> list[dict[str, Any]]:
 
 def _lost(conn: sa.Connection, host: str | None = None,
           node: str | None = None) -> list[tuple[tuple[str, str], pci.Device]]:
-    """[((host, node), pci.Device)] that have a server which is not there, or not any more."""
+    """Return [((host, node), pci.Device)] of devices with a server that is not on the node."""
     c, own, move = pci_devices.c, instances.c, migrations.c
     here = sa.exists().where(own.uuid == c.instance_uuid, own.host == c.host, own.node == c.node)
     moving = sa.exists().where(move.instance_uuid == c.instance_uuid, move.held_host == c.host,
@@ -186,7 +186,7 @@ def _lost(conn: sa.Connection, host: str | None = None,
 
 
 def _locked(conn: sa.Connection, host: str, node: str) -> dict[int, pci.Device]:
-    """{row's number: pci.Device} of a node, locked until the transaction ends."""
+    """Return {row's number: pci.Device} of a node, locked until the transaction ends."""
     if conn.dialect.name != 'sqlite':
         conn.execute(_LOCK, {'key_host': host, 'key_node': node})
     return _on_node(conn, host, node)
@@ -198,7 +198,7 @@ def _on_node(conn: sa.Connection, host: str, node: str) -> dict[int, pci.Device]
 
 
 def _write(conn: sa.Connection, host: str, node: str, known: dict[int, pci.Device], devices: list[pci.Device]) -> None:
-    """Change the rows of a locked node to these devices, and its pools with them: one statement a kind of change."""
+    """Update the rows of a locked node and its pools, with one statement for each kind of change."""
     now, numbers = utils.utcnow(), {device.address: number for number, device in known.items()}
     fresh, different = [], []
     for device in devices:
@@ -218,12 +218,12 @@ def _write(conn: sa.Connection, host: str, node: str, known: dict[int, pci.Devic
 
 
 def _stats(devices: list[pci.Device]) -> list[dict[str, Any]] | None:
-    """The pools as the node's row has them: None for a node without devices."""
+    """Return the pools as stored in the node's row, None for a node without devices."""
     return pci.dump(pci_pools.pools(devices)) if devices else None
 
 
 def _same(known: dict[int, pci.Device], found: dict[str, pci.Device]) -> bool:
-    """Whether the rows say of the hardware what the host says."""
+    """Tell whether the rows match the hardware that the host reports."""
     if len(known) != len(found):
         return False
     for device in known.values():

@@ -1,10 +1,9 @@
 """Server groups and their members.
 
-A group stands in the API database; its members are the servers whose instance_mappings name it, so that a member
-leaves with its mapping. In a cell the servers' rows name it, too: what claims go by.
-
-A group has any number of policies. Who changes what binds its members holds the lock of its project, as those who
-join it do, so that no server joins meanwhile.
+Groups are in the API database. Members are the servers with the group in their instance_mappings, so that a deleted
+server leaves. In a cell the servers' rows contain the group too, for claims. A group has any number of policies.
+Changes that bind the members hold the lock of the group's project, as new members do, so that no server can join at the
+same time.
 """
 from __future__ import annotations
 
@@ -32,34 +31,36 @@ from nova.db.tables.placement import group_locks
 AFFINITY, ANTI_AFFINITY = 'affinity', 'anti-affinity'
 SOFT_AFFINITY, SOFT_ANTI_AFFINITY = 'soft-affinity', 'soft-anti-affinity'
 PROXIMITY, CAPABILITIES = 'network-proximity', 'host-capabilities'
-# in the order in which a group's are listed
+# in the order of listing
 POLICIES = (AFFINITY, ANTI_AFFINITY, SOFT_AFFINITY, SOFT_ANTI_AFFINITY, PROXIMITY, CAPABILITIES)
-# two of which a group has one at most: no place, or no order of places, would satisfy both
+# contradicting policies, of which a group has at most one
 OPPOSITES = (frozenset((AFFINITY, ANTI_AFFINITY)), frozenset((SOFT_AFFINITY, SOFT_ANTI_AFFINITY)))
 
-SCOPE = 'capabilities:'          # how the keys of metadata begin that the policy host-capabilities goes by
+SCOPE = 'capabilities:'          # prefix of metadata keys for the policy host-capabilities
 MOST = 'max_server_per_host'     # the rule of anti-affinity
-LOCALITY = 'network_locality'    # metadata of an aggregate and capability of a host: for the policy network-proximity
+LOCALITY = 'network_locality'    # metadata key of aggregates and capability of hosts, for the policy network-proximity
 
 # ---- the API database --------------------------------------------------------
 
 
 def get(conn: sa.Connection, group_id: str) -> dict[Any, Any]:
-    """A group's row as a dict, with ``policies``: its policies' names; ``metadata``: a dict; and ``members``: uuids of
-    its servers, oldest first; ``administrative``: those of them that are for administrators, a set.
+    """Return a group's row as a dict with ``policies``, ``metadata``, ``members`` and ``administrative``.
 
-    :raises ServerGroupNotFound:
+    policies         names of the policies
+    members          uuids of the servers, oldest first
+    administrative   set of the administrative members
+    :raises ServerGroupNotFound: it does not exist
     """
     return _with_members(conn, [_row(conn, group_id)])[0]
 
 
 def get_locked(conn: sa.Connection, group_id: str) -> dict[Any, Any]:
-    """The same, locked: no server joins and nothing changes the group until the transaction ends.
+    """Return a group as in ``get``, locked against changes and new members until the transaction ends.
 
-    :raises ServerGroupNotFound:
+    :raises ServerGroupNotFound: it does not exist
     """
     locked, row = None, _row(conn, group_id)
-    while row['project_id'] != locked:              # another one when it was given away meanwhile
+    while row['project_id'] != locked:              # the project has changed before the lock was taken
         locked = row['project_id']
         quotas.lock(conn, locked)
         row = _row(conn, group_id)
@@ -67,11 +68,11 @@ def get_locked(conn: sa.Connection, group_id: str) -> dict[Any, Any]:
 
 
 def named(conn: sa.Connection, project_id: str, name: str) -> list[str]:
-    """Ids of a project's groups of this name, oldest first."""
+    """Return the ids of a project's groups with this name, oldest first."""
     c = server_groups.c
     rows = conn.execute(sa.select(c.uuid, c.name).where(
         c.project_id == nova_context.the_project(project_id), c.name == name).order_by(c.id))
-    return [row.uuid for row in rows if row.name == name]           # MariaDB compares without case
+    return [row.uuid for row in rows if row.name == name]           # MariaDB ignores case
 
 
 def _row(conn: sa.Connection, group_id: str) -> sa.RowMapping:
@@ -83,9 +84,9 @@ def _row(conn: sa.Connection, group_id: str) -> sa.RowMapping:
 
 def page(conn: sa.Connection, project_id: nova_context.Projects | str, *, limit: int | None = None,
          offset: int = 0) -> list[dict[Any, Any]]:
-    """Groups, oldest first, as ``get`` gives them.
+    """Return groups in the form of ``get``, oldest first.
 
-    :param project_id: only of this project; ALL_PROJECTS: of all
+    :param project_id: only groups of this project, or ALL_PROJECTS
     """
     statement = sa.select(server_groups).order_by(server_groups.c.id).limit(limit).offset(offset)
     if nova_context.one_project(project_id):
@@ -113,7 +114,7 @@ def _read(row: dict[str, Any] | sa.RowMapping) -> dict[Any, Any]:
 
 
 def _written(values: dict[str, Any]) -> dict[str, Any]:
-    """Columns of what ``get`` shows."""
+    """Return the columns for values in the form of ``get``."""
     columns = {name: value for name, value in values.items() if name != 'policies'}
     if 'policies' in values:
         columns['policy'] = ','.join(name for name in POLICIES if name in values['policies'])
@@ -125,12 +126,12 @@ def _split(policy: str) -> list[str]:
 
 
 def create(conn: sa.Connection, limits: quotas.Limits, values: dict[str, Any]) -> dict[str, Any]:
-    """A new group; its row as ``get`` gives it.
+    """Create a group; return its row in the form of ``get``.
 
-    :param limits: what quotas.limits_of gave for its project
-    :param values: project_id, user_id, name and, where it has them, policies, rules, metadata, uuid
-    :raises LimitExceeded: the project has as many as it may
-    :raises ServerGroupExists: there is one with this uuid
+    :param limits: quotas.limits_of its project
+    :param values: project_id, user_id, name and optionally policies, rules, metadata, uuid
+    :raises LimitExceeded: the project's quota is used up
+    :raises ServerGroupExists: the uuid is in use
     """
     quotas.check_server_groups(conn, limits, values['project_id'], values['user_id'])
     row = {'uuid': str(uuidlib.uuid4()), 'created_at': utils.utcnow(), 'rules': {}, 'metadata': {},
@@ -142,13 +143,13 @@ def create(conn: sa.Connection, limits: quotas.Limits, values: dict[str, Any]) -
 
 def update(conn: sa.Connection, row: dict[Any, Any], values: dict[str, Any],
            limits: quotas.Limits | None = None) -> dict[Any, Any]:
-    """Change a group; its row afterwards.
+    """Update a group; return its row.
 
-    :param row: what get_locked gave in this transaction
+    :param row: from get_locked in this transaction
     :param values: some of name, policies, rules, metadata and project_id
-    :param limits: what quotas.limits_of gave for its new project
-    :raises ServerGroupNotEmpty: what binds its members would change
-    :raises LimitExceeded: the new project has as many as it may
+    :param limits: quotas.limits_of its new project
+    :raises ServerGroupNotEmpty: the change would bind its members
+    :raises LimitExceeded: the new project's quota is used up
     """
     values = {name: value for name, value in values.items() if value != row[name]}
     if row['members'] and (what := _binding(row, values)):
@@ -161,7 +162,7 @@ def update(conn: sa.Connection, row: dict[Any, Any], values: dict[str, Any],
 
 
 def _binding(row: dict[Any, Any], values: dict[str, Any]) -> str | None:
-    """What of the changes binds the members of a group, in words; None when nothing does."""
+    """Return the part of the changes that binds the members, in words, or None."""
     for name, what in (('policies', 'its policies'), ('rules', 'its rules'), ('project_id', 'its project')):
         if name in values:
             return what
@@ -172,16 +173,16 @@ def _binding(row: dict[Any, Any], values: dict[str, Any]) -> str | None:
 
 
 def capabilities(metadata: dict[str, str]) -> dict[str, str]:
-    """The items of a group's metadata that the policy host-capabilities goes by."""
+    """Return the metadata items for the policy host-capabilities."""
     return {key: value for key, value in metadata.items() if key.startswith(SCOPE)}
 
 
 def delete(conn: sa.Connection, group_id: str) -> None:
-    """Remove a group; its members go on without it.
+    """Remove a group; its members continue without it.
 
-    :raises ServerGroupNotFound:
+    :raises ServerGroupNotFound: it does not exist
     """
-    get_locked(conn, group_id)                                   # no server joins meanwhile
+    get_locked(conn, group_id)                                   # prevents new members
     if not conn.execute(sa.delete(server_groups).where(server_groups.c.uuid == group_id)).rowcount:
         raise exception.ServerGroupNotFound(group_id=group_id)
     conn.execute(sa.update(instance_mappings).where(instance_mappings.c.server_group_id == group_id)
@@ -189,10 +190,9 @@ def delete(conn: sa.Connection, group_id: str) -> None:
 
 
 def room(conn: sa.Connection, limits: quotas.Limits, project_id: str, group_id: str, least: int, most: int) -> int:
-    """How many new servers, from ``least`` to ``most``, may join a group of the project.
+    """Return the number of new servers, from ``least`` to ``most``, that may join a group of the project.
 
-    The caller holds the project's lock and adds the members in the same transaction.
-
+    The caller holds the project's lock and inserts the members in the same transaction.
     :raises BadRequest: the project has no such group
     :raises LimitExceeded: fewer than ``least``
     """
@@ -212,52 +212,52 @@ def room(conn: sa.Connection, limits: quotas.Limits, project_id: str, group_id: 
 
 
 def existing(conn: sa.Connection, group_ids: Any) -> Any:
-    """Those of ``group_ids`` that are there."""
+    """Return the existing ids of ``group_ids``."""
     return set(conn.execute(sa.select(server_groups.c.uuid).where(server_groups.c.uuid.in_(group_ids))).scalars())
 
 
 def find(conn: sa.Connection, group_id: str) -> dict[Any, Any] | None:
-    """The row of a group as ``get`` gives it, without its members; None when there is none (any more)."""
+    """Return the row of a group in the form of ``get`` without its members, or None."""
     row = conn.execute(sa.select(server_groups).where(server_groups.c.uuid == group_id)).mappings().first()
     return None if row is None else _read(row)
 
 
 def member_cells(conn: sa.Connection, group_id: str) -> Any:
-    """Uuids of the cells that a group's members are in, a set."""
+    """Return the uuids of the cells of a group's members."""
     return set(conn.execute(sa.select(instance_mappings.c.cell_uuid).where(
         instance_mappings.c.server_group_id == group_id).distinct()).scalars())
 
 
-# ---- a cell's database -------------------------------------------------------
+# ---- cell databases -------------------------------------------------------
 
 def lock(conn: sa.Connection, group_id: str) -> None:
-    """No other claim for a member of the group is decided until this transaction ends."""
+    """Lock a group against other claims for its members until this transaction ends."""
     engine.lock_row(conn, group_locks, {'group_uuid': group_id})
 
 
 def hosts(conn: sa.Connection, group_id: str, but: Any = None) -> dict[str, int]:
-    """Counter {host: members on it, or on their way to it, or that may come back to it}.
+    """Return a Counter {host: members on it, moving to it, or able to return to it}.
 
-    :param but: uuid of a server that does not count
+    :param but: uuid of an excluded server
     """
     return collections.Counter(host for _, host in places(conn, group_id, but))
 
 
 def places(conn: sa.Connection, group_id: str, but: Any = None) -> set[tuple[str, str]]:
-    """{(member, host)}; a member that moves has two hosts. See ``hosts``."""
+    """Return {(member, host)}; a moving member has two hosts. See ``hosts``."""
     here = sa.select(instances.c.uuid, instances.c.host).where(
         instances.c.server_group_id == group_id, instances.c.host.is_not(None))
     coming = sa.select(instances.c.uuid, migrations.c.held_host).where(
         instances.c.server_group_id == group_id, migrations.c.instance_uuid == instances.c.uuid,
         migrations.c.held_host.is_not(None))
-    # one statement, because a server and what its move holds change places without a lock of the group
+    # one statement, because a server and its move may swap shares without a lock of the group
     return {(uuid, host) for uuid, host in conn.execute(sa.union_all(here, coming)) if uuid != but}
 
 
 def localities(conn: sa.Connection, hosts: list[str]) -> dict[str, frozenset[str]]:
-    """{host: its network localities, a frozenset} of those of ``hosts`` that are there.
+    """Return {host: frozenset of its network localities} of the existing hosts.
 
-    A host has the one that it reports, and those of its aggregates.
+    A host has the locality that it reports, and those of its aggregates.
     """
     nodes = sa.select(compute_nodes.c.host, compute_nodes.c.capabilities, services.c.aggregates).select_from(
         compute_nodes.outerjoin(services, sa.and_(services.c.host == compute_nodes.c.host,
@@ -270,23 +270,23 @@ def localities(conn: sa.Connection, hosts: list[str]) -> dict[str, frozenset[str
 
 
 def locality(own: dict[str, Any] | None, listed: list[dict[str, Any]] | None) -> frozenset[str]:
-    """The network localities of a host, a frozenset.
+    """Return the frozenset of network localities of a host.
 
     :param own: its capabilities
-    :param listed: its aggregates, as services.aggregates has them
+    :param listed: its aggregates in the form of services.aggregates
     """
     values = [(own or {}).get(LOCALITY), *((each.get('metadata') or {}).get(LOCALITY) for each in listed or ())]
     return frozenset(value for value in values if value)
 
 
 def mentioned(conn: sa.Connection) -> set[Any]:
-    """Ids of the groups that servers' rows name."""
+    """Return the ids of the groups in servers' rows."""
     return set(conn.execute(sa.select(instances.c.server_group_id).where(
         instances.c.server_group_id.is_not(None)).distinct()).scalars())
 
 
 def forget(conn: sa.Connection, group_ids: list[str]) -> None:
-    """Servers are in none of these groups any more; removes what the claims had of them."""
+    """Remove servers from these groups and delete the groups' locks."""
     conn.execute(sa.update(instances).where(instances.c.server_group_id.in_(group_ids))
                  .values(server_group_id=None))
     conn.execute(sa.delete(group_locks).where(group_locks.c.group_uuid.in_(group_ids)))

@@ -1,6 +1,6 @@
-"""What the aggregates say of a cell's compute hosts, written into the rows that everybody reads: zone and aggregates.
+"""Zones and aggregates of a cell's compute hosts, copied from the API database into the cell's rows.
 
-The schedulers follow these rows by change number, so that both reach them without queries of their own.
+The schedulers follow these rows by change number, so that they need no queries for zones and aggregates.
 """
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ _COMPUTE = services.c.topic == 'compute'
 
 
 def of(conn: sa.Connection, hosts: list[str] | None = None) -> dict[str, str]:
-    """{host: zone} of the compute services.
+    """Return {host: zone} of the compute services.
 
-    :param hosts: only of these; None: of all
+    :param hosts: only these hosts, or None for all
     """
     return {host: zone for host, zone, _ in rows(conn, hosts)}
 
 
 def existing(conn: sa.Connection, names: Iterable[str]) -> set[str]:
-    """Those of these names that are zones of compute services."""
+    """Return those of the names that are zones of compute services."""
     return set(conn.execute(sa.select(services.c.availability_zone).where(
         services.c.availability_zone.in_(set(names)), _COMPUTE).distinct()).scalars())
 
 
 def aggregates_of(conn: sa.Connection, hosts: list[str] | None = None) -> dict[str, list[dict[str, Any]]]:
-    """{host: [its aggregates, as db.aggregates.described has them]} of the compute services."""
+    """Return {host: [its aggregates in the form of db.aggregates.described]} of the compute services."""
     return {host: listed for host, _, listed in rows(conn, hosts)}
 
 
 def rows(conn: sa.Connection, hosts: list[str] | None = None) -> Sequence[Any]:
-    """[(host, zone, aggregates)] of the compute services."""
+    """Return [(host, zone, aggregates)] of the compute services."""
     statement = sa.select(services.c.host, services.c.availability_zone, services.c.aggregates).where(_COMPUTE)
     if hosts is not None:
         statement = statement.where(services.c.host.in_(hosts))
@@ -47,11 +47,10 @@ def rows(conn: sa.Connection, hosts: list[str] | None = None) -> Sequence[Any]:
 
 
 def move(conn: sa.Connection, wanted: dict[str, str]) -> None:
-    """Put hosts into the zones {host: zone}; those of other cells are left alone.
+    """Move hosts to the zones {host: zone}; hosts of other cells are ignored.
 
-    The nodes are locked first, which every claim needs: no server can arrive between the look and the write.
-
-    :raises HostHasServers: a host with servers would change its zone; the caller's transaction must end
+    The nodes are locked first. Every claim needs this lock, so no server can arrive between the check and the update.
+    :raises HostHasServers: a host with servers would change its zone; the caller must roll back
     """
     changing = _changing(of(conn, list(wanted)), wanted)
     if not changing:
@@ -63,9 +62,9 @@ def move(conn: sa.Connection, wanted: dict[str, str]) -> None:
 
 
 def check(conn: sa.Connection, wanted: dict[str, str]) -> None:
-    """Whether ``move`` could be done now, for who moves hosts of several cells.
+    """Check whether ``move`` is possible now, for a change of hosts in several cells.
 
-    :raises HostHasServers:
+    :raises HostHasServers: a host with servers would change its zone
     """
     changing = _changing(of(conn, list(wanted)), wanted)
     if changing:
@@ -73,7 +72,7 @@ def check(conn: sa.Connection, wanted: dict[str, str]) -> None:
 
 
 def _refuse_busy(conn: sa.Connection, changing: dict[str, str]) -> None:
-    for column in (instances.c.host, migrations.c.held_host):        # servers, and those on their way
+    for column in (instances.c.host, migrations.c.held_host):        # servers, and servers that move to the host
         busy = sa.select(column).where(column.in_(list(changing))).limit(1)
         found = conn.execute(busy).scalar()
         if found is not None:
@@ -81,9 +80,9 @@ def _refuse_busy(conn: sa.Connection, changing: dict[str, str]) -> None:
 
 
 def describe(conn: sa.Connection, wanted: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-    """Let hosts' rows say their aggregates {host: [those of db.aggregates.described]}; what changed of it.
+    """Write aggregates {host: [as in db.aggregates.described]} into the hosts' rows; return the changes.
 
-    One statement for all hosts that are in the same aggregates.
+    Hosts in the same aggregates share one statement.
     """
     changing = _changing(aggregates_of(conn, list(wanted)), wanted)
     batches: dict[Any, Any] = {}
@@ -97,7 +96,7 @@ def describe(conn: sa.Connection, wanted: dict[str, list[dict[str, Any]]]) -> di
 
 
 def mend(conn: sa.Connection, wanted: dict[str, str]) -> dict[str, str]:
-    """Write the zones {host: zone} where the rows say another one, also of servers; {host: zone} of those hosts."""
+    """Correct differing zones {host: zone} of hosts and their servers; return {host: zone} of the changes."""
     changing = _changing(of(conn, list(wanted)), wanted)
     _write_zones(conn, changing)
     for zone, hosts in _by_zone(changing).items():
@@ -106,12 +105,12 @@ def mend(conn: sa.Connection, wanted: dict[str, str]) -> dict[str, str]:
 
 
 def current(host: str) -> Any:
-    """The zone of a host as a value in a statement: what is written is true, whatever a scheduler believes."""
+    """Return the zone of a host as an SQL expression, which is current whatever a scheduler assumed."""
     return sa.select(services.c.availability_zone).where(services.c.host == host, _COMPUTE).scalar_subquery()
 
 
 def _changing(present: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
-    """Of {host: value} what the hosts that are present have differently."""
+    """Return the items of {host: value} that differ from those of present hosts."""
     return {host: value for host, value in wanted.items() if present.get(host, value) != value}
 
 
@@ -130,7 +129,7 @@ def _write_zones(conn: sa.Connection, changing: dict[str, str]) -> None:
 
 
 def _mark(conn: sa.Connection, hosts: list[str]) -> None:
-    """Let the schedulers read these hosts again."""
+    """Make the schedulers read these hosts again."""
     if hosts:
         conn.execute(sa.update(compute_nodes).where(compute_nodes.c.host.in_(hosts))
                      .values(changed=utils.change_number()))

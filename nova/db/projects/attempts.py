@@ -1,4 +1,4 @@
-"""Rows of requests that have the same outcome when they are sent again: who writes the row first does the work."""
+"""Rows of idempotent requests: the process that inserts the row does the work, a repetition gets the same outcome."""
 from __future__ import annotations
 
 import datetime
@@ -13,17 +13,17 @@ from nova.db import statements
 from nova.db.tables.api import idempotency_keys
 from nova.db.tables.ec2 import ec2_client_tokens
 
-MOST = 20_000            # rows of one project: a day's requests of a busy one, and at their largest some GiB
-AGAIN_S = 600            # rows expire so often
-ABANDONED_S = 240        # longer than a request lasts: the process that began it has ended
+MOST = 20_000            # rows of one project: a day's requests of a busy one, at most some GiB
+AGAIN_S = 600            # interval of the expiry of rows
+ABANDONED_S = 240        # longer than any request: the process that started it has ended
 
 
 class Attempts:
-    """What is done with the rows of one table: project_id, a key, request_hash, created_at, tried_at, an outcome.
+    """Operations on the rows of one table: project_id, a key, request_hash, created_at, tried_at, an outcome.
 
-    :param key: name of the column with the hash of what the client calls the request
-    :param outcome: name of the column that is empty until an attempt has come to its end
-    :param more: retry_after, the seconds after which a project with too many rows may have fewer, where it is said
+    :param key: column with the hash of the client's key of the request
+    :param outcome: column that is NULL until an attempt has finished
+    :param more: retry_after, the seconds after which a project over the limit may retry
     """
 
     def __init__(self, table: sa.Table, key: str, outcome: str, **more: Any) -> None:
@@ -31,11 +31,11 @@ class Attempts:
 
     def begin(self, conn: sa.Connection, project_id: str, key_hash: str, request_hash: str, now: datetime.datetime,
               counted: bool = True) -> dict[str, Any] | None:
-        """Make the row of a request that begins; None when it was made here, else the row that was there.
+        """Insert the row of a new request; return None, or the existing row.
 
-        :param counted: False where another row of the same request was counted
-        :raises TooManyKeys: the project has so many that no row is made
-        :raises RetryRequest: the row that was there is gone, its request was refused; ask again
+        :param counted: False if another row of the same request was counted
+        :raises TooManyKeys: the project has too many rows
+        :raises RetryRequest: the existing row was deleted, because its request was refused; try again
         """
         made = engine.insert_ignore(conn, self._table, {
             'project_id': project_id, self._key: key_hash, 'request_hash': request_hash, 'created_at': now,
@@ -50,8 +50,7 @@ class Attempts:
         return dict(row)
 
     def take_over(self, conn: sa.Connection, row: dict[str, Any], now: datetime.datetime) -> bool:
-        """Take over what another process began and never finished; False when another one was faster, or may be at it
-        still."""
+        """Take over an abandoned attempt; return False if another process was faster or may still work on it."""
         if row['tried_at'] > now - datetime.timedelta(seconds=ABANDONED_S):
             return False
         found = conn.execute(sa.update(self._table).where(
@@ -61,16 +60,16 @@ class Attempts:
 
     def finish(self, conn: sa.Connection, project_id: str, key_hash: str, tried_at: datetime.datetime,
                outcome: str) -> None:
-        """Keep what an attempt has made or answered, unless another one has taken over."""
+        """Store the outcome of an attempt, unless another one has taken over."""
         conn.execute(sa.update(self._table).where(*self._is(project_id, key_hash, tried_at)).values(
             {self._outcome: outcome}))
 
     def forget(self, conn: sa.Connection, project_id: str, key_hash: str, tried_at: datetime.datetime) -> None:
-        """An attempt was refused: the request may be sent again, unless another attempt has taken over."""
+        """Delete the row of a refused attempt, unless another one has taken over."""
         conn.execute(sa.delete(self._table).where(*self._is(project_id, key_hash, tried_at)))
 
     def expire(self, conn: sa.Connection, before: datetime.datetime) -> int:
-        """Remove the rows of requests that came before a time; their number."""
+        """Delete the rows of requests before a time; return their number."""
         return conn.execute(sa.delete(self._table).where(self._table.c.created_at < before)).rowcount
 
     def _is(self, project_id: str, key_hash: str, tried_at: datetime.datetime | None = None) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Flavors, their extra specs and the projects that may use the private ones."""
+"""Flavors, their extra specs and the access of projects to private flavors."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -28,9 +28,9 @@ SORT_KEYS = {
 
 
 def visible_to(project_id: Any) -> Any:
-    """The condition of what a project may see and use: public flavors, and private ones it was given.
+    """Return the condition of flavors visible to a project: public ones, and private ones with access.
 
-    :param project_id: NO_PROJECT sees the public ones
+    :param project_id: NO_PROJECT sees only public ones
     """
     if project_id is nova_context.NO_PROJECT:
         return flavors.c.is_public.is_(True)
@@ -44,10 +44,10 @@ _GET_PUBLIC = _GET.where(visible_to(nova_context.NO_PROJECT))
 
 
 def get(conn: sa.Connection, flavor_id: str, project_id: nova_context.Projects | str) -> FlavorsRow:
-    """A flavor by the id that users know.
+    """Return a flavor by its id in the API.
 
-    :param project_id: only if this project may use it; NO_PROJECT: if everybody may; ALL_PROJECTS: in any case
-    :raises FlavorNotFound:
+    :param project_id: only flavors visible to this project; NO_PROJECT: only public ones; ALL_PROJECTS: all
+    :raises FlavorNotFound: there is no such flavor
     """
     key = {'key_flavor_id': str(flavor_id)}
     if project_id is nova_context.NO_PROJECT:
@@ -65,13 +65,13 @@ def page(conn: sa.Connection, *, project_id: nova_context.Projects | str, is_pub
          min_memory_mb: int | None = None, min_root_gb: int | None = None, name: str | None = None,
          sort_key: str = 'flavorid', descending: bool = False, marker: str | None = None,
          limit: int | None = None) -> Sequence[sa.RowMapping]:
-    """One page of flavors.
+    """Return one page of flavors.
 
-    :param project_id: only what this project may use; NO_PROJECT: what everybody may; ALL_PROJECTS: all
+    :param project_id: only flavors visible to this project; NO_PROJECT: only public ones; ALL_PROJECTS: all
     :param is_public: True or False: only those; None: both
     :param name: part of the name
-    :param marker: flavor_id of the last flavor of the page before
-    :raises InvalidMarker: no such flavor is in the list
+    :param marker: flavor_id of the last flavor of the previous page
+    :raises InvalidMarker: the list has no such flavor
     """
     visible = project_id if project_id is nova_context.NO_PROJECT or nova_context.one_project(project_id) else None
     statement = _listed(visible, is_public, min_memory_mb, min_root_gb, name, sort_key, descending, limit)
@@ -85,9 +85,9 @@ def page(conn: sa.Connection, *, project_id: nova_context.Projects | str, is_pub
 def _listed(visible: nova_context.Projects | str | None, is_public: bool | None, min_memory_mb: int | None,
             min_root_gb: int | None, name: str | None, sort_key: str, descending: bool, limit: int | None,
             ) -> sa.Select[Any]:
-    """The statement of a list, kept: the same ones are requested again and again.
+    """Return the cached statement of a list.
 
-    :param visible: whose flavors; None: all
+    :param visible: project of the visible flavors, or None for all
     """
     conditions = [condition(wanted) for wanted, condition in (
         (visible, visible_to),
@@ -98,14 +98,14 @@ def _listed(visible: nova_context.Projects | str | None, is_public: bool | None,
     ) if wanted is not None]
     column = flavors.c[SORT_KEYS[sort_key]]
     order = [key.desc() if descending else key.asc() for key in (column, flavors.c.id)]
-    if column.nullable:                # databases differ in where they put NULL
+    if column.nullable:                # databases sort NULL differently
         empty = column.is_(None)
         order.insert(0, empty.asc() if descending else empty.desc())
     return sa.select(flavors).where(*conditions).order_by(*order).limit(limit)
 
 
 def _after(conn: sa.Connection, column: Any, descending: bool, marker: str, conditions: list[Any]) -> Any:
-    """The condition of what comes after a flavor in the order of a column, then of id; NULL sorts first."""
+    """Return the condition of flavors after the marker in the order of a column, then of id; NULL sorts first."""
     found = conn.execute(sa.select(column, flavors.c.id)
                          .where(flavors.c.flavor_id == marker, *conditions)).first()
     if found is None:
@@ -121,9 +121,10 @@ def _after(conn: sa.Connection, column: Any, descending: bool, marker: str, cond
 
 
 def create(conn: sa.Connection, values: dict[str, Any]) -> FlavorsRow:
-    """A new flavor; the row. ``values``: columns, ``flavor_id`` and ``name`` among them.
+    """Create a flavor; return its row.
 
-    :raises FlavorExists: its id or its name is taken
+    :param values: columns, with ``flavor_id`` and ``name``
+    :raises FlavorExists: its id or its name is in use
     """
     row = {'created_at': utils.utcnow(), 'updated_at': None, 'ephemeral_gb': 0, 'swap': 0, 'rxtx_factor': 1.0,
            'is_public': True, 'disabled': False, 'description': None, 'extra_specs': {}, **values}
@@ -136,9 +137,9 @@ def create(conn: sa.Connection, values: dict[str, Any]) -> FlavorsRow:
 
 
 def update(conn: sa.Connection, flavor_id: str, values: dict[str, Any]) -> FlavorsRow:
-    """Change columns; the row afterwards.
+    """Update columns; return the row.
 
-    :raises FlavorNotFound:
+    :raises FlavorNotFound: there is no such flavor
     """
     found = conn.execute(sa.update(flavors).where(flavors.c.flavor_id == flavor_id)
                          .values(updated_at=utils.utcnow(), **values))
@@ -148,16 +149,19 @@ def update(conn: sa.Connection, flavor_id: str, values: dict[str, Any]) -> Flavo
 
 
 def delete(conn: sa.Connection, flavor_id: str) -> None:
-    """:raises FlavorNotFound: it is not there"""
+    """Delete a flavor.
+
+    :raises FlavorNotFound: there is no such flavor
+    """
     if not conn.execute(sa.delete(flavors).where(flavors.c.flavor_id == flavor_id)).rowcount:
         raise exception.FlavorNotFound(flavor_id=flavor_id)
     conn.execute(sa.delete(flavor_projects).where(flavor_projects.c.flavor_id == flavor_id))
 
 
 def change_extra_specs(conn: sa.Connection, flavor_id: str, change: Callable[..., Any]) -> dict[str, str]:
-    """Replace the extra specs by ``change(extra_specs)``; returns them.
+    """Replace the extra specs by ``change(extra_specs)`` and return them.
 
-    :raises FlavorNotFound:
+    :raises FlavorNotFound: there is no such flavor
     """
     row = conn.execute(sa.select(flavors.c.extra_specs).where(flavors.c.flavor_id == flavor_id)
                        .with_for_update()).first()
@@ -170,21 +174,27 @@ def change_extra_specs(conn: sa.Connection, flavor_id: str, change: Callable[...
 
 
 def projects(conn: sa.Connection, flavor_id: str) -> list[str]:
-    """Ids of the projects that have access to a private flavor."""
+    """Return the ids of the projects with access to a private flavor."""
     return list(conn.execute(sa.select(flavor_projects.c.project_id)
                              .where(flavor_projects.c.flavor_id == flavor_id)
                              .order_by(flavor_projects.c.project_id)).scalars())
 
 
 def add_project(conn: sa.Connection, flavor_id: str, project_id: str) -> None:
-    """:raises FlavorAccessExists: it has access already"""
+    """Give a project access to a private flavor.
+
+    :raises FlavorAccessExists: it has access already
+    """
     row = {'flavor_id': flavor_id, 'project_id': project_id}
     if not engine.insert_ignore(conn, flavor_projects, row).rowcount:
         raise exception.FlavorAccessExists(**row)
 
 
 def remove_project(conn: sa.Connection, flavor_id: str, project_id: str) -> None:
-    """:raises FlavorAccessNotFound: it has no access"""
+    """Remove the access of a project.
+
+    :raises FlavorAccessNotFound: it has no access
+    """
     if not conn.execute(sa.delete(flavor_projects).where(
             flavor_projects.c.flavor_id == flavor_id,
             flavor_projects.c.project_id == project_id)).rowcount:
@@ -192,10 +202,10 @@ def remove_project(conn: sa.Connection, flavor_id: str, project_id: str) -> None
 
 
 def exist(conn: sa.Connection) -> bool:
-    """Whether there is a flavor at all."""
+    """Tell whether any flavor exists."""
     return conn.execute(sa.select(flavors.c.flavor_id).limit(1)).first() is not None
 
 
 def insert_missing(conn: sa.Connection, values: dict[str, Any]) -> None:
-    """Insert the row of a flavor unless its id or name is taken."""
+    """Insert the row of a flavor unless its id or name is in use."""
     engine.insert_ignore(conn, flavors, {**values, 'created_at': utils.utcnow()})

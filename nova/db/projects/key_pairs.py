@@ -1,4 +1,4 @@
-"""Key pairs of users: the public halves."""
+"""Key pairs of users: the public keys."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def get(conn: sa.Connection, user_id: str, name: str) -> KeyPairsRow:
-    """A key pair of a user.
+    """Return a key pair of a user.
 
-    :raises KeypairNotFound:
+    :raises KeypairNotFound: there is no such key pair
     """
     row = statements.first(conn, key_pairs, user_id=user_id, name=name)
     if row is None:
@@ -29,10 +29,10 @@ def get(conn: sa.Connection, user_id: str, name: str) -> KeyPairsRow:
 
 def page(conn: sa.Connection, user_id: str, *, marker: str | None = None,
          limit: int | None = None) -> Sequence[sa.RowMapping]:
-    """One page of a user's key pairs, by name.
+    """Return one page of a user's key pairs, by name.
 
-    :param marker: name of the last one of the page before
-    :raises InvalidMarker:
+    :param marker: name of the last key pair of the previous page
+    :raises InvalidMarker: the user has no such key pair
     """
     statement = sa.select(key_pairs).where(key_pairs.c.user_id == user_id)
     if marker is not None:
@@ -45,15 +45,18 @@ def page(conn: sa.Connection, user_id: str, *, marker: str | None = None,
 
 
 def check_name(conn: sa.Connection, user_id: str, name: str) -> None:
-    """:raises KeypairExists: the user has one of this name"""
+    """Check that a name is free.
+
+    :raises KeypairExists: the user has a key pair with this name
+    """
     if statements.first(conn, key_pairs, user_id=user_id, name=name) is not None:
         raise exception.KeypairExists(name=name)
 
 
 def create(conn: sa.Connection, user_id: str, name: str, type_: str, fingerprint: str, public_key: str) -> KeyPairsRow:
-    """A new key pair; the row.
+    """Create a key pair; return its row.
 
-    :raises KeypairExists: the user has one of this name
+    :raises KeypairExists: the user has a key pair with this name
     """
     row = {'user_id': user_id, 'name': name, 'type': type_, 'fingerprint': fingerprint,
            'public_key': public_key, 'created_at': utils.utcnow()}
@@ -63,7 +66,10 @@ def create(conn: sa.Connection, user_id: str, name: str, type_: str, fingerprint
 
 
 def delete(conn: sa.Connection, user_id: str, name: str) -> None:
-    """:raises KeypairNotFound: it is not there"""
+    """Delete a key pair.
+
+    :raises KeypairNotFound: there is no such key pair
+    """
     if not conn.execute(sa.delete(key_pairs).where(
             key_pairs.c.user_id == user_id, key_pairs.c.name == name)).rowcount:
         raise exception.KeypairNotFound(name=name, user_id=user_id)

@@ -1,7 +1,7 @@
-"""Quotas: limits of projects, and their check in the transaction that uses them.
+"""Quotas: limits of projects, checked in the transaction that uses them.
 
-Usage is what instance_mappings holds: counted under a lock of the project's row, so that parallel requests cannot
-exceed a limit in sum, and nothing has to be released.
+Usage is counted from instance_mappings under a lock of the project's row. Therefore parallel requests cannot exceed a
+limit, and reservations are not needed.
 """
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nova.db.tables.api import quotas
 
 DEFAULT_CLASS = 'default'
 WHOLE_PROJECT = ''
-# resources of a project, of which the first three are counted over its servers
+# resources of a project; the first three are summed over its servers
 RESOURCES = ('instances', 'cores', 'ram', 'metadata_items', 'injected_files', 'injected_file_content_bytes',
              'injected_file_path_length', 'key_pairs', 'server_groups', 'server_group_members')
 COUNTED = ('instances', 'cores', 'ram')
@@ -30,28 +30,28 @@ UNLIMITED = -1
 
 
 def configured(conf: ConfigOpts) -> dict[str, int]:
-    """{resource: limit} of the configuration."""
+    """Return {resource: limit} of the configuration."""
     options = conf.quota
     return {name: options[name] for name in RESOURCES}
 
 
 def defaults(conn: sa.Connection, conf: ConfigOpts) -> dict[str, int]:
-    """{resource: limit} of a project that has none of its own: the default class, or the configuration."""
+    """Return {resource: limit} of a project without own limits: the default class or the configuration."""
     return configured(conf) | class_limits(conn, DEFAULT_CLASS)
 
 
 def class_limits(conn: sa.Connection, class_name: str,
                  resources: dict[str, int] | tuple[Any, ...] = RESOURCES) -> dict[str, int]:
-    """{resource: limit} that a quota class sets, of some resources."""
+    """Return {resource: limit} of a quota class for some resources."""
     rows = conn.execute(sa.select(quota_classes.c.resource, quota_classes.c.hard_limit)
                         .where(quota_classes.c.class_name == class_name))
     return {resource: limit for resource, limit in rows if resource in resources}
 
 
 class Limits(dict[str, Any]):
-    """{resource: limit} of a project; -1 is no limit. Limits of single users in it are checked in addition.
+    """{resource: limit} of a project; -1 is unlimited. Limits of single users are checked in addition.
 
-    users   {user id: {resource: limit}} of those who have some of their own
+    users   {user id: {resource: limit}} of users with own limits
     """
 
     def __init__(self, limits: dict[str, int], users: dict[str, Any]) -> None:
@@ -59,7 +59,7 @@ class Limits(dict[str, Any]):
         self.users = users
 
     def of(self, user_id: str) -> dict[str, int]:
-        """{resource: limit} of one user."""
+        """Return {resource: limit} of one user."""
         return {**self, **self.users.get(user_id, {})}
 
 
@@ -85,11 +85,11 @@ def limits_of(conn: sa.Connection, conf: ConfigOpts, project_id: str,
 
 def limits_of(conn: sa.Connection, conf: ConfigOpts, project_id: str,
               user_id: str | None = None) -> Limits | dict[str, int]:
-    """The Limits of a project, or {resource: limit} of one user in it."""
+    """Return the Limits of a project, or {resource: limit} of one user in it."""
     rows = conn.execute(_LIMITS, {'of_project': nova_context.the_project(project_id)})
     limits = configured(conf)
     users: dict[Any, Any] = {}
-    # What comes later wins: the default class, the project ('' as user).
+    # later rows win: the default class, then the project ('' as user)
     for row in sorted(rows, key=lambda row: row.rank):
         if row.resource in limits:
             mine = limits if row.user_id == WHOLE_PROJECT else users.setdefault(row.user_id, {})
@@ -99,7 +99,7 @@ def limits_of(conn: sa.Connection, conf: ConfigOpts, project_id: str,
 
 
 def own_limits(conn: sa.Connection, project_id: str, resources: tuple[Any, ...]) -> dict[str, int]:
-    """{resource: limit} that is set for a whole project, of some resources."""
+    """Return {resource: limit} that is set for a whole project, of some resources."""
     rows = conn.execute(sa.select(quotas.c.resource, quotas.c.hard_limit).where(
         quotas.c.project_id == project_id, quotas.c.user_id == WHOLE_PROJECT))
     return {resource: limit for resource, limit in rows if resource in resources}
@@ -117,7 +117,7 @@ def set_limits(conn: sa.Connection, project_id: str, limits: dict[str, int], use
 
 def delete_limits(conn: sa.Connection, project_id: str, user_id: Any = None,
                   resources: tuple[str, ...] = RESOURCES) -> None:
-    """Back to the defaults: a project with its users, or one user."""
+    """Delete the limits of a project with its users, or of one user."""
     mine = sa.and_(quotas.c.project_id == nova_context.the_project(project_id), quotas.c.resource.in_(resources))
     if user_id is not None:
         mine = sa.and_(mine, quotas.c.user_id == user_id)
@@ -134,12 +134,12 @@ def set_class_limits(conn: sa.Connection, class_name: str, limits: dict[str, int
 
 
 def usage(conn: sa.Connection, project_id: str, user_id: Any = None) -> dict[str, int]:
-    """{'instances', 'cores', 'ram'} that a project's servers use, or one user's in it."""
+    """Return {'instances', 'cores', 'ram'} used by the servers of a project, or of one user in it."""
     return _usage(conn, project_id, user_id)
 
 
 def project_usage(conn: sa.Connection, project_id: str, user_id: Any = None) -> dict[str, int]:
-    """{resource: number in use} of everything that is counted; key pairs belong to users alone."""
+    """Return {resource: usage} of all counted resources; key pairs belong to users only."""
     used = _usage(conn, project_id, user_id)
     if user_id is not None:
         used['key_pairs'] = key_pair_usage(conn, user_id)
@@ -174,18 +174,18 @@ def _usage(conn: sa.Connection, project_id: str, user_id: Any) -> dict[str, int]
 
 
 def lock(conn: sa.Connection, project_id: str) -> None:
-    """Let no other transaction of the project check a quota until this one ends. SQLite has one writer anyway."""
+    """Serialize the quota checks of a project until this transaction ends. SQLite has one writer anyway."""
     engine.lock_row(conn, quota_locks, {'project_id': project_id})
 
 
 def check_and_use(conn: sa.Connection, limits: Limits, project_id: str, user_id: str, count: int, vcpus_each: int,
                   memory_mb_each: int) -> None:
-    """Refuse servers that exceed the quota of the project, or of the user in it; the caller inserts their
-    instance_mappings afterwards, in the same transaction.
+    """Refuse servers that exceed the quota of the project, or of the user in it.
 
-    :param limits: what limits_of gave for the project
+    The caller then inserts their instance_mappings in the same transaction.
+    :param limits: limits_of the project
     :param user_id: the user who creates them
-    :raises QuotaExceeded: naming every resource of which there is not enough
+    :raises QuotaExceeded: with the names of all exceeded resources
     """
     wanted = {'instances': count, 'cores': count * vcpus_each, 'ram': count * memory_mb_each}
     lock(conn, project_id)
@@ -195,7 +195,7 @@ def check_and_use(conn: sa.Connection, limits: Limits, project_id: str, user_id:
 
 def fit(conn: sa.Connection, limits: Limits, project_id: str, user_id: str, least: int, most: int, vcpus_each: int,
         memory_mb_each: int) -> int:
-    """How many servers, from ``least`` to ``most``, the quota leaves room for; as check_and_use.
+    """Return the number of servers, from ``least`` to ``most``, within the quota; see check_and_use.
 
     :raises QuotaExceeded: fewer than ``least``
     """
@@ -212,7 +212,7 @@ def fit(conn: sa.Connection, limits: Limits, project_id: str, user_id: str, leas
 
 def _bounds(conn: sa.Connection, limits: Limits | dict[str, int], project_id: str,
             user_id: str) -> list[tuple[Any, dict[str, int]]]:
-    """[(limits, usage)] of the project and, where the user has limits of its own there, of the user in it."""
+    """Return [(limits, usage)] of the project and, if the user has own limits there, of the user in it."""
     found = [(limits, _usage(conn, project_id, None))]
     own = limits.users.get(user_id, {}) if isinstance(limits, Limits) else {}
     if own.keys() & set(COUNTED):
@@ -223,18 +223,17 @@ def _bounds(conn: sa.Connection, limits: Limits | dict[str, int], project_id: st
 
 def check_and_grow(conn: sa.Connection, limits: Limits | dict[str, int], project_id: str, uuid: str, vcpus: int,
                    memory_mb: int) -> None:
-    """Refuse a larger size of a server that exceeds its project's quota; else the quota counts it from now on.
+    """Count a larger size of a server in its project's quota, or refuse it.
 
-    A smaller size changes nothing before set_size says that it is there.
-
-    :raises QuotaExceeded: naming every resource of which there is not enough
+    A smaller size is counted only when set_size confirms it.
+    :raises QuotaExceeded: with the names of all exceeded resources
     """
     lock(conn, project_id)
     table = instance_mappings
     counted = conn.execute(sa.select(table.c.vcpus, table.c.memory_mb, table.c.user_id).where(
         table.c.instance_uuid == uuid)).first()
     if counted is None:
-        return                            # deleted meanwhile: what begins the move says so
+        return                            # deleted; the begin of the move reports it
     most = max(counted.vcpus, vcpus), max(counted.memory_mb, memory_mb)
     for bounds, used in _bounds(conn, limits, project_id, counted.user_id):
         _refuse_over(bounds, used, {'cores': most[0] - counted.vcpus, 'ram': most[1] - counted.memory_mb})
@@ -242,13 +241,16 @@ def check_and_grow(conn: sa.Connection, limits: Limits | dict[str, int], project
 
 
 def set_size(conn: sa.Connection, uuid: str, vcpus: int, memory_mb: int) -> None:
-    """What the quota of its project counts of a server from now on."""
+    """Set the size of a server in its project's quota."""
     conn.execute(sa.update(instance_mappings).where(instance_mappings.c.instance_uuid == uuid).values(
         vcpus=vcpus, memory_mb=memory_mb))
 
 
 def _refuse_over(limits: Limits | dict[str, int], used: dict[str, int], wanted: dict[str, int]) -> None:
-    """:raises QuotaExceeded: naming every resource of ``wanted`` of which there is not enough"""
+    """Check amounts against limits.
+
+    :raises QuotaExceeded: with the names of all exceeded resources of ``wanted``
+    """
     over = [name for name in wanted
             if wanted[name] > 0 and limits[name] >= 0 and used[name] + wanted[name] > limits[name]]
     if over:
@@ -258,10 +260,11 @@ def _refuse_over(limits: Limits | dict[str, int], used: dict[str, int], wanted: 
 
 
 def check_server_groups(conn: sa.Connection, limits: Limits, project_id: str, user_id: str) -> None:
-    """Refuse one more server group of a project, or of the user in it; the caller inserts it in the same transaction.
+    """Refuse another server group over the limit of the project, or of the user in it.
 
-    :param limits: what limits_of gave for the project
-    :raises LimitExceeded:
+    The caller then inserts it in the same transaction.
+    :param limits: limits_of the project
+    :raises LimitExceeded: the limit is reached
     """
     own = limits.users.get(user_id, {}).get('server_groups', UNLIMITED)
     for limit, owner in ((limits['server_groups'], None), (own, user_id)):
@@ -272,9 +275,9 @@ def check_server_groups(conn: sa.Connection, limits: Limits, project_id: str, us
 
 
 def check_key_pairs(conn: sa.Connection, limits: dict[str, int], user_id: str) -> None:
-    """Refuse one more key pair of a user; the caller inserts it in the same transaction.
+    """Refuse another key pair over the limit of a user; the caller inserts it in the same transaction.
 
-    :raises LimitExceeded:
+    :raises LimitExceeded: the limit is reached
     """
     if limits['key_pairs'] < 0:
         return
@@ -283,9 +286,9 @@ def check_key_pairs(conn: sa.Connection, limits: dict[str, int], user_id: str) -
 
 
 def look_at_key_pairs(conn: sa.Connection, limits: dict[str, int], user_id: str) -> None:
-    """The same before work is begun: others may be faster.
+    """Check the limit without a lock before the work begins; the final check may still fail.
 
-    :raises LimitExceeded:
+    :raises LimitExceeded: the limit is reached
     """
     if 0 <= limits['key_pairs'] <= key_pair_usage(conn, user_id):
         raise exception.LimitExceeded(resource='key pairs', limit=limits['key_pairs'])

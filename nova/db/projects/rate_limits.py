@@ -1,4 +1,4 @@
-"""What projects have used of their request rates: one time a row and project, shared by all API processes."""
+"""Usage of request rate limits: one time for each row and project, shared by all API processes."""
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -10,15 +10,15 @@ from nova.db.tables.api import rate_limits
 
 
 class NotTaken(Exception):
-    """A row is used up or missing; the transaction must end without a change."""
+    """A limit is used up or its row is missing; the caller must roll back."""
 
 
 def take(conn: sa.Connection, owner: str, steps: dict[str, tuple[int, int]], now: int) -> None:
-    """Take one request from every row, in one UPDATE.
+    """Take one request from all limits in one UPDATE.
 
     :param steps: {name: (microseconds of one request, microseconds of all)}
     :param now: microseconds since the epoch
-    :raises NotTaken: one of them has none left, or is not there yet
+    :raises NotTaken: a limit is used up, or its row does not exist
     """
     table = rate_limits
     step = sa.case({name: step for name, (step, _window) in steps.items()}, value=table.c.name)
@@ -32,13 +32,13 @@ def take(conn: sa.Connection, owner: str, steps: dict[str, tuple[int, int]], now
 
 
 def begin(conn: sa.Connection, owner: str, names: dict[str, tuple[int, int]], now: int) -> None:
-    """Rows that are not there yet, with all of their requests left."""
+    """Insert missing rows with unused limits."""
     for name in sorted(names):
         engine.insert_ignore(conn, rate_limits, {'owner': owner, 'name': name, 'full_at': now})
 
 
 def full_at(conn: sa.Connection, owner: str, names: Iterable[str]) -> dict[str, int]:
-    """{name: microseconds since the epoch when all of a row is given back}."""
+    """Return {name: microseconds since the epoch when a limit is completely free again}."""
     table = rate_limits
     rows = conn.execute(sa.select(table.c.name, table.c.full_at).where(
         table.c.owner == owner, table.c.name.in_(sorted(names))))
@@ -46,5 +46,5 @@ def full_at(conn: sa.Connection, owner: str, names: Iterable[str]) -> dict[str, 
 
 
 def prune(conn: sa.Connection, now: int) -> None:
-    """Remove what says nothing any more: all of it is given back."""
+    """Delete rows of completely free limits."""
     conn.execute(sa.delete(rate_limits).where(rate_limits.c.full_at < now))

@@ -1,6 +1,6 @@
-"""Quotas of storage: the embedded images and volumes of a project. Limits are in the tables of those of servers.
+"""Storage quotas: the embedded images and volumes of a project. Limits are in the tables of server quotas.
 
-What is used is counted in the rows of images, volumes and snapshots, under the lock of the project's row.
+Usage is counted from the rows of images, volumes and snapshots under the lock of the project's row.
 """
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MIB = 2 ** 20
 IMAGES = ('image_size_total', 'image_count_total', 'image_count_uploading')
 VOLUMES = ('volumes', 'snapshots', 'gigabytes', 'per_volume_gigabytes', 'backups', 'backup_gigabytes')
 UNITS = {'image_size_total': 'MiB', 'gigabytes': 'GiB', 'per_volume_gigabytes': 'GiB',
-         'backup_gigabytes': 'GiB'}      # of a limit; else a number
+         'backup_gigabytes': 'GiB'}      # unit of a limit; the others are numbers
 
 
 def configured(conf: ConfigOpts) -> dict[str, int]:
-    """{resource: limit} of the configuration; the numbers for volumes are those for snapshots and for backups."""
+    """Return {resource: limit} of the configuration; the limits of volumes also apply to snapshots and to backups."""
     images, most = conf.quota, conf.volume
     return {**{name: images[name] for name in IMAGES}, 'volumes': most.volumes, 'snapshots': most.volumes,
             'gigabytes': most.gigabytes, 'per_volume_gigabytes': most.per_volume_gigabytes, 'backups': most.volumes,
@@ -28,31 +28,31 @@ def configured(conf: ConfigOpts) -> dict[str, int]:
 
 
 def defaults(conn: Connection, conf: ConfigOpts) -> dict[str, int]:
-    """{resource: limit} of a project that has none of its own; -1: no limit."""
+    """Return {resource: limit} of a project without own limits; -1 is unlimited."""
     found = configured(conf)
     return found | quotas.class_limits(conn, quotas.DEFAULT_CLASS, found)
 
 
 def of_project(conn: Connection, conf: ConfigOpts, project_id: str) -> dict[str, int]:
-    """{resource: limit} of a project, in the units of UNITS; -1: no limit."""
+    """Return {resource: limit} of a project in the units of UNITS; -1 is unlimited."""
     return defaults(conn, conf) | quotas.own_limits(conn, project_id, (*IMAGES, *VOLUMES))
 
 
 def of_images(conf: ConfigOpts, conn: Connection, project_id: str) -> dict[str, int]:
-    """{resource: limit} of IMAGES, sizes in bytes."""
+    """Return {resource: limit} of IMAGES with sizes in bytes."""
     limits = of_project(conn, conf, project_id)
     return {name: limits[name] * (MIB if name in UNITS and limits[name] > 0 else 1) for name in IMAGES}
 
 
 def unlimited(conn: Connection, project_id: str) -> dict[str, int]:
-    """The limits of a store that asks no quota."""
+    """Return the limits of a store without quotas."""
     return dict.fromkeys(IMAGES, quotas.UNLIMITED)
 
 
 def check(resource: str, adding: int, limits: Mapping[str, int], used: Mapping[str, int]) -> int | None:
-    """How much more there may be, ``adding`` included; None: no limit.
+    """Return the remaining amount including ``adding``, or None if unlimited.
 
-    :raises QuotaExceeded:
+    :raises QuotaExceeded: the limit would be exceeded
     """
     limit = limits[resource]
     if limit < 0:

@@ -1,7 +1,7 @@
-"""Deleted servers and old audits, moved out of the reach of requests, and removed from there.
+"""Archive of deleted servers and old audits, and its purge.
 
 A delete moves a server's row to the history, which changes-since, deleted=true and usage reports read. The archive is
-one step further: rows that only an administrator with SQL reads, until they are purged.
+the next step: its rows can be read only by administrators with SQL, until they are purged.
 """
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from nova.db.engine import Database
 
 BATCH = 100                      # servers of one transaction: short locks, and few enough parameters for SQLite
-PURGE_BATCH = 1000               # rows of one transaction that removes
-FREE = frozenset({'pci_devices'})      # tables whose rows may be without a server: free devices
+PURGE_BATCH = 1000               # rows of one deleting transaction
+FREE = frozenset({'pci_devices'})      # tables with rows that need no server: free devices
 
 
 def servers(db: Database, before: datetime | None = None, limit: int | None = None) -> dict[Any, int]:
-    """Move servers that were deleted, with their actions, events and migrations, to the shadow tables.
+    """Move deleted servers with their actions, events and migrations to the shadow tables.
 
     :param before: only those deleted before this time
-    :param limit: at most so many servers; None: all
+    :param limit: most servers, or None for all
     :return: {name of the table: rows moved}
     """
     moved: dict[Any, Any] = {}
@@ -47,7 +47,7 @@ def servers(db: Database, before: datetime | None = None, limit: int | None = No
 
 def _servers(conn: sa.Connection, before: datetime | None, limit: int) -> dict[Any, int]:
     table = instances_history
-    # Locked: of two that archive at once, the second one waits and finds other rows.
+    # locked, so that a second archiving process waits and finds other rows
     statement = sa.select(table.c.id, table.c.uuid, table.c.deleted_at).where(table.c.deleted_at.is_not(None)).order_by(
         table.c.deleted_at).limit(limit).with_for_update()
     if before is not None:
@@ -77,7 +77,7 @@ def _chunks(values: dict[int, datetime] | list[int | str], size: int = PURGE_BAT
 
 
 def _owned(conn: sa.Connection, table: sa.Table, column: Any, owners: list[int | str]) -> dict[int, Any]:
-    """{id: owner} of the rows that belong to these."""
+    """Return {id: owner} of the rows of these owners."""
     found: dict[Any, Any] = {}
     for some in _chunks(owners):
         found.update(conn.execute(sa.select(table.c.id, column).where(column.in_(some))).all())
@@ -85,7 +85,7 @@ def _owned(conn: sa.Connection, table: sa.Table, column: Any, owners: list[int |
 
 
 def _move(conn: sa.Connection, original: sa.Table, key: Any, gone_at: dict[int, datetime]) -> int:
-    """Move the rows of these keys; how many."""
+    """Move the rows with these keys; return their number."""
     names = [column.name for column in original.columns]
     shadow, moved = SHADOWS[original], 0
     for some in _chunks(gone_at):
@@ -97,7 +97,7 @@ def _move(conn: sa.Connection, original: sa.Table, key: Any, gone_at: dict[int, 
 
 
 def audits(db: Database, before: datetime | None = None, limit: int | None = None) -> dict[Any, int]:
-    """Move records of usage audits that are done to their shadow table; as ``servers``."""
+    """Move records of finished usage audits to their shadow table, as in ``servers``."""
     return db.run(_audits, before, limit)
 
 
@@ -117,7 +117,7 @@ def _audits(conn: sa.Connection, before: datetime | None, limit: int | None) -> 
 
 
 def purge(db: Database, before: datetime | None = None) -> dict[Any, int]:
-    """Remove what stands in the shadow tables, all or what was gone before a time; {name of the table: rows}."""
+    """Delete rows of the shadow tables, all or those deleted before a time; return {name of the table: rows}."""
     removed = {}
     for shadow in SHADOWS.values():
         count = 0
@@ -137,7 +137,7 @@ def _purge(conn: sa.Connection, shadow: sa.Table, before: datetime | None) -> in
 
 
 def without_server(conn: sa.Connection, delete: bool = False) -> dict[Any, int]:
-    """{name of the table: rows} that name no server though they must; with ``delete`` they are removed."""
+    """Return {name of the table: rows} of rows that lack a server, and optionally delete them."""
     found = {}
     for table in metadata.sorted_tables:
         if 'instance_uuid' not in table.c or table.name in FREE or table in SHADOWS.values():

@@ -1,4 +1,4 @@
-"""What changed since a moment: the rows of servers by the time of their last change, those deleted among them."""
+"""Servers changed since a time, including deleted ones."""
 from __future__ import annotations
 
 from datetime import datetime
@@ -16,12 +16,12 @@ COLUMNS = ('id', 'uuid', 'project_id', 'display_name', 'vm_state', 'task_state',
 
 def since(conn: sa.Connection, moment: datetime, *, project_id: nova_context.Projects | str,
           category: str | None = None, limit: int = 1000) -> list[dict[Any, Any]]:
-    """Rows changed at or after a moment, oldest first: COLUMNS, ``changed_at`` and ``deleted`` as dicts.
+    """Return rows changed at or after a time, oldest first: COLUMNS, ``changed_at`` and ``deleted`` as dicts.
 
     :param moment: naive UTC datetime
-    :param project_id: of this project alone, or ALL_PROJECTS
-    :param category: of this instance category alone
-    :param limit: rows at most, and those of the same moment as the last one besides
+    :param project_id: only this project, or ALL_PROJECTS
+    :param category: only this instance category
+    :param limit: most rows; further rows with the time of the last one are added
     """
     rows = []
     for table, changed_at, deleted in ((instances, instances.c.updated_at, False),
@@ -44,7 +44,7 @@ def since(conn: sa.Connection, moment: datetime, *, project_id: nova_context.Pro
 
 
 def busy(conn: sa.Connection, uuids: list[str]) -> dict[str, bool]:
-    """{uuid: whether a task of it goes on} of the servers that are there."""
+    """Return {uuid: whether it has a task in progress} of the existing servers."""
     rows = conn.execute(sa.select(instances.c.uuid, instances.c.vm_state, instances.c.task_state).where(
         instances.c.uuid.in_(uuids)))
     return {row.uuid: row.task_state is not None or row.vm_state == states.BUILDING for row in rows}

@@ -1,8 +1,8 @@
-"""Console tokens: what opens a console for a while, and stays while a session of it lasts.
+"""Console tokens: they open a console for a limited time and exist as long as their session.
 
-A session ends with the row of its token: whatever deletes the row (a stop, a move, the delete of the server or of its
-project) ends the sessions as well, as soon as their proxy looks. A server that moves while it runs takes the tokens of
-its sessions with it: the client connects again with the same one.
+A session ends with the row of its token. Whatever deletes the row (a stop, a move, the deletion of the server or its
+project) ends the sessions at their proxy's next check. A live-migrated server keeps the tokens of its sessions, so that
+the client can reconnect with the same token.
 """
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from nova.db.tables.console import console_auth_tokens as table
 if TYPE_CHECKING:
     from nova.db.tables.rows import ConsoleAuthTokensRow
 
-# console type: kind of console, of those whose sessions are kept by proxies of ours
+# console type: kind of console, of those with sessions at our own proxies
 KINDS = {'novnc': 'vnc', 'spice-html5': 'spice', 'serial': 'serial'}
-FOLLOW_S = 120                  # that the client of a session has at least to connect again
-LONGEST = 255                   # characters of a token that is looked up; ours have 36
+FOLLOW_S = 120                  # least time for the client of a session to reconnect
+LONGEST = 255                   # longest token that is looked up; ours have 36 characters
 _DELETE = sa.delete(table).where(table.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
 
 
@@ -36,15 +36,15 @@ def _hash(token: str) -> str:
 
 
 def _lock(token: str) -> fernet.Fernet:
-    """What seals the password of a console: who has the database has not the tokens."""
+    """Return the cipher of a console password; its key is the token, which the database does not contain."""
     return fernet.Fernet(base64.urlsafe_b64encode(hashlib.sha256(b'console password ' + token.encode()).digest()))
 
 
 def insert(conn: sa.Connection, token: str, ttl_s: int, values: dict[str, Any], password: str | None = None) -> None:
-    """Store a token that is good for so many seconds.
+    """Store a token that is valid for ``ttl_s`` seconds.
 
-    :param values: the other columns of the table; it is good no longer than until ``user_token_ends_at``
-    :param password: that the console asks for
+    :param values: the other columns of the table; ``user_token_ends_at`` limits the validity
+    :param password: password of the console
     """
     now = utils.utcnow()
     end = now + datetime.timedelta(seconds=ttl_s)
@@ -54,14 +54,14 @@ def insert(conn: sa.Connection, token: str, ttl_s: int, values: dict[str, Any], 
 
 
 def password(row: ConsoleAuthTokensRow, token: str) -> str | None:
-    """The password of the console that a token opens; None where it asks for none."""
+    """Return the password of a token's console, or None."""
     return _lock(token).decrypt(row['secret'].encode()).decode() if row['secret'] else None
 
 
 def get(conn: sa.Connection, token: str) -> ConsoleAuthTokensRow:
-    """The row of a token that is good: not expired, and its server is where it was when the token was made.
+    """Return the row of a valid token: not expired, with its server still on the same host.
 
-    :raises ConsoleTokenNotFound:
+    :raises ConsoleTokenNotFound: the token is not valid
     """
     statement = sa.select(table).join(instances, sa.and_(
         instances.c.uuid == table.c.instance_uuid, instances.c.host == table.c.instance_host)).where(
@@ -73,11 +73,11 @@ def get(conn: sa.Connection, token: str) -> ConsoleAuthTokensRow:
 
 
 def take(conn: sa.Connection, token: str, seconds: int, once: bool) -> ConsoleAuthTokensRow:
-    """``get``, and a session of it has begun.
+    """Return the row as ``get`` and begin a session.
 
-    :param seconds: until ``keep`` has to be called
-    :param once: whether only the first session may begin
-    :raises ConsoleTokenNotFound: it is not good, or was used
+    :param seconds: time until ``keep`` must be called
+    :param once: allow only the first session
+    :raises ConsoleTokenNotFound: the token is not valid, or was used
     """
     row = get(conn, token)
     condition = [table.c.token_hash == row['token_hash'], *([table.c.used_until.is_(None)] if once else ())]
@@ -89,7 +89,7 @@ def take(conn: sa.Connection, token: str, seconds: int, once: bool) -> ConsoleAu
 
 
 def keep(conn: sa.Connection, hashes: Iterable[str], seconds: int) -> set[str]:
-    """The hashes whose sessions may go on, for so many seconds.
+    """Extend sessions and return the hashes of those that may continue.
 
     :param hashes: token_hash of sessions
     """
@@ -107,28 +107,27 @@ def keep(conn: sa.Connection, hashes: Iterable[str], seconds: int) -> set[str]:
 
 
 def delete(conn: sa.Connection, *instance_uuids: str) -> None:
-    """Nothing opens a console of these servers any more."""
+    """Delete all console tokens of these servers."""
     conn.execute(_DELETE, {'uuids': list(instance_uuids)})
 
 
 def delete_unused(conn: sa.Connection, instance_uuid: str) -> None:
-    """Nothing opens a console of this server any more but tokens of sessions, once ``follow`` has found their place."""
+    """Delete the console tokens of a server except those of sessions, which ``follow`` updates."""
     conn.execute(sa.delete(table).where(table.c.instance_uuid == instance_uuid, sa.or_(
         table.c.used_until.is_(None), table.c.used_until <= utils.utcnow())))
 
 
 def left_behind(conn: sa.Connection, instance_uuid: str, host: str) -> set[str]:
-    """The console types of tokens that lead to where a server was before it came to this host."""
+    """Return the console types of tokens that point to a former host of a server."""
     return set(conn.execute(sa.select(table.c.console_type).where(
         table.c.instance_uuid == instance_uuid, table.c.instance_host != host)).scalars())
 
 
 def follow(conn: sa.Connection, instance_uuid: str, host: str, places: dict[str, dict[str, Any]]) -> None:
-    """Let the tokens of sessions lead to the host that their server has moved to.
+    """Update the tokens of sessions to the server's new host.
 
-    The guest keeps the passwords of its consoles, so what is sealed stays.
-
-    :param places: {console type: columns of the place there}; tokens of other types are deleted
+    The guest keeps its console passwords, so the encrypted passwords are unchanged.
+    :param places: {console type: columns of the new place}; tokens of other types are deleted
     """
     now = utils.utcnow()
     rows = conn.execute(sa.select(table).where(
@@ -145,7 +144,7 @@ def follow(conn: sa.Connection, instance_uuid: str, host: str, places: dict[str,
 
 
 def expire(conn: sa.Connection) -> int:
-    """Remove those whose time is over and that no session uses; their number."""
+    """Delete expired tokens without a session; return their number."""
     now = utils.utcnow()
     return conn.execute(sa.delete(table).where(table.c.expires_at <= now, sa.or_(
         table.c.used_until.is_(None), table.c.used_until <= now))).rowcount

@@ -1,4 +1,4 @@
-"""The sealed keys of the encrypted disks of servers, and of their encrypted volumes."""
+"""Encrypted keys of the encrypted disks and volumes of servers."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -16,27 +16,28 @@ if TYPE_CHECKING:
 
 
 def get(conn: sa.Connection, instance_uuid: str) -> DiskKeysRow | None:
-    """The row of a server; None: it has none."""
+    """Return the row of a server, or None."""
     return next(iter(statements.rows(conn, disk_keys, ('id',), instance_uuid=instance_uuid)), None)
 
 
 def insert(conn: sa.Connection, instance_uuid: str, sealed_with: str, sealed: str) -> None:
-    """
-    :raises DBDuplicateEntry: of oslo.db; the server has one
+    """Insert the key of a server.
+
+    :raises DBDuplicateEntry: from oslo.db; the server has a key
     """
     conn.execute(statements.insert(disk_keys), {
         'instance_uuid': instance_uuid, 'created_at': utils.utcnow(), 'sealed_with': sealed_with, 'sealed': sealed})
 
 
 def delete(conn: sa.Connection, instance_uuid: str) -> None:
-    """Destroy the key of a server: its disks cannot be read any more."""
+    """Delete the key of a server, which makes its disks unreadable."""
     statements.delete(conn, disk_keys, instance_uuid=instance_uuid)
 
 
 def sealed_with(conn: sa.Connection, apart: str) -> set[str]:
-    """The names of the keys of the deployment that the newest rows were sealed with.
+    """Return the names of the deployment keys that encrypt the newest rows.
 
-    :param apart: a name that does not count
+    :param apart: an excluded name
     """
     found = (conn.execute(sa.select(table.c.sealed_with).where(table.c.sealed_with != apart).order_by(
         table.c.id.desc()).limit(1)).scalar() for table in (disk_keys, volume_keys))
@@ -46,14 +47,15 @@ def sealed_with(conn: sa.Connection, apart: str) -> set[str]:
 # ---- volumes
 
 def of_volume(conn: sa.Connection, instance_uuid: str, volume_id: str) -> VolumeKeysRow | None:
-    """The row of a volume that a server has; None: there is none."""
+    """Return the row of a server's volume, or None."""
     return next(iter(statements.rows(conn, volume_keys, ('id',), instance_uuid=instance_uuid, volume_id=volume_id)),
                 None)
 
 
 def insert_of_volume(conn: sa.Connection, instance_uuid: str, volume_id: str, sealed_with: str, sealed: str) -> None:
-    """
-    :raises DBDuplicateEntry: of oslo.db; there is one
+    """Insert the key of a server's volume.
+
+    :raises DBDuplicateEntry: from oslo.db; the key exists
     """
     conn.execute(statements.insert(volume_keys), {
         'instance_uuid': instance_uuid, 'volume_id': volume_id, 'created_at': utils.utcnow(),
@@ -61,7 +63,7 @@ def insert_of_volume(conn: sa.Connection, instance_uuid: str, volume_id: str, se
 
 
 def delete_of_volumes(conn: sa.Connection, instance_uuid: str) -> None:
-    """All of a server."""
+    """Delete the keys of all volumes of a server."""
     statements.delete(conn, volume_keys, instance_uuid=instance_uuid)
 
 

@@ -1,4 +1,4 @@
-"""What a server that is deleted has, in one statement."""
+"""Facts for the deletion of a server, read with one statement."""
 from __future__ import annotations
 
 import dataclasses
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Ending:
-    """What goes with a server.
+    """Facts for the deletion of a server.
 
-    row      the server's
+    row      the server's row
     devices  whether it has block devices
     shares   whether it has shares
-    moving   whether a move of it is open
-    images   ids of the images that its open actions make
+    moving   whether it has an unfinished move
+    images   ids of the images that its open actions create
     """
 
     row: InstancesRow
@@ -50,7 +50,7 @@ _FACTS = sa.select(
 
 
 def read(conn: sa.Connection, uuid: str) -> Ending | None:
-    """The Ending of a server; None: it has no row."""
+    """Return the Ending of a server, or None without a row."""
     found = [statements.to_dict(row) for row in conn.execute(_FACTS, {'key_uuid': uuid}).mappings()]
     if not found:
         return None

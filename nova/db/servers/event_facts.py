@@ -1,4 +1,4 @@
-"""What events of servers need from a cell's database besides the server's row."""
+"""Data of a cell's database for server events, in addition to the server's row."""
 from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING
@@ -24,7 +24,7 @@ _OPEN = sa.select(*(instance_actions.c[name] for name in (
 
 
 def row(conn: sa.Connection, uuid: str) -> InstancesRow | None:
-    """The row of a server, from the history when it is deleted; None when nothing is known of it."""
+    """Return the row of a server, from the history if it was deleted, or None."""
     found = instances.get_many(conn, [uuid]).get(uuid)
     if found is not None or not history.deleted(conn, [uuid]):
         return found
@@ -32,15 +32,15 @@ def row(conn: sa.Connection, uuid: str) -> InstancesRow | None:
 
 
 def open_actions(conn: sa.Connection, uuid: str) -> list[dict[Any, Any]]:
-    """The open actions of a server, oldest first, as dicts."""
+    """Return the open actions of a server as dicts, oldest first."""
     return [dict(found) for found in conn.execute(_OPEN, {'of_uuid': uuid}).mappings()]
 
 
 def record_begun(conn: sa.Connection, ctx: RequestContext, action: Action, before: InstancesRow | None,
                  row: InstancesRow) -> None:
-    """Let the caller's observer record that an action has begun, or is done at once.
+    """Let the caller's observer record that an action has begun, or has finished immediately.
 
-    :param before: the server's columns before, None where its states are not observed
+    :param before: the server's columns before, or None if states are not observed
     """
     observer = ctx.observer
     if action.on_request is None and before is None:
@@ -52,7 +52,7 @@ def record_begun(conn: sa.Connection, ctx: RequestContext, action: Action, befor
 
 
 def attached(conn: sa.Connection, uuid: str, notifier: Any) -> dict[str, Any]:
-    """{'devices': rows, 'shares': rows} of a server, as far as events are configured to name them."""
+    """Return {'devices': rows, 'shares': rows} of a server, as far as the configured events contain them."""
     found: dict[str, list[Any]] = {}
     if notifier.devices:
         found['devices'] = [device for device in block_devices.by_instance(conn, uuid) if device['volume_id']]
@@ -62,7 +62,7 @@ def attached(conn: sa.Connection, uuid: str, notifier: Any) -> dict[str, Any]:
 
 
 def read_attached(db: engine.Database, uuid: str, notifier: Any) -> dict[str, Any]:
-    """``attached``, read from the database of its cell where there is something to name."""
+    """Return ``attached`` read from the cell's database, without a query if events contain neither."""
     if not (notifier.devices or notifier.shares):
         return {}
     with db.reader() as conn:

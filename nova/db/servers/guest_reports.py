@@ -1,4 +1,4 @@
-"""Differences between guests and rows that hosts have reported, and how rows are changed to follow the guests."""
+"""Differences between guests and rows reported by hosts, and updates of rows to match the guests."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ _NOT_STORED = ('id', 'updated_at', 'deleted_at')
 
 
 def replace(conn: sa.Connection, host: str, reports: list[dict[str, Any]], done: list[str]) -> set[str]:
-    """Store what a host reports instead of what it reported before; uuids that were settled and are not done."""
+    """Replace a host's reports; return the uuids of settled servers that are not done."""
     c = guest_reports.c
     conn.execute(sa.delete(guest_reports).where(c.host == host, sa.or_(
         c.settled.is_(sa.false()), c.instance_uuid.in_(done))))
@@ -48,14 +48,14 @@ def replace(conn: sa.Connection, host: str, reports: list[dict[str, Any]], done:
 
 
 def every(conn: sa.Connection) -> list[GuestReportsRow]:
-    """All that are not settled, by server and host."""
+    """Return all unsettled reports, by server and host."""
     return statements.rows(conn, guest_reports, ('instance_uuid', 'host', 'kind'), settled=False)
 
 
 def settled(conn: sa.Connection, report: Mapping[str, Any], plugs: bool) -> None:
-    """The difference is settled.
+    """Mark a difference as settled.
 
-    :param plugs: the host has still to plug the guest
+    :param plugs: the host must still plug the guest
     """
     if plugs:
         statements.update(conn, guest_reports, {'settled': True}, id=report['id'])
@@ -64,7 +64,7 @@ def settled(conn: sa.Connection, report: Mapping[str, Any], plugs: bool) -> None
 
 
 def follow(conn: sa.Connection, row: InstancesRow, report: dict[str, Any], host: str) -> None:
-    """Change the row of a server so that it follows its guest: the host, its state, no task and no move."""
+    """Update a server's row to match its guest: host and state, without a task or a move."""
     uuid, server = row['uuid'], report['server']
     for move in migrations.open_of(conn, uuid):
         migrations.release(conn, move['id'], status='error')
@@ -84,7 +84,7 @@ def follow(conn: sa.Connection, row: InstancesRow, report: dict[str, Any], host:
 
 
 def enter(conn: sa.Connection, report: dict[str, Any], host: str) -> InstancesRow:
-    """Enter a server again that has a guest and no row, as its host has recorded it; its row.
+    """Insert the row of a server that only has a guest, from its host's record; return the row.
 
     :raises ValueError: the record does not describe a server
     """
@@ -96,7 +96,7 @@ def enter(conn: sa.Connection, report: dict[str, Any], host: str) -> InstancesRo
 
 
 def entered(server: dict[str, Any], uuid: str) -> dict[str, Any]:
-    """Columns of a server as its host has recorded it.
+    """Return the columns of a server in its host's record.
 
     :raises ValueError: the record does not describe this server
     """
@@ -106,7 +106,7 @@ def entered(server: dict[str, Any], uuid: str) -> dict[str, Any]:
         found = objects.Instance.obj_from_primitive(json.loads(json.dumps(primitive)))
         values = {name: getattr(found, name) for name in instances.COLUMNS
                   if name in objects.Instance.fields and name not in _NOT_STORED}
-    except Exception as error:           # the library raises what its fields raise
+    except Exception as error:           # the library raises the errors of its fields
         raise ValueError(f'the record of server {uuid} is incomplete: {error}') from None
     if values['uuid'] != uuid:
         raise ValueError(f'the record of server {uuid} is one of server {str(values["uuid"])[:36]}')
@@ -114,7 +114,7 @@ def entered(server: dict[str, Any], uuid: str) -> dict[str, Any]:
 
 
 def lose(conn: sa.Connection, row: InstancesRow, host: str) -> bool:
-    """Let a server be ERROR that has no guest on its host; whether the row was still as reported."""
+    """Set a server without a guest to ERROR; return whether the row was still as reported."""
     fault = faults.fault(ValueError(), message=f'Host {host} has no guest of this server.')
     if not instances.set_where(conn, row['uuid'], {
             'vm_state': states.ERROR, 'task_state': None, 'power_state': states.NOSTATE, 'fault': fault},
@@ -125,13 +125,13 @@ def lose(conn: sa.Connection, row: InstancesRow, host: str) -> bool:
 
 
 def devices_of(conn: sa.Connection, uuid: str) -> dict[str, dict[str, Any]]:
-    """{volume id: block device} of a server."""
+    """Return {volume id: block device} of a server."""
     return {str(device['volume_id']): dict(device) for device in block_devices.by_instance(conn, uuid)
             if device['volume_id'] is not None}
 
 
 def of_host(conn: sa.Connection, host: str) -> dict[str, set[str]]:
-    """{uuid: ids of volumes that its rows name} of the servers of a host."""
+    """Return {uuid: ids of its volumes} of the servers of a host."""
     c = servers.c
     statement = sa.select(c.uuid, block_device_mappings.c.volume_id).join(
         block_device_mappings, block_device_mappings.c.instance_uuid == c.uuid, isouter=True).where(c.host == host)
@@ -143,10 +143,10 @@ def of_host(conn: sa.Connection, host: str) -> dict[str, set[str]]:
 
 def set_volumes(conn: sa.Connection, uuid: str, volumes: dict[str, dict[str, Any]],
                 attached: dict[str, dict[str, Any]]) -> None:
-    """Let the block devices of a server be those of its guest. Its host connects them again.
+    """Replace the block devices of a server by those of its guest. Its host connects them again.
 
     :param volumes: {volume id: {'attachment_id', 'device_name'}} of the guest
-    :param attached: {volume id: {'attachment_id', 'volume_size'}} as far as the block storage is known
+    :param attached: {volume id: {'attachment_id', 'volume_size'}} of known block storage
     """
     rows = devices_of(conn, uuid)
     missing, gone = differences.of_volumes(volumes, rows)
@@ -165,7 +165,7 @@ def set_volumes(conn: sa.Connection, uuid: str, volumes: dict[str, dict[str, Any
 
 
 def _place(conn: sa.Connection, host: str) -> dict[str, Any]:
-    """{'node', 'availability_zone'} of a host."""
+    """Return {'node', 'availability_zone'} of a host."""
     return {'node': conn.execute(sa.select(compute_nodes.c.node).where(compute_nodes.c.host == host).order_by(
                 compute_nodes.c.id)).scalar(),
             'availability_zone': conn.execute(sa.select(services.c.availability_zone).where(

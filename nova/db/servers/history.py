@@ -1,4 +1,4 @@
-"""The history of deleted servers: read by changes-since, deleted=true and usage reports; expires by itself."""
+"""The history of deleted servers for changes-since, deleted=true and usage reports; it expires automatically."""
 from __future__ import annotations
 
 from datetime import datetime
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def get(conn: sa.Connection, uuid: str) -> InstancesRow:
-    """The row of a deleted server.
+    """Return the row of a deleted server.
 
-    :raises InstanceNotFound:
+    :raises InstanceNotFound: it is not in the history
     """
     row = conn.execute(sa.select(instances_history).where(instances_history.c.uuid == uuid)).mappings().first()
     if row is None:
@@ -29,20 +29,20 @@ def get(conn: sa.Connection, uuid: str) -> InstancesRow:
 
 
 def deleted(conn: sa.Connection, uuids: list[str]) -> set[str]:
-    """Those of ``uuids`` that are known to be deleted."""
+    """Return those of ``uuids`` that are in the history."""
     statement = sa.select(instances_history.c.uuid).where(instances_history.c.uuid.in_(uuids))
     return set(conn.execute(statement).scalars())
 
 
 def generations(conn: sa.Connection, uuids: list[str]) -> dict[str, int]:
-    """{uuid: generation when it was deleted} of those that are known to be deleted."""
+    """Return {uuid: generation at deletion} of those in the history."""
     c = instances_history.c
     return {row.uuid: row.generation for row in conn.execute(
         sa.select(c.uuid, c.generation).where(c.uuid.in_(uuids)))}
 
 
 def expire(conn: sa.Connection, before: datetime, limit: int = 500) -> int:
-    """Remove servers that were deleted before this time, with their actions; the number removed, at most ``limit``."""
+    """Delete servers deleted before this time with their actions; return the number of servers, at most ``limit``."""
     table = instances_history
     uuids = list(conn.execute(sa.select(table.c.uuid).where(table.c.deleted_at < before)
                               .order_by(table.c.deleted_at).limit(limit)).scalars())

@@ -1,4 +1,4 @@
-"""Instance actions and their events: the record of what was done to a server, and of what is being done."""
+"""Instance actions and their events: finished and open operations on servers."""
 from __future__ import annotations
 
 from collections.abc import Collection
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.db.tables.rows import InstanceActionEventsRow, InstanceActionsRow
 
-DEADLINE_S = 600        # a task that says nothing for so long is looked after by a reconciler
-EVENT_FACTS = 'told'    # among the arguments of an action: {name: value} for its events alone, not for a repetition
-UNTAKEN_S = 120         # not begun for so long: its message was lost with the service that had taken it
+DEADLINE_S = 600        # time without progress after which a reconciler handles a task
+EVENT_FACTS = 'told'    # key in an action's arguments: {name: value} only for its events, not for a repetition
+UNTAKEN_S = 120         # time without an owner after which the message counts as lost
 
 
 def insert(conn: sa.Connection, ctx: RequestContext, uuids: list[str], action: str, *,
            arguments: dict[str, Any] | None = None, deadline_s: int = UNTAKEN_S, owner: str | None = None,
            finished: bool = False, message: Any = None, arguments_of_each: list[dict[str, Any]] | None = None) -> None:
-    """Record an action on servers; it is open (in progress) unless ``finished``.
+    """Insert an action on servers; it is open (in progress) unless ``finished``.
 
     :param arguments: without passwords (runtime/sealed_passwords.py)
-    :param arguments_of_each: one for each uuid, in the place of ``arguments``
+    :param arguments_of_each: arguments for each uuid instead of ``arguments``
     """
     now = utils.utcnow()
     of_each: Sequence[dict[str, Any] | None] = [arguments] * len(uuids)
@@ -55,13 +55,13 @@ _OF_REQUEST = instance_actions.c.request_id == sa.bindparam('of_request')
 
 
 def _which(of_request: bool = False, background: bool = True) -> Any:
-    """Open actions of a server: all, only the one of a request, or without background actions."""
+    """Return the condition of open actions of a server: all, only the request's, or without background actions."""
     found = _OPEN & _OF_REQUEST if of_request else _OPEN
     return found if background else found & _MAIN
 
 
 def _of(uuid: str, request_id: str | None = None) -> dict[str, str]:
-    """The parameters of such a condition."""
+    """Return the parameters of such a condition."""
     return {'of_uuid': uuid} if request_id is None else {'of_uuid': uuid, 'of_request': request_id}
 
 
@@ -72,9 +72,9 @@ def _update_of(of_request: bool, background: bool) -> Any:
 
 def take(conn: sa.Connection, uuid: str, owner: str, deadline_s: float = DEADLINE_S,
          request_id: str | None = None) -> bool:
-    """Record the owner of an action, and the deadline after which others may recover it; False when there is none.
+    """Set the owner of an action and the deadline after which others may recover it; return False if there is none.
 
-    :param request_id: of a background action; None: the main one of the server
+    :param request_id: of a background action; None: the main action of the server
     """
     now = utils.utcnow()
     one = request_id is not None
@@ -85,7 +85,7 @@ def take(conn: sa.Connection, uuid: str, owner: str, deadline_s: float = DEADLIN
 
 @functools.cache
 def _event_of(of_request: bool, background: bool, named: bool) -> Any:
-    """An event of each of some actions, of all of them or of those with one name."""
+    """Return the INSERT of an event for each of some actions, optionally only those with one name."""
     columns = {'action_id': instance_actions.c.id, 'started_at': instance_actions.c.updated_at, **{
         name: sa.bindparam('event_' + name, type_=instance_action_events.c[name].type)
         for name in ('event', 'finished_at', 'result', 'details', 'traceback', 'host')}}
@@ -98,7 +98,7 @@ def _event_of(of_request: bool, background: bool, named: bool) -> Any:
 
 def _event(event: str, now: datetime.datetime, host: str | None, error: str | None,
            traceback: str | None) -> dict[str, Any]:
-    """The parameters of an event."""
+    """Return the parameters of an event."""
     return {'event_event': event, 'event_finished_at': now, 'event_host': host, 'event_details': error,
             'event_result': 'Success' if error is None else 'Error', 'event_traceback': traceback}
 
@@ -114,12 +114,12 @@ def _finish(of_request: bool, background: bool, named: bool, failed: bool) -> An
 def finish(conn: sa.Connection, uuid: str, event: str | None = None, *, host: str | None = None,
            error: str | None = None, traceback: str | None = None, action: str | None = None,
            request_id: str | None = None, background: bool = True) -> None:
-    """Close the open actions of a server, with an event for each when ``event`` is named.
+    """Close the open actions of a server, with an event for each if ``event`` is given.
 
-    :param error: sentence for the user when it failed
+    :param error: sentence for the user if it failed
     :param traceback: for administrators
-    :param action: name of the action that the result belongs to; others that are open were cut short by it
-    :param request_id: only the one of this request
+    :param action: name of the action with this result; the other open actions are marked as failed
+    :param request_id: only the action of this request
     :param background: False: without background actions
     """
     now = utils.utcnow()
@@ -129,20 +129,20 @@ def finish(conn: sa.Connection, uuid: str, event: str | None = None, *, host: st
         conn.execute(_event_of(*which), {**_event(event, now, host, error, traceback), **of})
     ended = conn.execute(_finish(*which, error is not None), {
         'finished_at': now, 'updated_at': now, 'deadline': None,
-        'arguments': None, **of}).rowcount      # nothing is done again
+        'arguments': None, **of}).rowcount      # not repeated any more
     if ended:
         counter = metrics.ACTIONS_ENDED.labels(event or 'none', 'success' if error is None else 'error')
         engine.after_commit(conn, functools.partial(counter.inc, ended))
 
 
 def forget(conn: sa.Connection, uuid: str, request_id: str) -> None:
-    """Remove the open action of a request that was refused in the end."""
+    """Delete the open action of a refused request."""
     conn.execute(sa.delete(instance_actions).where(_OPEN, _OF_REQUEST), _of(uuid, request_id))
 
 
 def add_event(conn: sa.Connection, uuid: str, event: str, *, host: str | None = None, error: str | None = None,
               traceback: str | None = None) -> None:
-    """A step of the open action that has ended, while the action goes on."""
+    """Add an event for a finished step of an open action."""
     conn.execute(_event_of(False, True, False), {
         **_event(event, utils.utcnow(), host, error, traceback), **_of(uuid)})
 
@@ -155,8 +155,7 @@ _LAST_EVENT = sa.select(*[instance_action_events.c[name] for name in ('event', '
 
 def was_last(conn: sa.Connection, uuid: str, request_id: str, event: str, host: str | None,
              failed: bool = False) -> bool:
-    """Whether the last that was recorded of what a request does to a server is this event on this host, and ended so.
-    """
+    """Tell whether the last event of a request on a server is this one, on this host and with this result."""
     found = conn.execute(_LAST_EVENT, _of(uuid, request_id)).first()
     return found is not None and tuple(found) == (event, host, 'Error' if failed else 'Success')
 
@@ -165,16 +164,16 @@ _OWNED = sa.select(instance_actions.c.id).where(_OPEN & _MAIN, instance_actions.
 
 
 def owns(conn: sa.Connection, uuid: str, owner: str) -> bool:
-    """Whether this is who works on a server, as ``take`` has written."""
+    """Tell whether the main action of a server has this owner; see ``take``."""
     return conn.execute(_OWNED, {'of_uuid': uuid, 'of_owner': owner}).first() is not None
 
 
 def by_instance(conn: sa.Connection, uuid: str, *, limit: int | None = None, marker: Any = None,
                 changes_since: Any = None, changes_before: Any = None) -> list[InstanceActionsRow]:
-    """Actions of a server (deleted ones too), newest first.
+    """Return the actions of a server, which may be deleted, newest first.
 
-    :param marker: request id of the last action of the page before
-    :raises InstanceActionNotFound: of the marker
+    :param marker: request id of the last action of the previous page
+    :raises InstanceActionNotFound: the marker does not exist
     """
     table = instance_actions
     statement = sa.select(table).where(table.c.instance_uuid == uuid)
@@ -193,9 +192,9 @@ def by_instance(conn: sa.Connection, uuid: str, *, limit: int | None = None, mar
 
 
 def get(conn: sa.Connection, uuid: str, request_id: str) -> InstanceActionsRow:
-    """The action that a request began.
+    """Return the action of a request.
 
-    :raises InstanceActionNotFound:
+    :raises InstanceActionNotFound: it does not exist
     """
     table = instance_actions
     statement = (sa.select(table).where(table.c.instance_uuid == uuid, table.c.request_id == request_id)
@@ -207,7 +206,7 @@ def get(conn: sa.Connection, uuid: str, request_id: str) -> InstanceActionsRow:
 
 
 def events(conn: sa.Connection, action_id: int) -> list[InstanceActionEventsRow]:
-    """Events of one action, newest first."""
+    """Return the events of an action, newest first."""
     table = instance_action_events
     statement = (sa.select(table).where(table.c.action_id == action_id)
                  .order_by(table.c.started_at.desc(), table.c.id.desc()))
@@ -215,7 +214,7 @@ def events(conn: sa.Connection, action_id: int) -> list[InstanceActionEventsRow]
 
 
 def set_arguments(conn: sa.Connection, uuid: str, arguments: dict[str, Any]) -> None:
-    """What the main open action of a server needs to be done again."""
+    """Set the arguments for a repetition of a server's main action."""
     conn.execute(_update_of(False, False), {'arguments': arguments, **_of(uuid)})
 
 
@@ -226,13 +225,12 @@ _OPEN_OF_MANY = sa.select(*(instance_actions.c[name] for name in (
 
 
 def open_of_many(conn: sa.Connection, uuids: list[str]) -> dict[str, sa.RowMapping]:
-    """{instance uuid: its newest open main action} of those that have one: 'arguments', 'request_id', 'project_id' and
-    'user_id'."""
+    """Return {instance uuid: newest open main action} with 'arguments', 'request_id', 'project_id' and 'user_id'."""
     return {row['instance_uuid']: row for row in conn.execute(_OPEN_OF_MANY, {'uuids': list(uuids)}).mappings()}
 
 
 def arguments_of_open(conn: sa.Connection, uuids: list[str]) -> dict[str, dict[str, Any] | None]:
-    """{instance uuid: arguments} of the newest open action of each that has one."""
+    """Return {instance uuid: arguments} of the newest open main actions."""
     return {uuid: row['arguments'] for uuid, row in open_of_many(conn, uuids).items()}
 
 
@@ -244,12 +242,12 @@ _FLAVORS = sa.select(instances.c.uuid, instances.c.flavor, instance_actions.c.ar
 
 def flavors_and_arguments(conn: sa.Connection, uuids: list[str],
                           ) -> dict[str, tuple[dict[str, Any], dict[str, Any] | None]]:
-    """{instance uuid: (what it keeps of its flavor, arguments of its newest open main action)} of those that exist."""
+    """Return {instance uuid: (its stored flavor, arguments of its newest open main action)} of the existing servers."""
     return {uuid: (flavor, arguments) for uuid, flavor, arguments in conn.execute(_FLAVORS, {'uuids': list(uuids)})}
 
 
-def beside_on_host(conn: sa.Connection, host: str) -> list[InstanceActionsRow]:
-    """Rows of the open actions of a host's servers that set no task state, oldest first."""
+def background_on_host(conn: sa.Connection, host: str) -> list[InstanceActionsRow]:
+    """Return the open background actions of a host's servers, oldest first."""
     table = instance_actions
     statement = sa.select(table).join_from(table, instances, instances.c.uuid == table.c.instance_uuid).where(
         instances.c.host == host, table.c.finished_at.is_(None), ~_MAIN).order_by(table.c.id)
@@ -260,7 +258,7 @@ _ARGUMENTS = sa.select(instance_actions.c.arguments).where(_OPEN)
 
 
 def images_of_open(conn: sa.Connection, uuid: str) -> list[str]:
-    """Ids of the images that open actions of a server make."""
+    """Return the ids of the images that open actions of a server create."""
     rows = conn.execute(_ARGUMENTS, _of(uuid)).scalars()
     return [arguments['image_id'] for arguments in rows if arguments and 'image_id' in arguments]
 
@@ -270,7 +268,7 @@ _OPEN_OF_NAME = sa.select(instance_actions.c.id).where(
 
 
 def is_open(conn: sa.Connection, uuid: str, action: str) -> bool:
-    """Whether a server has an open action of this name."""
+    """Tell whether a server has an open action of this name."""
     return conn.execute(_OPEN_OF_NAME, {'of_uuid': uuid, 'of_action': action}).first() is not None
 
 
@@ -279,7 +277,7 @@ _OF_PORTS = sa.select(instance_actions.c.arguments).where(
 
 
 def ports_under_way(conn: sa.Connection, uuid: str) -> list[str]:
-    """Ids of the ports that are being attached to a server or detached from it."""
+    """Return the ids of the ports that are being attached to, or detached from, a server."""
     rows = conn.execute(_OF_PORTS, _of(uuid)).scalars()
     return [arguments['port_id'] for arguments in rows if arguments and arguments.get('port_id')]
 
@@ -288,13 +286,13 @@ _OF_ONE = sa.select(instance_actions).where(_OPEN, _OF_REQUEST)
 
 
 def open_of(conn: sa.Connection, uuid: str, request_id: str) -> InstanceActionsRow | None:
-    """The open action of a request on a server, None when there is none."""
+    """Return the open action of a request on a server, or None."""
     row = conn.execute(_OF_ONE, _of(uuid, request_id)).mappings().first()
     return None if row is None else cast('InstanceActionsRow', statements.to_dict(row))
 
 
 def postpone(conn: sa.Connection, row: InstanceActionsRow, deadline: datetime.datetime) -> bool:
-    """Take over an overdue action (a row); False when another process did."""
+    """Take over an overdue action (a row); return False if another process did."""
     statement = sa.update(instance_actions).where(
         instance_actions.c.id == row['id'], instance_actions.c.finished_at.is_(None),
         instance_actions.c.deadline == row['deadline']).values(deadline=deadline)
@@ -302,9 +300,7 @@ def postpone(conn: sa.Connection, row: InstanceActionsRow, deadline: datetime.da
 
 
 def unsent(conn: sa.Connection, request_id: str) -> None:
-    """Let a reconciler send the message of a request at its next pass, because it was not sent; unless a service has
-    taken it after all.
-    """
+    """Make a request's unsent message due for the reconciler, unless a service has taken it."""
     now = utils.utcnow()
     conn.execute(sa.update(instance_actions).where(
         instance_actions.c.finished_at.is_(None), instance_actions.c.deadline > now,
@@ -313,12 +309,11 @@ def unsent(conn: sa.Connection, request_id: str) -> None:
 
 def expedite(conn: sa.Connection, deadline: datetime.datetime, uuids: tuple[str, ...] | None = None,
            untaken: bool = False) -> None:
-    """Give the open actions of servers without a host this deadline, unless theirs comes first.
+    """Set an earlier deadline for the open actions of servers without a host.
 
-    Those of servers on a host are that host's to take up.
-
-    :param uuids: of these servers alone, which wait for a conductor; one may have a host that got no message
-    :param untaken: also the main actions of servers on a host that no service works on: the message to it may be lost
+    Actions of servers on a host are recovered by that host.
+    :param uuids: only these servers, which wait for a conductor; one may have a host that got no message
+    :param untaken: also main actions without an owner of servers on a host, because the message may be lost
     """
     table = instance_actions
     waiting = sa.select(instances.c.uuid)
@@ -338,12 +333,12 @@ _HOSTS_THAT_DELETE = sa.select(instances.c.host).distinct().join_from(
 
 
 def hosts_that_delete(conn: sa.Connection, now: datetime.datetime) -> list[str]:
-    """The hosts that were requested to delete servers and have not done it yet."""
+    """Return the hosts with pending deletions of servers."""
     return list(conn.execute(_HOSTS_THAT_DELETE, {'now': now}).scalars())
 
 
 def expedite_deletions(conn: sa.Connection, hosts: Collection[str], now: datetime.datetime) -> None:
-    """Make the deletions of servers on these hosts due: the hosts do not do it."""
+    """Make the deletions of servers on these hosts due, because the hosts do not perform them."""
     conn.execute(sa.update(instance_actions).where(
         _MAIN, instance_actions.c.finished_at.is_(None), instance_actions.c.deadline > now,
         instance_actions.c.instance_uuid.in_(sa.select(instances.c.uuid).where(
@@ -352,14 +347,14 @@ def expedite_deletions(conn: sa.Connection, hosts: Collection[str], now: datetim
 
 
 def _again(row: sa.RowMapping) -> InstanceActionsRow:
-    """The row of an action that is to be done again, with the arguments for that."""
+    """Return the row of an action with the arguments for a repetition."""
     arguments = row['arguments']
     return cast('InstanceActionsRow', {**row, 'arguments': arguments and {
         name: value for name, value in arguments.items() if name != EVENT_FACTS}})
 
 
 def overdue(conn: sa.Connection, now: datetime.datetime, limit: int = 200) -> list[InstanceActionsRow]:
-    """Open actions whose deadline has passed, oldest first."""
+    """Return open actions with an expired deadline, oldest first."""
     table = instance_actions
     statement = (sa.select(table).where(table.c.finished_at.is_(None), table.c.deadline < now)
                  .order_by(table.c.deadline).limit(limit))

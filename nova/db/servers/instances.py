@@ -1,4 +1,4 @@
-"""Rows of servers, in their cell's database."""
+"""Rows of servers in their cell's database."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import InstancesRow
 
 COLUMNS = tuple(column.name for column in instances.columns)
-BLANK: dict[str, Any] = dict.fromkeys(COLUMNS)          # what a row is before anything is known of its server
+BLANK: dict[str, Any] = dict.fromkeys(COLUMNS)          # an empty row
 _MOVED = tuple(name for name in COLUMNS if name != 'id')
-FEW = 16                      # so many expected values have a parameter each; a list makes a new text each time
-NEXT_GENERATION = instances.c.generation + 1     # of a server whose host changes
-SET = object()                # among the expected values: anything but NULL
+FEW = 16  # expected values with a parameter each; a longer list needs a new statement text each time
+NEXT_GENERATION = instances.c.generation + 1     # of a server that changes its host
+SET = object()                # in expected values: anything but NULL
 _UUID = instances.c.uuid == sa.bindparam('key_uuid')
 _LOCK = sa.select(instances.c.id).where(_UUID).with_for_update()
 _MANY = sa.select(instances).where(instances.c.uuid.in_(sa.bindparam('uuids', expanding=True)))
 
 
 def insert(conn: sa.Connection, rows: list[dict[str, Any]]) -> None:
-    """Insert servers: a list of {column: value}, all with the same keys."""
+    """Insert servers: a list of {column: value} with equal keys."""
     now = utils.utcnow()
     conn.execute(statements.insert(instances), [{'created_at': now, 'updated_at': now, **row} for row in rows])
 
 
 def get(conn: sa.Connection, uuid: str) -> InstancesRow:
-    """The row of a server as a dict.
+    """Return the row of a server as a dict.
 
-    :raises InstanceNotFound: there is none (a deleted one stands in the history)
+    :raises InstanceNotFound: it does not exist (deleted servers are in the history)
     """
     row = statements.first(conn, instances, uuid=uuid)
     if row is None:
@@ -50,7 +50,7 @@ def get(conn: sa.Connection, uuid: str) -> InstancesRow:
 
 
 def columns_of(conn: sa.Connection, names: tuple[str, ...], host: str | None = None) -> list[Any]:
-    """Some columns of all servers, or of those of one host, the oldest first: tuples."""
+    """Return some columns of all servers, or of a host's, as tuples, oldest first."""
     statement = sa.select(*(instances.c[name] for name in names)).order_by(instances.c.created_at, instances.c.id)
     if host:
         statement = statement.where(instances.c.host == host)
@@ -58,12 +58,12 @@ def columns_of(conn: sa.Connection, names: tuple[str, ...], host: str | None = N
 
 
 def owner_of(conn: sa.Connection, uuid: str) -> Any:
-    """(uuid, project_id) of a server; None when this cell does not have it."""
+    """Return (uuid, project_id) of a server in this cell, or None."""
     return conn.execute(sa.select(instances.c.uuid, instances.c.project_id).where(instances.c.uuid == uuid)).first()
 
 
 def with_boot_images(conn: sa.Connection) -> Sequence[Any]:
-    """(uuid, project_id, user_id, kernel_id, ramdisk_id) of the servers that have a kernel or a ramdisk."""
+    """Return (uuid, project_id, user_id, kernel_id, ramdisk_id) of the servers with a kernel or ramdisk."""
     c = instances.c
     return conn.execute(sa.select(c.uuid, c.project_id, c.user_id, c.kernel_id, c.ramdisk_id).where(
         sa.or_(c.kernel_id.is_not(None), c.ramdisk_id.is_not(None))).order_by(c.uuid)).all()
@@ -76,7 +76,7 @@ def lock(conn: sa.Connection, uuid: str) -> None:
 
 
 def get_many(conn: sa.Connection, uuids: list[str]) -> dict[str, InstancesRow]:
-    """{uuid: row} of those that exist."""
+    """Return {uuid: row} of the existing servers."""
     rows = conn.execute(_MANY, {'uuids': list(uuids)}).mappings()
     return {row['uuid']: statements.to_dict(row) for row in rows}
 
@@ -85,7 +85,7 @@ _BUILDING_TASKS = (states.SCHEDULING, states.BLOCK_DEVICE_MAPPING, states.NETWOR
 
 
 def count_building(conn: sa.Connection, most: int) -> dict[str, int]:
-    """{project: servers that wait to be built or are being built}; no more than ``most`` are counted."""
+    """Return {project: servers that wait to be built or are being built}, counting at most ``most``."""
     some = sa.select(instances.c.project_id).where(
         instances.c.task_state.in_(_BUILDING_TASKS)).limit(most).subquery()
     found = conn.execute(sa.select(some.c.project_id, sa.func.count()).group_by(some.c.project_id))
@@ -93,7 +93,7 @@ def count_building(conn: sa.Connection, most: int) -> dict[str, int]:
 
 
 def in_state(conn: sa.Connection, vm_state: str, idle: bool = False) -> list[InstancesRow]:
-    """Rows of the servers with this vm state; ``idle``: those that nothing is being done to."""
+    """Return the rows of the servers in this vm state; ``idle``: only those without a task."""
     statement = sa.select(instances).where(instances.c.vm_state == vm_state).order_by(instances.c.id)
     if idle:
         statement = statement.where(instances.c.task_state.is_(None))
@@ -101,9 +101,9 @@ def in_state(conn: sa.Connection, vm_state: str, idle: bool = False) -> list[Ins
 
 
 def merged(conn: sa.Connection, uuid: str, values: dict[str, Any]) -> dict[str, Any]:
-    """The same values, in which ``system_metadata`` holds what the row has as well; a key set to None goes.
+    """Merge ``system_metadata`` in the values with the row's; a key set to None is removed.
 
-    The row is locked: others add keys of their own.
+    The row is locked, because other processes add keys.
     """
     if 'system_metadata' not in values:
         return values
@@ -113,16 +113,16 @@ def merged(conn: sa.Connection, uuid: str, values: dict[str, Any]) -> dict[str, 
 
 
 def by_host(conn: sa.Connection, host: str) -> list[InstancesRow]:
-    """Rows of the servers of a host, oldest first."""
+    """Return the rows of the servers of a host, oldest first."""
     statement = sa.select(instances).where(instances.c.host == host).order_by(instances.c.id)
     return [statements.to_dict(row) for row in conn.execute(statement).mappings()]
 
 
 def _expected(uuid: str,
               expect: dict[str, Any] | None) -> tuple[tuple[tuple[str, int, bool, bool], ...], dict[str, Any]]:
-    """(what a statement is to ask, its parameters) for the server that is as ``expect`` says.
+    """Return (conditions, parameters) of a statement for the server if it is as expected.
 
-    What it asks is (column, number of values, 0 for none and -1 for many, whether NULL is one, whether all others are).
+    A condition is (column, number of values, -1 for many, whether NULL is allowed, whether any other value is allowed).
     """
     expected: list[tuple[str, int, bool, bool]] = []
     parameters: dict[str, Any] = {'key_uuid': uuid}
@@ -152,7 +152,10 @@ def _conditions(expected: tuple[tuple[str, int, bool, bool], ...]) -> Iterator[A
 
 @functools.cache
 def _update_of(expected: tuple[tuple[str, int, bool, bool], ...], returning: bool, moves: bool) -> Any:
-    """:param moves: the host changes, and the generation rises"""
+    """Return the cached UPDATE.
+
+    :param moves: the host changes, and the generation increases
+    """
     statement = sa.update(instances).where(*_conditions(expected))
     if moves:
         statement = statement.values(generation=NEXT_GENERATION)
@@ -176,11 +179,10 @@ def _set(conn: sa.Connection, uuid: str, values: dict[str, Any], expect: dict[st
 
 def update_where(conn: sa.Connection, uuid: str, values: dict[str, Any],
                  expect: dict[str, Any] | None = None) -> InstancesRow | None:
-    """UPDATE a server if ``expect`` holds; the row as it is afterwards, None when it does not.
+    """Update a server if ``expect`` holds; return the new row, or None.
 
-    One statement where the database can return what it updated, two where it cannot (MariaDB).
-
-    :param expect: {column: allowed value or values}; None among them is NULL, SET anything else
+    It takes one statement if the database has UPDATE … RETURNING, otherwise two (MariaDB).
+    :param expect: {column: allowed value or values}; None is NULL, SET is anything else
     """
     if conn.dialect.update_returning:
         row = _set(conn, uuid, values, expect, True).mappings().first()
@@ -189,16 +191,16 @@ def update_where(conn: sa.Connection, uuid: str, values: dict[str, Any],
 
 
 def set_where(conn: sa.Connection, uuid: str, values: dict[str, Any], expect: dict[str, Any] | None = None) -> bool:
-    """UPDATE a server if ``expect`` holds; whether it did."""
+    """Update a server if ``expect`` holds; return whether it did."""
     return bool(_set(conn, uuid, values, expect, False).rowcount)
 
 
 def update(conn: sa.Connection, uuid: str, values: dict[str, Any], expect: dict[str, Any] | None = None,
            returning: bool = False) -> Any:
-    """UPDATE a server, if ``expect`` holds; True, or the row as it is afterwards where it is to be returned.
+    """Update a server if ``expect`` holds; return True, or the new row if ``returning``.
 
     :raises InstanceChanged: the row is not as expected
-    :raises InstanceNotFound: the row is gone
+    :raises InstanceNotFound: the row does not exist
     """
     changed: Any = (update_where if returning else set_where)(conn, uuid, values, expect)
     if not changed:
@@ -223,11 +225,11 @@ _TO_HISTORY = _to_history()
 
 def destroy(conn: sa.Connection, uuid: str, now: datetime, expect: dict[str, Any] | None = None,
             devices: bool = True, shares: bool = True) -> None:
-    """Move a server's row to the history, as deleted at ``now``, and remove what belongs to it alone.
+    """Move a server's row to the history, as deleted at ``now``, and delete its dependent rows.
 
     :param devices: whether it may have block devices
     :param shares: whether it may have shares
-    :raises InstanceChanged: it is gone, or not as expected; the caller's transaction must end
+    :raises InstanceChanged: it does not exist or is not as expected; the caller must roll back
     """
     conn.execute(_TO_HISTORY, {'key_uuid': uuid, 'now': now})
     expected, parameters = _expected(uuid, expect)
@@ -239,5 +241,5 @@ def destroy(conn: sa.Connection, uuid: str, now: datetime, expect: dict[str, Any
 
 
 def existing(conn: sa.Connection, uuids: list[str]) -> set[str]:
-    """Those of ``uuids`` that have a row."""
+    """Return those of ``uuids`` that have a row."""
     return set(conn.execute(sa.select(instances.c.uuid).where(instances.c.uuid.in_(uuids))).scalars())

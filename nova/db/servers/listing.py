@@ -1,11 +1,11 @@
-"""Listing servers: one keyset-paged SELECT of the columns that a view needs, as plain dicts.
+"""Lists of servers: one keyset-paged SELECT of the columns that a view needs, as plain dicts.
 
-Sorting is by (sort keys…, id), so that a page begins where the last one ended without counting rows; over several
-cells by (sort keys…, uuid), with text compared by its bytes, so that every cell and ``merge`` agree, and a server keeps
-its place when its row moves to another cell. Regular
-expressions of users never reach a database: text that a database compares safely becomes an SQL condition,
-the rest is matched here by RE2, whose cost is linear in the text, over pages of ``BATCH`` rows, for ``MATCH_S``
-seconds at most.
+The order is (sort keys…, id), so that a page continues after the last one without counting rows. Over several cells the
+order is (sort keys…, uuid), with text compared by bytes, so that all cells and ``merge`` agree, and a server keeps its
+position when its row moves to another cell.
+
+Users' regular expressions never reach a database. Plain text becomes an SQL condition. Other patterns are matched here
+by RE2, with a cost linear in the text, over pages of ``BATCH`` rows for at most ``MATCH_S`` seconds.
 """
 from __future__ import annotations
 
@@ -37,29 +37,29 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]           # the requested columns of a server
 
-BATCH = 1000                   # rows read at once when rows are matched here
-MATCH_S = 20                   # seconds that rows are matched here for one page
-PATTERN_MEMORY = 1 << 20       # bytes that one compiled pattern may take
+BATCH = 1000                   # rows of one read when rows are matched here
+MATCH_S = 20                   # seconds of matching for one page
+PATTERN_MEMORY = 1 << 20       # bytes of one compiled pattern
 
 LIVE = tables_cell.instances
 HISTORY = tables_cell.instances_history
-INDEXED = frozenset({'created_at'})        # sort columns that an index has in order
+INDEXED = frozenset({'created_at'})        # sort columns with an index
 COLUMNS = tuple(LIVE.columns.keys())
 _JSON = frozenset(column.name for column in LIVE.columns if isinstance(column.type, types.Json))
 
 
 @dataclasses.dataclass(frozen=True)
 class Query:
-    """Which servers, in which order, how many.
+    """A query of servers.
 
-    project_id   whose: the id of a project, or ALL_PROJECTS
+    project_id   id of a project, or ALL_PROJECTS
     filters   {name of CONDITIONS or a column: value}; a list means any of its values
     matches   {column, 'ip' or 'ip6': regular expression}
     sort      ((column, 'asc' or 'desc'), …); (…, id) is added
-    marker    uuid of the last server of the page before
-    limit     rows at most; None: all
+    marker    uuid of the last server of the previous page
+    limit     most rows, or None for all
     rows      'live', 'deleted' (the history) or 'all' (both)
-    several   the pages of several cells are to be merged
+    several   the pages of several cells will be merged
     """
 
     project_id: str | nova_context.Projects
@@ -73,21 +73,21 @@ class Query:
 
 
 class TooSlow(Exception):
-    """Too many rows had to be matched here for one page."""
+    """Matching the rows of one page took too long."""
 
 
 class MarkerNotFound(LookupError):
-    """No server of the marker's uuid among the rows that are listed."""
+    """The marker's server is not in the list."""
 
 
 class BadPattern(ValueError):
-    """Not a regular expression, or one that RE2 does not take."""
+    """The pattern is not a regular expression that RE2 supports."""
 
 
 # ---- conditions --------------------------------------------------------------
 
 def _status(columns: Any, wanted: list[str]) -> Any:
-    """The server status of the compute API as a condition on two columns."""
+    """Return the condition of a server status of the compute API on two columns."""
     clauses = []
     for vm_state, tasks, excluded in states.states_of_status(wanted):
         clause = columns.vm_state == vm_state
@@ -105,7 +105,7 @@ def _tag(columns: Any, tag: str) -> Any:
 
 
 def _within(name: str) -> Callable[..., Any]:
-    """The whole second of a time."""
+    """Return the condition of times within one second."""
     return lambda columns, moment: sa.and_(columns[name] >= moment,
                                            columns[name] < moment + datetime.timedelta(seconds=1))
 
@@ -128,7 +128,7 @@ CONDITIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class bytes_of(sa.sql.functions.GenericFunction[str]):
-    """A text as its bytes compare, which is the order of the code points, as in Python."""
+    """A text compared by bytes, which is the order of code points, as in Python."""
 
     type = sa.String()
     inherit_cache = True
@@ -152,7 +152,7 @@ def _bytes_of_mysql(element: Any, compiler: Any, **kwargs: Any) -> str:
 
 
 def _is_shown(columns: Any) -> Any:
-    """A copy that has not arrived yet is not: the cell that it comes from has the server."""
+    """Return the condition that excludes incoming copies: the server is still in its former cell."""
     return sa.or_(columns.cell_move.is_(None), columns.cell_move != cell_steps.INCOMING)
 
 
@@ -168,7 +168,7 @@ def _condition(columns: Any, name: str, value: Any) -> Any:
 # ---- regular expressions -----------------------------------------------------
 
 def literal(pattern: str) -> tuple[str, bool, bool] | None:
-    """(text, anchored at its start, at its end) when the pattern is plain text, else None."""
+    """Return (text, anchored at its start, at its end) of a plain text pattern, otherwise None."""
     begin, end = pattern.startswith('^'), pattern.endswith('$') and not pattern.endswith('\\$')
     body = pattern[begin:len(pattern) - end]
     text, index = [], 0
@@ -188,7 +188,10 @@ def literal(pattern: str) -> tuple[str, bool, bool] | None:
 
 @functools.lru_cache(maxsize=256)
 def compile_pattern(pattern: str) -> Any:
-    """A compiled RE2 pattern; raises BadPattern."""
+    """Return a compiled RE2 pattern.
+
+    :raises BadPattern: RE2 does not support it
+    """
     options = re2.Options()
     options.max_mem, options.log_errors = PATTERN_MEMORY, False
     try:
@@ -198,7 +201,7 @@ def compile_pattern(pattern: str) -> Any:
 
 
 def _text_condition(columns: Any, name: str, pattern: str) -> Any:
-    """The SQL condition of a plain pattern, None when rows must be matched here."""
+    """Return the SQL condition of a plain pattern, or None if rows must be matched here."""
     plain = literal(pattern)
     if plain is None or name in ('ip', 'ip6'):
         return None
@@ -228,28 +231,27 @@ def _matcher(name: str, pattern: str) -> Callable[[Row], bool]:
 
 # ---- reading -----------------------------------------------------------------
 
-# made once: showing one server is mostly the making of its statement
+# built once: building the statement dominates the cost of showing one server
 _BY_UUID = sa.select(LIVE).where(LIVE.c.uuid == sa.bindparam('uuid'))
 _DELETED_BY_UUID = sa.select(HISTORY).where(
     HISTORY.c.uuid == sa.bindparam('uuid')).order_by(HISTORY.c.id.desc()).limit(1)
 
 
 def by_uuid(conn: sa.Connection, uuid: str, deleted: bool = False) -> InstancesRow | None:
-    """The row of one server as a dict, None when there is none; ``deleted`` looks into the history."""
+    """Return the row of a server as a dict, or None; ``deleted`` reads the history."""
     row = conn.execute(_DELETED_BY_UUID if deleted else _BY_UUID, {'uuid': uuid}).mappings().first()
     return None if row is None else statements.to_dict(row)
 
 
 def page(conn: sa.Connection, query: Query, columns: Collection[str] = COLUMNS,
          place: tuple[Any, ...] | None = None) -> list[Row]:
-    """The servers of one page: [{column: value}] with the requested ``columns`` (and the sort's).
+    """Return the servers of one page: [{column: value}] with the requested ``columns`` and those of the sort.
 
-    JSON columns are read once a distinct text, so equal values may be one object: do not change them.
-
-    :param place: where the page begins (see ``place_of``), for a marker that may be in another cell
-    :raises MarkerNotFound: the marker is not among the rows listed.
-    :raises BadPattern: a regular expression is not one.
-    :raises TooSlow: too many rows were to be matched here
+    Equal JSON values may be one object: do not change them.
+    :param place: position of the page (see ``place_of``) if the marker may be in another cell
+    :raises MarkerNotFound: the marker is not in the list
+    :raises BadPattern: a regular expression is not valid
+    :raises TooSlow: matching took too long
     """
     if query.marker and place is None:
         place = place_of(conn, query)
@@ -260,9 +262,9 @@ def page(conn: sa.Connection, query: Query, columns: Collection[str] = COLUMNS,
 
 def prepare(query: Query, columns: Collection[str],
             place: tuple[Any, ...] | None) -> Callable[[sa.Connection], list[Row]]:
-    """What reads the page on a connection, for several databases: making its statement costs more than a short page.
+    """Return a function that reads the page on a connection, which saves building the statement for each database.
 
-    :raises BadPattern: a regular expression is not one.
+    :raises BadPattern: a regular expression is not valid
     """
     sort = _complete(query)
     matchers: list[Callable[[Row], bool]] = []
@@ -296,37 +298,37 @@ _COMPUTE = sa.select(tables_cell.services).where(
 
 
 def computes(conn: sa.Connection, hosts: set[str]) -> Sequence[sa.RowMapping]:
-    """Rows of the compute services of these hosts."""
-    if len(hosts) == 1:                     # of one server: what expands costs as much as the rest of the statement
+    """Return the rows of the compute services of these hosts."""
+    if len(hosts) == 1:                     # an expanding parameter costs as much as the rest of the statement
         return conn.execute(_COMPUTE, {'host': next(iter(hosts))}).mappings().all()
     return conn.execute(_COMPUTES, {'hosts': list(hosts)}).mappings().all()
 
 
 def merge(pages: list[list[Row]], query: Query) -> list[Row]:
-    """One page of several cells' pages of a query; a server that has just arrived in its cell is shown there alone."""
+    """Merge the pages of several cells into one; a server that has just changed its cell is shown once."""
     rows = [row for part in pages for row in part]
     if len(pages) > 1:
         here = {row['uuid'] for row in rows if row['cell_move'] is None}
         rows = [row for row in rows if row['cell_move'] is None or row['uuid'] not in here]
-        rows = list({row['uuid']: row for row in rows}.values())     # the one of the cell that answered last
+        rows = list({row['uuid']: row for row in rows}.values())     # the row of the cell that answered last
         _arrange(rows, query)
     return rows[:query.limit]
 
 
 def precedes(row: Row, other: Row, query: Query) -> bool:
-    """Whether a row comes before another in the query's order."""
+    """Tell whether a row comes before another in the query's order."""
     pair = [other, row]
     _arrange(pair, query)
     return pair[0] is row
 
 
 def place_after(row: Row, query: Query) -> tuple[Any, ...]:
-    """Where the rows after a row of a page begin, as ``place_of`` says it."""
+    """Return the position after a row of a page, as ``place_of`` does."""
     return tuple(row[name] for name, _ in _complete(query))
 
 
 def _arrange(rows: list[Row], query: Query) -> None:
-    """Sort rows as the query asks; equal ones stay as they are."""
+    """Sort rows in place by the query's order; the sort is stable."""
     for name, direction in reversed(_complete(query)):
         key = functools.partial(_nulls_last, name) if LIVE.c[name].nullable else operator.itemgetter(name)
         rows.sort(key=key, reverse=direction == 'desc')
@@ -337,13 +339,13 @@ def _nulls_last(name: str, row: Row) -> tuple[bool, Any]:
 
 
 def _filters(query: Query) -> dict[str, Any]:
-    """The filters of a query with that of its project."""
+    """Return the filters of a query including its project."""
     return {**query.filters, 'project_id': query.project_id} if nova_context.one_project(
         query.project_id) else query.filters
 
 
 def _complete(query: Query) -> tuple[tuple[str, str], ...]:
-    """The sort with what makes it total; ids of live and deleted rows, and of cells, are of different tables."""
+    """Return the total order; ids are unique only in one table and one cell."""
     names = [name for name, _ in query.sort]
     direction = query.sort[-1][1] if query.sort else 'desc'
     extra = ('uuid',) if query.several else ('id', 'uuid') if query.rows == 'all' else ('id',)
@@ -351,7 +353,7 @@ def _complete(query: Query) -> tuple[tuple[str, str], ...]:
 
 
 def _source(rows: str, names: tuple[str, ...], clauses: list[Callable[[Any], Any]]) -> tuple[sa.Select[Any], Any]:
-    """A SELECT without order; JSON as text, so that equal texts are parsed once."""
+    """Return a SELECT without order; JSON is read as text, so that equal texts are parsed once."""
     def select(table: sa.Table) -> sa.Select[Any]:
         columns = [sa.type_coerce(table.c[name], types.LongText).label(name) if name in _JSON
                    else table.c[name] for name in names]
@@ -364,7 +366,7 @@ def _source(rows: str, names: tuple[str, ...], clauses: list[Callable[[Any], Any
 
 
 def place_of(conn: sa.Connection, query: Query) -> tuple[Any, ...] | None:
-    """Where the page after the query's marker begins: the values of the sort's columns; None when it is not here."""
+    """Return the position after the query's marker, the values of the sort columns, or None if it is not here."""
     names = [name for name, _ in _complete(query)]
     for table in {'live': (LIVE,), 'deleted': (HISTORY,), 'all': (LIVE, HISTORY)}[query.rows]:
         statement = sa.select(*(table.c[name] for name in names)).where(table.c.uuid == query.marker)
@@ -379,7 +381,7 @@ def place_of(conn: sa.Connection, query: Query) -> tuple[Any, ...] | None:
 
 
 def _keys(columns: Any, sort: tuple[tuple[str, str], ...], several: bool) -> Iterator[tuple[Any, bool]]:
-    """[(expression, descending)] to order by; the NULLs of a column come last when ascending."""
+    """Yield (expression, descending) of the order; NULL is last when ascending."""
     for name, direction in sort:
         column = columns[name]
         if LIVE.c[name].nullable:
@@ -392,7 +394,7 @@ def _keys(columns: Any, sort: tuple[tuple[str, str], ...], several: bool) -> Ite
 
 
 def _after(columns: Any, sort: tuple[tuple[str, str], ...], place: tuple[Any, ...], several: bool) -> Any:
-    """The condition of the rows that come after ``place`` (the sort columns' values of a row)."""
+    """Return the condition of rows after ``place`` (a row's values of the sort columns)."""
     values = []
     for (name, _), value in zip(sort, place):
         if LIVE.c[name].nullable:
@@ -404,20 +406,20 @@ def _after(columns: Any, sort: tuple[tuple[str, str], ...], place: tuple[Any, ..
         if value is not None:
             clauses.append(sa.and_(*equal, key < value if descending else key > value))
             equal.append(key == value)
-    # The first key by itself again: what lets every database seek in its index.
+    # a separate condition on the first key lets every database use its index
     key, descending = next(_keys(columns, sort, several))
     return sa.and_(key <= values[0] if descending else key >= values[0], sa.or_(*clauses))
 
 
 def _select(source: tuple[sa.Select[Any], Any], sort: tuple[tuple[str, str], ...], place: tuple[Any, ...] | None,
             limit: int | None, several: bool) -> sa.Select[Any]:
-    """The rows after ``place`` in their order."""
+    """Return the SELECT of the rows after ``place`` in order."""
     statement, columns = source
     if place is not None:
         statement = statement.where(_after(columns, sort, place, several))
     order = [key.desc() if descending else key.asc() for key, descending in _keys(columns, sort, several)]
     if limit is not None and sort[0][0] not in INDEXED and columns in (LIVE.c, HISTORY.c):
-        # Sort narrow rows, and read the wide ones of this page alone.
+        # sort narrow rows, then read the wide rows of this page
         chosen = statement.with_only_columns(columns.id).order_by(*order).limit(limit).subquery()
         statement = sa.select(*statement.selected_columns).where(columns.id == chosen.c.id)
     statement = statement.order_by(*order)
@@ -425,9 +427,9 @@ def _select(source: tuple[sa.Select[Any], Any], sort: tuple[tuple[str, str], ...
 
 
 def _rows(conn: sa.Connection, statement: sa.Select[Any], texts: dict[str, Any]) -> list[Row]:
-    """The rows of a SELECT.
+    """Return the rows of a SELECT.
 
-    :param texts: {text of a JSON column: its value} of those that are read already
+    :param texts: cache {text of a JSON column: its value}
     """
     result = conn.execute(statement)
     names = tuple(result.keys())
@@ -437,7 +439,7 @@ def _rows(conn: sa.Connection, statement: sa.Select[Any], texts: dict[str, Any])
 
 
 def _parse(rows: list[Row], names: list[str], texts: dict[str, Any]) -> None:
-    """Texts of JSON columns into values."""
+    """Parse the texts of JSON columns."""
     loads = orjson.loads
     for name in names:
         for row in rows:

@@ -1,4 +1,4 @@
-"""Instance mappings: which servers there are, in all cells."""
+"""Instance mappings: the servers of all cells."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -17,28 +17,28 @@ _DELETE_MANY = sa.delete(instance_mappings).where(
     instance_mappings.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
 _EXISTING = sa.select(instance_mappings.c.instance_uuid).where(
     instance_mappings.c.instance_uuid.in_(sa.bindparam('uuids', expanding=True)))
-# One look into the index for each cell, however many servers the project has.
+# one index lookup for each cell, independent of the project's number of servers
 _CELLS = sa.select(cells.c.uuid).where(sa.exists().where(
     instance_mappings.c.project_id == sa.bindparam('project'), instance_mappings.c.cell_uuid == cells.c.uuid))
 
 
 def insert(conn: sa.Connection, rows: list[dict[str, Any]]) -> None:
-    """Store the mappings of new servers."""
+    """Insert the mappings of new servers."""
     conn.execute(statements.insert(instance_mappings), rows)
 
 
 def uuids(conn: sa.Connection) -> Any:
-    """The uuids of all servers, as a set."""
+    """Return the set of all servers' uuids."""
     return set(conn.execute(sa.select(instance_mappings.c.instance_uuid)).scalars())
 
 
 def existing(conn: sa.Connection, uuids: set[str]) -> set[str]:
-    """Those of these servers that are there, as a set."""
+    """Return those of the servers that exist."""
     return set(conn.execute(_EXISTING, {'uuids': list(uuids)}).scalars())
 
 
 def queued(conn: sa.Connection) -> set[str]:
-    """The uuids of those that the quota leaves out, because they are soft-deleted, as a set."""
+    """Return the uuids of soft-deleted servers, which the quota does not count."""
     return set(conn.execute(sa.select(instance_mappings.c.instance_uuid).where(
         instance_mappings.c.queued_for_delete.is_(sa.true()))).scalars())
 
@@ -48,7 +48,7 @@ def delete_many(conn: sa.Connection, uuids: Any) -> None:
 
 
 def lock_in_cell(conn: sa.Connection, uuids: list[str], cell_uuid: str) -> list[str]:
-    """Those of the servers that are in a cell, which they do not leave until the transaction ends."""
+    """Return those of the servers that are in a cell, locked there until the transaction ends."""
     table = instance_mappings
     return list(conn.execute(sa.select(table.c.instance_uuid).where(
         table.c.instance_uuid.in_(uuids), table.c.cell_uuid == cell_uuid).with_for_update()).scalars())
@@ -60,28 +60,28 @@ def is_queued(conn: sa.Connection, uuid: str) -> bool:
 
 
 def set_queued(conn: sa.Connection, uuid: str, value: bool) -> None:
-    """Let the quota leave out a server, or count it."""
+    """Exclude a server from the quota, or include it."""
     statements.update(conn, instance_mappings, {'queued_for_delete': value}, instance_uuid=uuid)
 
 
 def get(conn: sa.Connection, uuid: str) -> Any:
-    """The mapping of a server as a dict, None when there is none."""
+    """Return the mapping of a server as a dict, or None."""
     row = conn.execute(sa.select(instance_mappings, instance_mappings.c.instance_uuid.label('uuid')).where(
         instance_mappings.c.instance_uuid == uuid)).mappings().first()
     return None if row is None else dict(row)
 
 
 def cells_of_project(conn: sa.Connection, project_id: str) -> set[str]:
-    """The uuids of the cells that have servers of a project."""
+    """Return the uuids of the cells with servers of a project."""
     return set(conn.execute(_CELLS, {'project': project_id}).scalars())
 
 
 def of_cells(conn: sa.Connection, cell_uuids: list[str], project_id: nova_context.Projects | str, limit: int,
              category: Any = None) -> Sequence[Any]:
-    """Mappings of servers of these cells, without soft-deleted ones, newest first.
+    """Return mappings of servers of these cells without soft-deleted ones, newest first.
 
-    :param project_id: of this project, or ALL_PROJECTS
-    :param category: None: of all instance categories
+    :param project_id: only this project, or ALL_PROJECTS
+    :param category: only this instance category, or None for all
     """
     table = instance_mappings
     statement = sa.select(table, table.c.instance_uuid.label('uuid')).where(
@@ -96,9 +96,9 @@ def of_cells(conn: sa.Connection, cell_uuids: list[str], project_id: nova_contex
 
 def created(conn: sa.Connection, cell_uuid: str, marker: str, limit: int,
             since: datetime.datetime | None = None) -> dict[str, datetime.datetime]:
-    """Return {instance uuid: when its mapping was made} of a cell's next servers by uuid after ``marker``.
+    """Return {instance uuid: creation time of its mapping} of a cell's next servers by uuid after ``marker``.
 
-    :param since: of those alone that were made later than this
+    :param since: only those created later than this
     """
     table = instance_mappings
     statement = sa.select(table.c.instance_uuid, table.c.created_at).where(
@@ -109,14 +109,13 @@ def created(conn: sa.Connection, cell_uuid: str, marker: str, limit: int,
 
 
 def sizes(conn: sa.Connection, cell_uuid: str, marker: str, limit: int) -> dict[str, tuple[int, int]]:
-    """{instance uuid: (vCPUs, MiB of memory)} that the quotas count, of a cell's next servers by uuid after ``marker``.
-    """
+    """Return {instance uuid: (vCPUs, MiB of memory) in the quota} of a cell's next servers by uuid after ``marker``."""
     column = instance_mappings.c.instance_uuid
     return _sizes(conn, cell_uuid, lambda found: found.where(column > marker).order_by(column).limit(limit))
 
 
 def sizes_of(conn: sa.Connection, cell_uuid: str, uuids: list[str]) -> dict[str, tuple[int, int]]:
-    """The same of these servers, as far as they are in the cell."""
+    """Return the sizes as ``sizes`` of these servers in the cell."""
     return _sizes(conn, cell_uuid, lambda found: found.where(instance_mappings.c.instance_uuid.in_(uuids)))
 
 
@@ -128,7 +127,7 @@ def _sizes(conn: sa.Connection, cell_uuid: str, which: Callable[..., Any]) -> di
 
 
 def hosts_of_cells(conn: sa.Connection, cell_uuids: list[str]) -> list[str]:
-    """Names of the hosts of these cells, in order."""
+    """Return the sorted names of the hosts of these cells."""
     table = host_mappings
     return list(conn.execute(sa.select(table.c.host).where(table.c.cell_uuid.in_(cell_uuids))
                              .order_by(table.c.host)).scalars())

@@ -1,4 +1,4 @@
-"""Where a server is, and who works on it: the facts that the rights of hosts depend on. One SELECT each."""
+"""Host and owners of servers, for the permissions of hosts. One SELECT each."""
 from __future__ import annotations
 
 import dataclasses
@@ -14,10 +14,11 @@ from nova.db.tables.cell import migrations
 
 @dataclasses.dataclass
 class Server:
-    """
-    host, task_state, project_id, user_id, system_metadata   of its row
-    moves     [{'id', 'source_compute', 'dest_compute', 'status', 'swapped', 'migration_type'}] that are not over
-    actions   its open actions: [{'id', 'action', 'request_id', 'project_id', 'user_id', 'owner', 'arguments'}]
+    """Facts about a server.
+
+    host, task_state, project_id, user_id, system_metadata   columns of its row
+    moves     unfinished [{'id', 'source_compute', 'dest_compute', 'status', 'swapped', 'migration_type'}]
+    actions   open [{'id', 'action', 'request_id', 'project_id', 'user_id', 'owner', 'arguments'}]
     """
 
     uuid: str
@@ -32,9 +33,10 @@ class Server:
 
 @dataclasses.dataclass
 class Move:
-    """
-    row       of the migrations table
-    actions   as of a Server: those of the given request
+    """Facts about a move.
+
+    row       row of the migrations table
+    actions   open actions of the given request, as in Server
     """
 
     row: dict[str, Any]
@@ -73,7 +75,7 @@ _EVER_THERE = sa.select(migrations.c.id).where(
 
 
 def server(conn: sa.Connection, uuid: str) -> Server | None:
-    """The Server of this uuid, None when it has no row."""
+    """Return the Server of this uuid, or None."""
     rows = conn.execute(_OF_SERVER, {'of_uuid': uuid}).mappings().all()
     if not rows:
         return None
@@ -83,7 +85,7 @@ def server(conn: sa.Connection, uuid: str) -> Server | None:
 
 
 def move(conn: sa.Connection, migration_id: int | None, request_id: str | None) -> Move | None:
-    """The Move of this number with the open action of a request, None when there is none."""
+    """Return the Move of this number with the open action of a request, or None."""
     rows = conn.execute(_OF_MOVE, {'of_id': migration_id, 'of_request': request_id}).mappings().all()
     if not rows:
         return None
@@ -92,5 +94,5 @@ def move(conn: sa.Connection, migration_id: int | None, request_id: str | None) 
 
 
 def was_there(conn: sa.Connection, uuid: str, host: str) -> bool:
-    """Whether a move of a server, over or not, went from or to a host."""
+    """Tell whether any move of a server, also a finished one, was from or to a host."""
     return conn.execute(_EVER_THERE, {'of_uuid': uuid, 'of_host': host}).first() is not None

@@ -1,8 +1,8 @@
-"""Devices of a host that ports of a server need (SR-IOV), when such a port comes or goes.
+"""Host devices (SR-IOV) for ports of a server, at attachment and detachment.
 
-What a port needs stands in the flavor that the server's row keeps, and nowhere else: who chooses a host for the server
-reads it there. It comes, with the claim of the device, in the transaction in which an attachment begins. It goes, with
-the claim, in the one in which the attachment fails or a detachment ends.
+The flavor in the server's row contains the requests of ports, and host selection reads them there. The transaction that
+begins an attachment adds the request and claims the device. The transaction that fails the attachment, or ends the
+detachment, removes both.
 """
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.db.tables.rows import InstancesRow
 
-# (event that ends an action, whether it failed): the server has no such port then
+# (event that ends an action, whether it failed) after which the server has no such port
 _WITHOUT = {('compute_attach_interface', True), ('compute_detach_interface', False)}
 
 
@@ -35,7 +35,7 @@ def begin(conn: sa.Connection, ctx: RequestContext, uuid: str, action: actions.A
           request: pci.Request, admin: bool | None = False) -> InstancesRow:
     """Begin to attach a port that needs a device of the server's host, and claim the device; see tasks.begin.
 
-    :raises Conflict: no such device is free there, near enough to the guest; the transaction is undone
+    :raises Conflict: no suitable device is free near the guest; the transaction is rolled back
     """
     instances.lock(conn, uuid)
     flavor = instances.get(conn, uuid)['flavor']
@@ -60,23 +60,24 @@ def _claim(conn: sa.Connection, host: str, node: str, row: InstancesRow, request
 
 
 def release(conn: sa.Connection, uuid: str, port_id: str) -> None:
-    """The server does not need the device of a port any more: neither where it is nor where a move would take it.
-    Nothing when the port was no device, or it was released before."""
+    """Release the device of a port on the server's host and on the destination of a move.
+
+    It has no effect if the port had no device, or was released before.
+    """
     row = instances.get_many(conn, [uuid]).get(uuid)
     if row is None or port_id not in pci.of_ports(row['flavor']):
         return
-    instances.lock(conn, uuid)               # before any node, as who claims for a port, or deletes a server
+    instances.lock(conn, uuid)               # locked before any node, as for claims and deletions
     row = instances.get(conn, uuid)
     instances.set_where(conn, uuid, {'flavor': _without(row['flavor'], port_id)})
     for move in server_migrations.open_of(conn, uuid):
         server_migrations.update(conn, move['id'], {
             name: _without(move[name], port_id) for name in ('old_flavor', 'new_flavor')})
-    pci_devices.release_port(conn, uuid, port_id)        # who places a move has committed by now what it has claimed
+    pci_devices.release_port(conn, uuid, port_id)  # a concurrent placement of a move has committed its claim by now
 
 
 def release_offloaded(conn: sa.Connection, uuid: str, port_id: str) -> None:
-    """The same of a server that is on no host; nothing when it has got one meanwhile, whose guest may have the device.
-    """
+    """Release the device of a port of an offloaded server; no effect if the server has a host again."""
     instances.lock(conn, uuid)
     row = instances.get_many(conn, [uuid]).get(uuid)
     if row is not None and row['vm_state'] == states.SHELVED_OFFLOADED and row['host'] is None:
@@ -84,9 +85,9 @@ def release_offloaded(conn: sa.Connection, uuid: str, port_id: str) -> None:
 
 
 def release_unneeded(conn: sa.Connection, uuid: str, claimed: Iterable[pci.Request], flavor: dict[str, Any]) -> None:
-    """Give back what was claimed in this transaction for ports that went after the claim was requested.
+    """Release claims of this transaction for ports that were removed after the claim was requested.
 
-    :param flavor: of the locked row that the claim is of: the server's own, or its move's
+    :param flavor: of the claim's locked row: the server's or its move's
     """
     for port_id in {request.request_id for request in claimed if request.request_id} - pci.of_ports(flavor).keys():
         pci_devices.release_port(conn, uuid, port_id)
@@ -97,7 +98,7 @@ def _without(flavor: dict[str, Any], port_id: str) -> dict[str, Any]:
 
 
 def end(conn: sa.Connection, uuid: str, request_id: str, event: str, failed: bool) -> None:
-    """Release what the open action of a request leaves without a port; before its record is closed."""
+    """Release the device of a port that the end of a request's action leaves unused, before the action is closed."""
     action = instance_actions.open_of(conn, uuid, request_id) if (event, failed) in _WITHOUT else None
     if action is not None:
         release(conn, uuid, (action['arguments'] or {}).get('port_id', ''))

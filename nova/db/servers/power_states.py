@@ -1,4 +1,4 @@
-"""Power states of many servers at once."""
+"""Power states of many servers."""
 from __future__ import annotations
 
 import builtins
@@ -17,7 +17,7 @@ _SET = sa.update(instances).where(instances.c.uuid.in_(sa.bindparam('uuids', exp
 
 
 def of(conn: sa.Connection, uuids: list[str] | builtins.set[str], lock: bool = False) -> Sequence[Any]:
-    """Rows of those that exist, with 'uuid', 'host', 'vm_state', 'task_state' and 'power_state'.
+    """Return rows of the existing servers with 'uuid', 'host', 'vm_state', 'task_state' and 'power_state'.
 
     :param lock: lock the rows until the transaction ends
     """
@@ -25,6 +25,6 @@ def of(conn: sa.Connection, uuids: list[str] | builtins.set[str], lock: bool = F
 
 
 def set(conn: sa.Connection, uuids: list[str], vm_state: str, power_state: int) -> None:
-    """Write both states of servers whose rows this transaction has locked."""
+    """Set both states of servers that this transaction has locked."""
     conn.execute(_SET, {'uuids': list(uuids), 'vm_state': vm_state, 'power_state': power_state,
                         'updated_at': utils.utcnow()})

@@ -1,6 +1,6 @@
-"""Request specs: what was requested, in the API database, until the server is deleted.
+"""Request specs in the API database, kept until the server is deleted.
 
-The administrator's password is not kept here: it is an argument of the action that sets it, and gone when that ends.
+The administrator's password is not stored here. It is an argument of the action that sets it, and is deleted with it.
 """
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ _STORED_VERSION = objects.RequestSpec.VERSION.partition('.')[0] + '.0'
 
 
 def _kept(spec: RequestSpec) -> dict[str, Any]:
-    """As it is stored: with all that this code knows, under the oldest version of its kind, so that older services
-    read it, too, and leave out what they do not know.
+    """Return the stored form: all fields, with the oldest version of the object's major version.
+
+    Older services can read it and ignore unknown fields.
     """
     primitive = spec.obj_to_primitive()
     return {**primitive, 'nova_object.version': _STORED_VERSION,
@@ -33,21 +34,21 @@ def _kept(spec: RequestSpec) -> dict[str, Any]:
 
 
 def insert(conn: sa.Connection, specs: list[RequestSpec]) -> None:
-    """Store objects.RequestSpec, one a server."""
+    """Insert objects.RequestSpec of servers."""
     conn.execute(statements.insert(request_specs), [
         {'instance_uuid': spec.instance_uuid, 'spec': _kept(spec)} for spec in specs])
 
 
 def get_many(conn: sa.Connection, uuids: Iterable[str]) -> dict[str, RequestSpec]:
-    """{instance uuid: RequestSpec} of those that exist."""
+    """Return {instance uuid: RequestSpec} of the existing ones."""
     rows = conn.execute(_MANY, {'uuids': list(uuids)})
     return {row.instance_uuid: objects.RequestSpec.obj_from_primitive(row.spec) for row in rows}
 
 
 def get(conn: sa.Connection, uuid: str) -> RequestSpec:
-    """The RequestSpec of a server.
+    """Return the RequestSpec of a server.
 
-    :raises InstanceNotFound:
+    :raises InstanceNotFound: it does not exist
     """
     spec = get_many(conn, [uuid]).get(uuid)
     if spec is None:
@@ -56,14 +57,14 @@ def get(conn: sa.Connection, uuid: str) -> RequestSpec:
 
 
 def update(conn: sa.Connection, spec: RequestSpec) -> None:
-    """Store a spec again: where building has failed already, a new image after a rebuild."""
+    """Update a stored spec, for example after a failed build or a rebuild."""
     statements.update(conn, request_specs, {'spec': _kept(spec)}, instance_uuid=spec.instance_uuid)
 
 
 def pin(conn: sa.Connection, uuid: str, zone: str | None) -> None:
-    """Let a server be in this availability zone alone from now on, or in any one.
+    """Restrict a server to this availability zone, or to none.
 
-    :raises InstanceNotFound:
+    :raises InstanceNotFound: it does not exist
     """
     spec = get(conn, uuid)
     spec.availability_zone = zone

@@ -1,4 +1,4 @@
-"""What is kept of a living server's past: its newest actions and moves. The past of a deleted one is history's."""
+"""Retention of actions and moves of existing servers; those of deleted ones are in the history."""
 from __future__ import annotations
 
 from typing import Any
@@ -11,10 +11,10 @@ from nova.db.tables.cell import instance_actions
 from nova.db.tables.cell import migrations
 
 BATCH = 500              # rows of one transaction
-SERVERS = 1000           # of one look
-FIRST = 'create'         # who has made a server is always known
-# What may go: no service works on it, and nothing else is known by it. An evacuation that is 'done' says that its
-# source may still have the guest.
+SERVERS = 1000           # servers of one search
+FIRST = 'create'         # always kept: it shows the creator of a server
+# Removable rows, which no service works on or needs. An evacuation that is 'done' shows that its source may still have
+# the guest.
 _OVER = {
     instance_actions: sa.and_(instance_actions.c.finished_at.is_not(None), instance_actions.c.action != FIRST),
     migrations: sa.and_(migrations.c.status.in_([each for each in moves.OVER if each != 'done']),
@@ -23,14 +23,14 @@ TABLES: tuple[sa.Table, ...] = tuple(_OVER)
 
 
 def newest(conn: sa.Connection, table: sa.Table) -> int:
-    """The highest number of a row, 0 where there is none."""
+    """Return the highest id, or 0."""
     return int(conn.execute(sa.select(sa.func.coalesce(sa.func.max(table.c.id), 0))).scalar_one())
 
 
 def with_more(conn: sa.Connection, table: sa.Table, kept: int, after: int) -> list[str]:
-    """Servers with more rows that may go than are kept, of those that have got one after this number; at most SERVERS.
+    """Return at most SERVERS servers with more removable rows than allowed and a row after this id.
 
-    ``trim`` removes one row of each of them at least: they are not found again and again in the place of others.
+    ``trim`` removes at least one row of each, so that the search makes progress.
     """
     statement = sa.select(table.c.instance_uuid).where(_OVER[table]).group_by(table.c.instance_uuid).having(
         sa.func.count() > kept).limit(SERVERS)
@@ -41,7 +41,7 @@ def with_more(conn: sa.Connection, table: sa.Table, kept: int, after: int) -> li
 
 
 def trim(conn: sa.Connection, table: sa.Table, uuid: str, kept: int) -> int:
-    """Remove the oldest of a server's rows beyond those kept; their number, BATCH at most."""
+    """Delete the oldest rows of a server beyond the allowed number; return their number, at most BATCH."""
     own: Any = table.c.instance_uuid == uuid
     last = conn.execute(sa.select(table.c.id).where(own).order_by(table.c.id.desc()).offset(kept).limit(1)).scalar()
     if last is None:

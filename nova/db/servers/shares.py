@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def insert(conn: Connection, values: dict[str, str]) -> dict[str, Any]:
-    """Add a mapping and return it as a dict."""
+    """Insert a mapping and return it as a dict."""
     now = utils.utcnow()
     row = {'uuid': str(uuidlib.uuid4()), 'created_at': now, 'updated_at': now, **values}
     conn.execute(statements.insert(share_mappings), row)
@@ -25,17 +25,17 @@ def insert(conn: Connection, values: dict[str, str]) -> dict[str, Any]:
 
 
 def by_instance(conn: Connection, instance_uuid: str) -> list[ShareMappingsRow]:
-    """Mappings of a server, oldest first."""
+    """Return the mappings of a server, oldest first."""
     return statements.rows(conn, share_mappings, ('id',), instance_uuid=instance_uuid)
 
 
 def get(conn: Connection, instance_uuid: str, share_id: str) -> ShareMappingsRow | None:
-    """The mapping of a share of a server, None when it has it not."""
+    """Return the mapping of a server's share, or None."""
     return next((row for row in by_instance(conn, instance_uuid) if row['share_id'] == share_id), None)
 
 
 def others(conn: Connection, instance_uuid: str, share_id: str, host: str) -> bool:
-    """Whether another server of a host has a share, too."""
+    """Tell whether another server of a host has the share."""
     joined = share_mappings.join(instances, instances.c.uuid == share_mappings.c.instance_uuid)
     return conn.execute(sa.select(share_mappings.c.id).select_from(joined).where(
         share_mappings.c.share_id == share_id, share_mappings.c.instance_uuid != instance_uuid,
@@ -43,7 +43,7 @@ def others(conn: Connection, instance_uuid: str, share_id: str, host: str) -> bo
 
 
 def update(conn: Connection, uuid: str, values: dict[str, str]) -> bool:
-    """Write columns of a mapping; False when it is gone."""
+    """Update a mapping; return False if it does not exist."""
     return bool(statements.update(conn, share_mappings, {'updated_at': utils.utcnow(), **values}, uuid=uuid))
 
 

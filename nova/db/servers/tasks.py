@@ -1,4 +1,4 @@
-"""The beginning of an action on a server: one check-and-set UPDATE and the open action row."""
+"""Begin of an action on a server: one check-and-set UPDATE and the open action row."""
 from __future__ import annotations
 
 from typing import Any, NoReturn, TYPE_CHECKING
@@ -21,16 +21,15 @@ if TYPE_CHECKING:
 def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Action,
           arguments: dict[str, Any] | None = None, values: dict[str, Any] | None = None,
           admin: bool | None = False) -> InstancesRow:
-    """Begin ``action`` (a row of actions.ACTIONS) on a server, when its state and lock allow it.
+    """Begin ``action`` (a row of actions.ACTIONS) on a server if its state and lock allow it.
 
-    :param arguments: what is needed to do it again; the compute method's arguments besides the instance
+    :param arguments: data for a repetition; the arguments of the compute method except the instance
     :param values: columns to set with the task state
     :param admin: the caller may act on a locked server
-    :returns: the instance's row as it is now
+    :returns: the new row of the instance
     :raises InstanceNotFound, InstanceIsLocked, InstanceNotReady, InstanceInvalidState: nothing was changed
-    :raises Conflict: the server has shares, and the action has ``no_shares``; or it has one like it under way, and the
-        action is ``alone``; or a port that is a device of its host
-        comes or goes, and the action has ``takes_devices``. The transaction is undone
+    :raises Conflict: the action is not possible with the server's shares, with another such action in progress, or with
+        a changing device port; the caller must roll back
     """
     expect: dict[str, Any] = {column: allowed for column, allowed in (
         ('vm_state', action.vm_states), ('task_state', action.task_states)) if allowed is not actions.ANY}
@@ -50,7 +49,7 @@ def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Acti
         raise exception.Conflict(f'This server has shares (openstack server share list), so {action.record} is '
                                  f'refused: {action.no_shares}.')
     if action.alone and instance_actions.is_open(conn, uuid, action.record):
-        raise exception.Conflict(f'The action {action.record} of this server is under way; wait for its end.')
+        raise exception.Conflict(f'The action {action.record} of this server is in progress; wait for its end.')
     if action.takes_devices:
         _refuse_with_ports_under_way(conn, row, action)
     instance_actions.insert(conn, ctx, [uuid], action.record, arguments=arguments,
@@ -61,8 +60,9 @@ def begin(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Acti
 
 
 def _refuse_with_ports_under_way(conn: Connection, row: InstancesRow, action: actions.Action) -> None:
-    """
-    :raises Conflict: what is claimed elsewhere for such a port would have no owner when the port has gone
+    """Refuse an action during the attachment or detachment of a device port.
+
+    :raises Conflict: a claim elsewhere for a removed port would have no owner
     """
     needing = pci.of_ports(row['flavor'])
     if needing and needing.keys() & set(instance_actions.ports_under_way(conn, row['uuid'])):
@@ -71,13 +71,13 @@ def _refuse_with_ports_under_way(conn: Connection, row: InstancesRow, action: ac
 
 
 def cancel(conn: Connection, ctx: RequestContext, uuid: str, action: actions.Action) -> None:
-    """Take back what ``begin`` wrote in the same request, before any other service has got a message."""
+    """Revert ``begin`` of the same request, before any message was sent."""
     instances.set_where(conn, uuid, {'task_state': None}, {'task_state': action.running})
     instance_actions.forget(conn, uuid, ctx.request_id)
 
 
 def check(row: InstancesRow, action: actions.Action, admin: bool | None = False) -> None:
-    """Whether ``action`` could begin on a server as this row has it; ``begin`` asks again.
+    """Check whether ``action`` could begin on a server with this row; ``begin`` checks again.
 
     :raises InstanceIsLocked, InstanceNotReady, InstanceInvalidState:
     """
@@ -87,7 +87,7 @@ def check(row: InstancesRow, action: actions.Action, admin: bool | None = False)
 
 
 def _refuse(row: InstancesRow, action: actions.Action, admin: bool | None) -> NoReturn:
-    """Raise why ``action`` cannot begin on this row."""
+    """Raise the reason why ``action`` cannot begin on this row."""
     uuid, name = row['uuid'], action.record
     if action.locked and row['locked'] and not admin:
         raise exception.InstanceIsLocked(instance_id=uuid)
@@ -97,4 +97,4 @@ def _refuse(row: InstancesRow, action: actions.Action, admin: bool | None) -> No
             raise exception.InstanceInvalidState(attr=attr, instance_id=uuid, method=name, state=state)
     if action.needs_host and row['host'] is None:
         raise exception.InstanceNotReady(instance_id=uuid)
-    raise exception.InstanceChanged(instance_id=uuid)       # it was refused, and is allowed by now
+    raise exception.InstanceChanged(instance_id=uuid)  # the row changed after the refusal and would be allowed now

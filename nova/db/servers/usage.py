@@ -1,4 +1,4 @@
-"""What servers used over a time: those that are there, and those that the history has."""
+"""Usage of servers over a period, including those in the history."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -18,36 +18,36 @@ if TYPE_CHECKING:
 
 COLUMNS = ('uuid', 'project_id', 'host', 'display_name', 'vm_state', 'launched_at', 'terminated_at', 'memory_mb',
            'vcpus', 'root_gb', 'ephemeral_gb')
-FETCH = 1000             # rows held at once where all of them are read
+FETCH = 1000             # rows in memory while all are read
 
 
 def _between(begin: datetime, end: datetime, *conditions: Callable[..., Any],
              columns: list[Any] | tuple[str, ...]) -> Any:
-    """SELECT of the servers that ran at some time from ``begin`` to ``end``."""
+    """Return a SELECT of the servers that ran at some time from ``begin`` to ``end``."""
     def of(table: sa.Table, *more: Any) -> sa.Select[Any]:
         c = table.c
         return sa.select(*[c[name] for name in columns]).where(
             c.launched_at < end, sa.or_(c.terminated_at.is_(None), c.terminated_at >= begin), *more,
             *[condition(c) for condition in conditions])
-    # a server is deleted when, or after, it was terminated: the index of that time serves here
+    # a server is deleted at or after its termination, so the index of that time is usable
     return sa.union_all(of(instances), of(instances_history, instances_history.c.deleted_at >= begin))
 
 
 def servers(conn: sa.Connection, begin: datetime, end: datetime, project_id: nova_context.Projects | str,
             flavor: bool = True, category: str | None = None) -> Any:
-    """Rows of the servers that ran in a time, as they come; a few are held at once.
+    """Stream the rows of the servers that ran in a period.
 
-    :param project_id: of this project, or ALL_PROJECTS
-    :param flavor: with the whole flavor (a server's list shows its name)
-    :param category: of this instance category alone
+    :param project_id: only this project, or ALL_PROJECTS
+    :param flavor: include the whole flavor (a list shows its name)
+    :param category: only this instance category
     """
     statement = _between(begin, end, *_of(project_id, category), columns=(*COLUMNS, 'flavor') if flavor else COLUMNS)
-    engine.piecewise(conn)
+    engine.stream_rows(conn)
     return conn.execute(statement.execution_options(yield_per=FETCH)).mappings()
 
 
 def _of(project_id: nova_context.Projects | str, category: str | None) -> list[Callable[..., Any]]:
-    """Conditions; a category of None is any."""
+    """Return conditions; a category of None matches any."""
     return [condition for wanted, condition in (
         (nova_context.one_project(project_id), lambda c: c.project_id == project_id),
         (category is not None, lambda c: c.category == category)) if wanted]
@@ -55,7 +55,7 @@ def _of(project_id: nova_context.Projects | str, category: str | None) -> list[C
 
 def page(conn: sa.Connection, begin: datetime, end: datetime, limit: int, project_id: nova_context.Projects | str,
          marker: str | None = None, category: str | None = None) -> list[sa.RowMapping]:
-    """The first ``limit`` of these rows in the order of the servers' ids, after the id ``marker``."""
+    """Return the first ``limit`` of these rows by server id, after the id ``marker``."""
     conditions = _of(project_id, category)
     if marker is not None:
         conditions.append(lambda c: c.uuid > marker)
@@ -64,7 +64,7 @@ def page(conn: sa.Connection, begin: datetime, end: datetime, limit: int, projec
 
 
 def is_known(conn: sa.Connection, uuid: str, project_id: nova_context.Projects | str) -> bool:
-    """Whether there is, or was, such a server of a project, or of ALL_PROJECTS."""
+    """Tell whether such a server of a project, or of ALL_PROJECTS, exists or existed."""
     conditions = _of(project_id, None)
     return any(conn.execute(sa.select(table.c.id).where(
         table.c.uuid == uuid, *(condition(table.c) for condition in conditions)).limit(1)).first()
@@ -72,12 +72,12 @@ def is_known(conn: sa.Connection, uuid: str, project_id: nova_context.Projects |
 
 
 def on_host(conn: sa.Connection, host: str, begin: datetime, end: datetime) -> list[InstancesRow]:
-    """Rows of the servers that ran on a host in a time, all columns."""
+    """Return the rows of the servers that ran on a host in a period, with all columns."""
     statement = _between(begin, end, lambda c: c.host == host, columns=instances.columns.keys())
     return statements.dicts(conn.execute(statement))
 
 
 def count_on_host(conn: sa.Connection, host: str, begin: datetime, end: datetime) -> int:
-    """How many servers ran on a host in a time."""
+    """Return the number of servers that ran on a host in a period."""
     statement = _between(begin, end, lambda c: c.host == host, columns=('uuid',))
     return conn.execute(sa.select(sa.func.count()).select_from(statement.subquery())).scalar_one()

@@ -1,4 +1,4 @@
-"""Who a service's name belongs to, and the heartbeats of many services in one statement."""
+"""Ownership of service names, and heartbeats of many services in one statement."""
 from __future__ import annotations
 
 from collections.abc import Collection
@@ -19,18 +19,17 @@ AT_ONCE = 1000               # rows of one statement
 
 
 def registered(conn: sa.Connection, host: str, binary: str, version: int, identity: str) -> Any:
-    """The row of a service as a dict, None when it does not say all of this."""
+    """Return the row of a service with these values as a dict, or None."""
     return statements.first(conn, services, host=host, binary=binary, version=version, identity=identity)
 
 
 def register(conn: sa.Connection, host: str, binary: str, topic: str, zone: str, version: int, identity: str,
              down_time: int) -> Any:
-    """Say that a name belongs to this identity; the row as a dict. It is no heartbeat.
+    """Register an identity as the owner of a service name; return the row as a dict. It is not a heartbeat.
 
-    A compute's name stays with whom it belongs to, because its guests do. That of another service goes to the next one
-    when it has not been heard of for ``down_time`` seconds.
-
-    :raises ServiceExists: it belongs to another one
+    A compute service keeps its name, because its guests depend on it. The name of another service is free after
+    ``down_time`` seconds without a heartbeat.
+    :raises ServiceExists: the name has another owner
     """
     now = utils.utcnow()
     mine = {'host': host, 'binary': binary}
@@ -61,7 +60,7 @@ _BACK = sa.select(services.c.host).where(
 
 
 def known(conn: sa.Connection, hosts: Collection[str]) -> Any:
-    """{(host, binary): (number, identity)} of all services of these hosts."""
+    """Return {(host, binary): (number, identity)} of all services of these hosts."""
     found, hosts = {}, sorted(hosts)
     for begin in range(0, len(hosts), AT_ONCE):
         rows = conn.execute(_KNOWN, {'hosts': hosts[begin:begin + AT_ONCE]})
@@ -70,9 +69,9 @@ def known(conn: sa.Connection, hosts: Collection[str]) -> Any:
 
 
 def seen(conn: sa.Connection, numbers: Any) -> Any:
-    """The services of these rows have been heard of now; how many there were.
+    """Record heartbeats of the services of these rows; return their number.
 
-    The nodes of computes that were away are marked as changed, so that the schedulers see at once that they are back.
+    The nodes of compute services that were down are marked as changed, so that the schedulers see them immediately.
     """
     now, numbers, count = utils.utcnow(), sorted(numbers), 0
     for begin in range(0, len(numbers), AT_ONCE):

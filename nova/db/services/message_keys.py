@@ -1,4 +1,4 @@
-"""Keys that messages are signed with, and tokens by which hosts join."""
+"""Keys that sign messages, and tokens for joining hosts."""
 from __future__ import annotations
 
 import base64
@@ -17,29 +17,29 @@ from nova.db.networks import hosts as network_hosts
 from nova.db.tables.api import join_tokens
 from nova.db.tables.api import message_keys as table
 
-DEPLOYMENT, DEPLOYMENT_ID = '', 'deployment'         # in the place of a host's name, and of a fingerprint
+DEPLOYMENT, DEPLOYMENT_ID = '', 'deployment'         # in place of a host name and of a fingerprint
 PENDING, APPROVED, RENEWING, RETIRED, REVOKED = 'pending', 'approved', 'renewing', 'retired', 'revoked'
 GOOD = (APPROVED, RENEWING)
-OVERLAP = datetime.timedelta(hours=1)        # messages of the key before may be on their way
+OVERLAP = datetime.timedelta(hours=1)        # time in which messages of the previous key may arrive
 TOKENS_OF = '.'
 
 
-# The private half of the deployment's key is read by ``signing_key`` alone: an account that may not read that column
-# does all else. See db/grants.py.
+# Only ``signing_key`` reads the private half of the deployment's key, so that accounts without access to that column
+# can do everything else. See db/grants.py.
 PUBLIC = tuple(column for column in table.c if column not in (table.c.private, table.c.signatures_required))
 
 
 def signing_key(conn: sa.Connection, make: Any) -> Any:
-    """The row of the deployment's key with its private half; made when there is none: the deployment is new then, and
-    its messages need signatures unless the configuration says otherwise.
+    """Return the row of the deployment's key with its private half; create it for a new deployment.
 
+    A new deployment requires signatures unless the configuration says otherwise.
     :param make: function() -> rpc.signatures.Key
     """
     own = sa.select(table).where(table.c.host == DEPLOYMENT, table.c.state == APPROVED)
     row = conn.execute(own).mappings().first()
     if row is None:
         key = make()
-        # of two processes that start at once one makes it
+        # one of several starting processes wins
         engine.insert_ignore(conn, table, {
             **_row(DEPLOYMENT, DEPLOYMENT_ID, key.public, APPROVED), 'signatures_required': True,
             'private': base64.b64encode(key.private_bytes()).decode()})
@@ -48,16 +48,16 @@ def signing_key(conn: sa.Connection, make: Any) -> Any:
 
 
 def of_deployment(conn: sa.Connection) -> Any:
-    """The rows of all keys that the deployment has, and had, oldest first, without their private halves."""
+    """Return the rows of the deployment's present and former keys without private halves, oldest first."""
     return _rows(conn, table.c.host == DEPLOYMENT)
 
 
 def stage(conn: sa.Connection, key: Any, vouched_by: Any, voucher: Any) -> None:
-    """Enter the next key of the deployment: hosts learn it before anything is signed with it.
+    """Insert the next key of the deployment, which hosts learn before it is used.
 
     :param key: rpc.signatures.Key
-    :param vouched_by: fingerprint of the present one
-    :param voucher: its signature of the new one
+    :param vouched_by: fingerprint of the present key
+    :param voucher: the present key's signature of the new one
     """
     conn.execute(sa.insert(table).values(
         **{**_row(DEPLOYMENT, key.id, key.public, PENDING),
@@ -67,14 +67,14 @@ def stage(conn: sa.Connection, key: Any, vouched_by: Any, voucher: Any) -> None:
 
 
 def requires_signatures(conn: sa.Connection) -> bool:
-    """Whether messages need signatures where [messages] signatures is not set; True before the first start."""
+    """Return the default of [messages] signatures; True before the first start."""
     found = conn.execute(sa.select(table.c.signatures_required).where(
         table.c.host == DEPLOYMENT, table.c.state == APPROVED)).scalar()
     return found is None or bool(found)
 
 
 def promote(conn: sa.Connection, ident: Any, ends_at: datetime.datetime) -> None:
-    """Sign with the next key of the deployment; messages of the one before are taken until ``ends_at``."""
+    """Activate the next key of the deployment; messages of the previous key are accepted until ``ends_at``."""
     conn.execute(sa.update(table).where(table.c.host == DEPLOYMENT, table.c.state == APPROVED).values(
         state=RETIRED, private=None, ends_at=ends_at))
     conn.execute(sa.update(table).where(table.c.id == ident).values(state=APPROVED, created_at=utils.utcnow()))
@@ -91,7 +91,7 @@ def _row(host: str, ident: Any, public: Any, state: Any) -> dict[Any, Any]:
 
 
 def get(conn: sa.Connection, ident: Any) -> Any:
-    """The row of a key without its private half, None when there is none."""
+    """Return the row of a key without its private half, or None."""
     return next(iter(_rows(conn, table.c.id == ident)), None)
 
 
@@ -99,27 +99,27 @@ _MANY = sa.select(*PUBLIC).where(table.c.id.in_(sa.bindparam('ids', expanding=Tr
 
 
 def get_many(conn: sa.Connection, ids: list[str]) -> dict[str, dict[str, Any]]:
-    """{id: row of a key without its private half} of those that exist."""
+    """Return {id: row of a key without its private half} of the existing keys."""
     return {row['id']: dict(row) for row in conn.execute(_MANY, {'ids': ids}).mappings()}
 
 
 def is_trusted(row: Mapping[str, Any]) -> Any:
-    """Whether messages of a key (a row) are taken: the deployment's next one is good before it is used."""
+    """Tell whether messages of a key (a row) are accepted, including the deployment's next key."""
     return is_good(row) or row['host'] == DEPLOYMENT and row['state'] == PENDING
 
 
 def is_good(row: Mapping[str, Any], now: Any = None) -> bool:
-    """Whether messages of a key (a row) are taken."""
+    """Tell whether messages of a key (a row) are accepted."""
     return row['state'] in GOOD or row['state'] == RETIRED and row['ends_at'] > (now or utils.utcnow())
 
 
 def of_hosts(conn: sa.Connection) -> list[Any]:
-    """The rows of all hosts' keys, by host and age."""
+    """Return the rows of all hosts' keys, by host and age."""
     return sorted(_rows(conn, table.c.host != DEPLOYMENT), key=lambda row: row['host'])
 
 
 def add(conn: sa.Connection, host: str, ident: Any, public: Any, state: Any) -> Any:
-    """Enter a key of a host, or approve one that waits; its row. One that was revoked stays so.
+    """Insert a key of a host, or approve a pending one; return its row. Revoked keys are unchanged.
 
     :raises HostKeyRefused: the key belongs to another host
     """
@@ -128,7 +128,7 @@ def add(conn: sa.Connection, host: str, ident: Any, public: Any, state: Any) -> 
         engine.insert_ignore(conn, table, _row(host, ident, public, state))
         row = get(conn, ident)
     if row['host'] != host:
-        raise exception.HostKeyRefused(host=host, reason='it is the key of another one')
+        raise exception.HostKeyRefused(host=host, reason='the key belongs to another host')
     if state == APPROVED and row['state'] == PENDING:
         set_state(conn, ident, APPROVED)
         row['state'] = APPROVED
@@ -140,37 +140,37 @@ def set_state(conn: sa.Connection, ident: Any, state: Any, ends_at: datetime.dat
 
 
 def replace_others(conn: sa.Connection, host: str, ident: Any) -> None:
-    """The keys of a host before this one are good for a while yet."""
+    """Retire the earlier keys of a host after an overlap."""
     conn.execute(sa.update(table).where(table.c.host == host, table.c.id != ident, table.c.state.in_(GOOD)).values(
         state=RETIRED, ends_at=utils.utcnow() + OVERLAP))
 
 
 def revoke(conn: sa.Connection, host: str) -> Any:
-    """Take no message of a host any more, nor what it said of itself to the network service; how many keys it had."""
+    """Revoke all keys of a host and its reports to the network service; return the number of keys."""
     network_hosts.distrust(conn, host)
     return conn.execute(sa.update(table).where(table.c.host == host, table.c.state != REVOKED).values(
         state=REVOKED)).rowcount
 
 
 def renew(conn: sa.Connection, host: str) -> Any:
-    """Let a host make a new key when it asks next; how many it has that are good."""
+    """Make a host create a new key at its next request; return its number of valid keys."""
     return conn.execute(sa.update(table).where(table.c.host == host, table.c.state == APPROVED).values(
         state=RENEWING)).rowcount
 
 
 def has_good(conn: sa.Connection, host: str) -> bool:
-    """Whether a host has a key whose messages are taken."""
+    """Tell whether a host has a valid key."""
     return any(is_good(row) for row in _rows(conn, table.c.host == host))
 
 
 def is_revoked(conn: sa.Connection, host: str) -> bool:
-    """Whether a host had a key, and has none whose messages are taken; services may not have noticed yet."""
+    """Tell whether all keys of a host are revoked; services may not know it yet."""
     rows = _rows(conn, table.c.host == host)
     return bool(rows) and not any(is_good(row) for row in rows) and any(row['state'] == REVOKED for row in rows)
 
 
 def new_token(conn: sa.Connection, valid_s: int) -> str:
-    """A token for one host that joins, as text."""
+    """Create a token for one joining host, as text."""
     now = utils.utcnow()
     conn.execute(sa.delete(join_tokens).where(join_tokens.c.expires_at < now))
     ident, secret = secrets.token_hex(8), secrets.token_hex(24)
@@ -180,11 +180,11 @@ def new_token(conn: sa.Connection, valid_s: int) -> str:
 
 
 def token(conn: sa.Connection, ident: Any) -> Any:
-    """The secret of a token that is good, None when it is not."""
+    """Return the secret of a valid token, or None."""
     row = statements.first(conn, join_tokens, id=ident)
     return row['secret'] if row and row['expires_at'] > utils.utcnow() else None
 
 
 def use_token(conn: sa.Connection, ident: Any) -> bool:
-    """Take a token away; False when another process did."""
+    """Delete a token; return False if another process did."""
     return bool(conn.execute(sa.delete(join_tokens).where(join_tokens.c.id == ident)).rowcount)

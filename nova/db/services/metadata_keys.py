@@ -1,4 +1,4 @@
-"""The key with which session tokens of the metadata service are made: one of the deployment."""
+"""The deployment's key for session tokens of the metadata service."""
 from __future__ import annotations
 
 import secrets
@@ -13,7 +13,7 @@ _ONLY = 1
 
 
 def obtain(conn: sa.Connection) -> bytes:
-    """The key; the first who asks makes it."""
+    """Return the key; the first call creates it."""
     statement = sa.select(metadata_keys.c.key).where(metadata_keys.c.id == _ONLY)
     found = conn.execute(statement).scalar()
     if found is None:

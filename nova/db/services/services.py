@@ -1,4 +1,4 @@
-"""Rows of services: one a daemon and host, kept alive by heartbeats."""
+"""Rows of services, one for each daemon and host, updated by heartbeats."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,14 +16,14 @@ from nova.db.placement import pci_devices
 from nova.db.tables.cell import compute_nodes
 from nova.db.tables.cell import services
 
-AUTOMATIC = 'AUTO: '  # begins the reason of a service that its host has disabled; the host enables it again
-AWAY_S = 20          # a compute silent for longer may have been taken for dead
+AUTOMATIC = 'AUTO: '  # prefix of the reason of a service that its host has disabled; the host enables it again
+AWAY_S = 20          # silence after which a compute service may have been treated as down
 
 
 def report(conn: sa.Connection, host: str, binary: str, topic: str, zone: str, version: int) -> Any:
-    """A heartbeat; makes the row on first contact. The row as a dict.
+    """Record a heartbeat and return the row as a dict; the first one inserts the row.
 
-    The nodes of a host that was away are marked as changed, so that the schedulers see at once that it is back.
+    The nodes of a host that was down are marked as changed, so that the schedulers see it immediately.
     """
     now = utils.utcnow()
     mine = {'host': host, 'binary': binary}
@@ -41,7 +41,7 @@ def report(conn: sa.Connection, host: str, binary: str, topic: str, zone: str, v
 
 
 def touch_nodes(conn: sa.Connection, hosts: Collection[str] | sa.Select[Any]) -> None:
-    """Mark the nodes of hosts as changed, so that the schedulers look at them.
+    """Mark the nodes of hosts as changed for the schedulers.
 
     :param hosts: their names, or a SELECT of them
     """
@@ -49,9 +49,9 @@ def touch_nodes(conn: sa.Connection, hosts: Collection[str] | sa.Select[Any]) ->
 
 
 def get(conn: sa.Connection, service_id: str) -> Any:
-    """A service by its uuid or its number.
+    """Return a service by its uuid or number.
 
-    :raises ServiceNotFound:
+    :raises ServiceNotFound: it does not exist
     """
     text = str(service_id)
     if len(text) == 36:
@@ -67,11 +67,10 @@ def get(conn: sa.Connection, service_id: str) -> Any:
 
 
 def update(conn: sa.Connection, service_id: str, values: dict[str, Any]) -> dict[Any, Any]:
-    """Change a service (disabled, disabled_reason, forced_down, …); the row afterwards.
+    """Update a service (disabled, disabled_reason, forced_down, …); return the row.
 
-    Its compute nodes are marked as changed, so that the schedulers see it at their next look.
-
-    :raises ServiceNotFound:
+    Its compute nodes are marked as changed for the schedulers.
+    :raises ServiceNotFound: it does not exist
     """
     row = get(conn, service_id)
     conn.execute(sa.update(services).where(services.c.id == row['id'])
@@ -81,10 +80,10 @@ def update(conn: sa.Connection, service_id: str, values: dict[str, Any]) -> dict
 
 
 def set_availability(conn: sa.Connection, host: str, reason: str) -> Sequence[dict[Any, Any]]:
-    """Disable the compute service of a host that can take no servers, and enable it when it can again.
+    """Disable the compute service of a host that cannot accept servers, and enable it later.
 
-    :param reason: why it can take none; '': it can
-    :returns: the rows that were changed
+    :param reason: the reason, or '' to enable
+    :returns: the changed rows
     """
     wanted = (AUTOMATIC + reason)[:services.c.disabled_reason.type.length] if reason else None
     changed = []
@@ -98,9 +97,9 @@ def set_availability(conn: sa.Connection, host: str, reason: str) -> Sequence[di
 
 
 def delete(conn: sa.Connection, service_id: str) -> Any:
-    """Remove a service, and its compute nodes when it is a compute; it comes back when the daemon reports again.
+    """Delete a service, and its compute nodes; the daemon's next report inserts it again.
 
-    :raises ServiceNotFound:
+    :raises ServiceNotFound: it does not exist
     """
     row = get(conn, service_id)
     conn.execute(sa.delete(services).where(services.c.id == row['id']))
@@ -111,8 +110,7 @@ def delete(conn: sa.Connection, service_id: str) -> Any:
 
 
 def refuse_running(conn: sa.Connection, service_id: str, down_time: int) -> None:
-    """Refuse to remove a service that may run, whether it is forced down or not: its next report would make the row
-    again, enabled.
+    """Refuse to delete a service that may run, also if it is forced down: its next report would insert it enabled.
 
     :raises ServiceNotFound, ServiceRunning:
     """
@@ -132,22 +130,22 @@ def refuse_running(conn: sa.Connection, service_id: str, down_time: int) -> None
 
 
 def others_of_host(conn: sa.Connection, row: Mapping[str, Any]) -> bool:
-    """Whether the host of a service (a row) has another service in this cell."""
+    """Tell whether the host of a service (a row) has another service in this cell."""
     return conn.execute(sa.select(services.c.id).where(
         services.c.host == row['host'], services.c.id != row['id']).limit(1)).first() is not None
 
 
 def is_up(row: Mapping[str, Any], down_time: int, now: datetime.datetime) -> bool:
-    """Whether a service counts as up: not forced down, and heard of within ``down_time`` seconds."""
+    """Tell whether a service is up: not forced down, with a heartbeat within ``down_time`` seconds."""
     seen = row['last_seen_at']
     return not row['forced_down'] and seen is not None and abs((now - seen).total_seconds()) <= down_time
 
 
 def any_up(conn: sa.Connection, rows: Any, down_time: int) -> bool:
-    """Whether one of these services counts as up for who decides about servers; rows of the same cell.
+    """Tell whether one of these services of a cell counts as up for decisions about servers.
 
-    Silence counts up to the newest heartbeat of any service of the cell: while none could be written, because the
-    database refused or no conductor was there, no service goes down. ``resume`` takes it from there.
+    Silence counts up to the newest heartbeat of any service of the cell. While heartbeats cannot be written, because
+    the database or all conductors are down, no service goes down. Afterwards ``resume`` takes over.
     """
     now = utils.utcnow()
     if any(is_up(row, down_time, now) for row in rows):
@@ -157,22 +155,22 @@ def any_up(conn: sa.Connection, rows: Any, down_time: int) -> bool:
 
 
 def host_is_down(conn: sa.Connection, host: str, down_time: int) -> bool:
-    """Whether a host's compute counts as down, and stays so until the transaction ends: a heartbeat waits."""
+    """Tell whether a host's compute service is down, locked so that a heartbeat waits for the transaction's end."""
     statement = sa.select(services).where(services.c.host == host, services.c.topic == 'compute').with_for_update()
     rows = conn.execute(statement).mappings().all()
     return not any_up(conn, rows, down_time)
 
 
 def unheard(conn: sa.Connection, now: datetime.datetime) -> Any:
-    """For how long no service of the cell has been heard of, as a timedelta; None: none ever was."""
+    """Return the time since the newest heartbeat in the cell as a timedelta, or None."""
     newest = conn.execute(sa.select(sa.func.max(services.c.last_seen_at))).scalar()
     return None if newest is None else max(now - newest, datetime.timedelta())
 
 
 def resume(conn: sa.Connection, down_time: int, quiet_s: int) -> Any:
-    """After ``quiet_s`` seconds without a heartbeat of any service: count those that were up then as heard of now.
+    """After ``quiet_s`` seconds without any heartbeat, count the services that were up as alive now.
 
-    To be called before a heartbeat is written; how many services there were. Called twice it changes nothing.
+    It must be called before a heartbeat is written. Repetition has no effect. Return the number of services.
     """
     now = utils.utcnow()
     gap = unheard(conn, now)
@@ -186,9 +184,9 @@ def resume(conn: sa.Connection, down_time: int, quiet_s: int) -> Any:
 
 
 def lowest_versions(conn: sa.Connection, down_time: int) -> dict[Any, Any]:
-    """{topic: lowest version of its services} of those that were heard of within ``down_time`` seconds.
+    """Return {topic: lowest version of its services} of live services.
 
-    Before the newest heartbeat of all: after a time in which none could be written everybody would be left out.
+    Live means within ``down_time`` seconds before the newest heartbeat, so that an outage of all does not exclude all.
     """
     now = utils.utcnow()
     since = now - (unheard(conn, now) or datetime.timedelta()) - datetime.timedelta(seconds=down_time)
@@ -198,6 +196,6 @@ def lowest_versions(conn: sa.Connection, down_time: int) -> dict[Any, Any]:
 
 
 def list(conn: sa.Connection, **filters: Any) -> Any:
-    """Services whose columns equal the filters, oldest first."""
+    """Return services with columns equal to the filters, oldest first."""
     conditions = [services.c[name] == value for name, value in filters.items() if value is not None]
     return statements.dicts(conn.execute(sa.select(services).where(*conditions).order_by(services.c.id)))

@@ -1,4 +1,4 @@
-"""Which hosts' usage was audited for which period, and what came of it."""
+"""Usage audits of hosts: periods and results."""
 from __future__ import annotations
 
 import datetime
@@ -21,7 +21,7 @@ def _which(host: str, period: Period) -> Any:
 
 
 def begin(conn: sa.Connection, host: str, period: Period, stale_before: datetime.datetime) -> bool:
-    """Whether this audit is the caller's to do: no process did it, or does it since ``stale_before``."""
+    """Reserve an audit; return False if it is done, or in progress since ``stale_before``."""
     now = utils.utcnow()
     values = {'state': RUNNING, 'updated_at': now, 'task_items': 0, 'errors': 0, 'message': ''}
     if engine.insert_ignore(conn, task_log, {'host': host, 'period_beginning': period[0],
@@ -38,12 +38,12 @@ def end(conn: sa.Connection, host: str, period: Period, items: int, errors: int,
 
 
 def of_period(conn: sa.Connection, period: Period) -> dict[Any, Any]:
-    """{host: row} of a period."""
+    """Return {host: row} of a period."""
     c = task_log.c
     return {row['host']: dict(row) for row in conn.execute(sa.select(task_log).where(
         c.period_beginning == period[0], c.period_ending == period[1])).mappings()}
 
 
 def expire(conn: sa.Connection, before: Any) -> None:
-    """Remove what ended before a moment."""
+    """Delete audits of periods that ended before a time."""
     conn.execute(sa.delete(task_log).where(task_log.c.period_ending < before))

@@ -1,4 +1,4 @@
-"""Tables of the API database about places and companions: host aggregates and server groups."""
+"""Tables of the API database for host aggregates and server groups."""
 import sqlalchemy as sa
 
 from nova.db import types
@@ -9,7 +9,7 @@ aggregates = table(
     sa.Column('id', sa.Integer, primary_key=True),
     sa.Column('uuid', sa.String(36), nullable=False, unique=True),
     sa.Column('name', sa.String(255), nullable=False, unique=True),
-    sa.Column('availability_zone', sa.String(255)),          # of its hosts; NULL: it makes no zone
+    sa.Column('availability_zone', sa.String(255)),          # of its hosts, or NULL
     sa.Column('metadata', types.Json, nullable=False),       # {key: value}, without the zone
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('updated_at', types.DateTime),
@@ -22,17 +22,17 @@ aggregate_hosts = table(
     sa.Index('ix_aggregate_hosts_host', 'host'),
 )
 
-# Its members are the servers whose instance_mappings name it.
+# members are the servers with the group in their instance_mappings
 server_groups = table(
     'server_groups',
     sa.Column('id', sa.Integer, primary_key=True),
     sa.Column('uuid', sa.String(36), nullable=False, unique=True),
     sa.Column('project_id', sa.String(255), nullable=False),
     sa.Column('user_id', sa.String(255), nullable=False),
-    sa.Column('name', sa.String(255), nullable=False),       # '': none
-    sa.Column('policy', sa.String(255), nullable=False),     # names joined by commas; '': none
+    sa.Column('name', sa.String(255), nullable=False),       # '' for no name
+    sa.Column('policy', sa.String(255), nullable=False),     # names joined by commas, or ''
     sa.Column('rules', types.Json, nullable=False),          # {max_server_per_host: number}, or {}
-    sa.Column('metadata', types.Json),                       # {key: value}; NULL: none
+    sa.Column('metadata', types.Json),                       # {key: value} or NULL
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Index('ix_server_groups_project', 'project_id'),
 )

@@ -1,4 +1,4 @@
-"""Tables of the API database: what all cells share."""
+"""Tables of the API database, which all cells share."""
 from __future__ import annotations
 
 from typing import Any
@@ -11,7 +11,7 @@ metadata = sa.MetaData()
 
 
 def table(name: str, *columns: Any) -> Any:
-    """A table of the API database; the embedded identity, images and networks add theirs through it."""
+    """Define a table of the API database; the embedded services use it for theirs."""
     return sa.Table(name, metadata, *columns, **types.TABLE_OPTIONS)
 
 
@@ -30,7 +30,7 @@ host_mappings = table(
     sa.Column('cell_uuid', sa.String(36), nullable=False),
 )
 
-# The quota is counted over this table, in the transaction that adds to it.
+# quotas are counted from this table in the transaction that inserts
 instance_mappings = table(
     'instance_mappings',
     sa.Column('instance_uuid', sa.String(36), primary_key=True),
@@ -40,18 +40,18 @@ instance_mappings = table(
     sa.Column('vcpus', sa.Integer, nullable=False),
     sa.Column('memory_mb', sa.Integer, nullable=False),
     sa.Column('created_at', types.DateTime, nullable=False),
-    sa.Column('server_group_id', sa.String(36)),             # the group that it is a member of
+    sa.Column('server_group_id', sa.String(36)),             # server group of the server
     sa.Index('ix_instance_mappings_group', 'server_group_id'),
-    # soft-deleted: kept, and not counted
+    # soft-deleted: kept but not counted
     sa.Column('queued_for_delete', sa.Boolean, nullable=False, default=False, server_default=sa.text('false')),
     sa.Index('ix_instance_mappings_project', 'project_id', 'queued_for_delete', 'vcpus', 'memory_mb'),
-    sa.Index('ix_instance_mappings_cells', 'project_id', 'cell_uuid'),     # which cells a project's lists ask
+    sa.Index('ix_instance_mappings_cells', 'project_id', 'cell_uuid'),     # the cells that a project's lists query
     sa.Column('category', sa.String(255), nullable=False, default='regular', server_default='regular'),
-    # the one attempt that may take the server to another cell now: db/moves/cell_steps.py
+    # the only attempt that may move the server to another cell: db/moves/cell_steps.py
     sa.Column('move_id', sa.String(36)),
 )
 
-# What was requested: kept until the server is deleted, so that a build or a move can be done again.
+# requests, kept until the server is deleted, so that a build or a move can be repeated
 request_specs = table(
     'request_specs',
     sa.Column('instance_uuid', sa.String(36), primary_key=True),
@@ -95,7 +95,7 @@ key_pairs = table(
     sa.UniqueConstraint('user_id', 'name', name='uniq_key_pairs_user_name'),
 )
 
-# Only what differs from the configured defaults.
+# only values that differ from the configured defaults
 quotas = table(
     'quotas',
     sa.Column('project_id', sa.String(255), primary_key=True),
@@ -111,7 +111,7 @@ quota_classes = table(
     sa.Column('hard_limit', sa.Integer, nullable=False),
 )
 
-# When all requests of a rate are given back (microseconds since the epoch); a row that is not there has all of them.
+# time when a rate is completely unused again (microseconds since the epoch); no row means unused
 rate_limits = table(
     'rate_limits',
     sa.Column('owner', sa.String(255), primary_key=True),
@@ -119,26 +119,26 @@ rate_limits = table(
     sa.Column('full_at', sa.BigInteger, nullable=False, index=True),
 )
 
-# A request that came with an Idempotency-Key; the answer is encrypted with the key, which is not here.
+# requests with an Idempotency-Key; the answer is encrypted with the key, which is not stored
 idempotency_keys = table(
     'idempotency_keys',
     sa.Column('project_id', sa.String(255), primary_key=True),
     sa.Column('key_hash', sa.String(64), primary_key=True),
     sa.Column('request_hash', sa.String(64), nullable=False),
     sa.Column('created_at', types.DateTime, nullable=False),
-    sa.Column('tried_at', types.DateTime, nullable=False),   # when the last attempt to serve it began
-    sa.Column('answer', types.LongText),                     # NULL while the request is being served
+    sa.Column('tried_at', types.DateTime, nullable=False),   # begin of the last attempt
+    sa.Column('answer', types.LongText),                     # NULL while the request is processed
     sa.Index('ix_idempotency_keys_created', 'created_at'),
-    sa.Index('ix_idempotency_keys_project', 'project_id', 'created_at'),    # counted without the answers
+    sa.Index('ix_idempotency_keys_project', 'project_id', 'created_at'),    # counted without reading the answers
 )
 
-# A row a project: locked while a quota is checked and used, so that parallel requests queue up.
+# one row for each project, locked during quota checks to serialize parallel requests
 quota_locks = table(
     'quota_locks',
     sa.Column('project_id', sa.String(255), primary_key=True),
 )
 
-# Session tokens of the metadata service are made with it: one row.
+# key of session tokens of the metadata service: one row
 metadata_keys = table(
     'metadata_keys',
     sa.Column('id', sa.Integer, primary_key=True, autoincrement=False),
@@ -146,7 +146,7 @@ metadata_keys = table(
     sa.Column('created_at', types.DateTime, nullable=False),
 )
 
-# Keys that messages are signed with (rpc/signatures.py). The private half is here of the deployment's own key alone.
+# keys that sign messages (rpc/signatures.py), with the private half only for the deployment's own key
 message_keys = table(
     'message_keys',
     sa.Column('id', sa.String(40), primary_key=True),        # fingerprint
@@ -155,16 +155,16 @@ message_keys = table(
     sa.Column('private', sa.String(64)),
     sa.Column('state', sa.String(16), nullable=False),       # pending, approved, renewing, retired, revoked
     sa.Column('created_at', types.DateTime, nullable=False),
-    sa.Column('ends_at', types.DateTime),                    # of a retired one
-    # of a deployment's later key: the fingerprint of the one before, and its signature of this one (base64)
+    sa.Column('ends_at', types.DateTime),                    # of a retired key
+    # for a later key of the deployment: fingerprint of the previous key, and its signature of this key (base64)
     sa.Column('vouched_by', sa.String(40)),
     sa.Column('voucher', sa.String(128)),
-    # of the deployment's keys: unsigned messages are refused where [messages] signatures is not set. Deployments that
-    # an older release has made have 0
+    # for the deployment's keys: unsigned messages are refused unless [messages] signatures is set; 0 in deployments
+    # created by an older release
     sa.Column('signatures_required', sa.Boolean, nullable=False, default=False, server_default=sa.text('false')),
 )
 
-# What a new host proves with that it belongs to the deployment, once.
+# one-time proofs of a new host that it belongs to the deployment
 join_tokens = table(
     'join_tokens',
     sa.Column('id', sa.String(16), primary_key=True),

@@ -1,4 +1,4 @@
-"""Tables of the audit log, the same in the API database and in each cell's: a record stands where its write does."""
+"""Tables of the audit log, equal in the API database and in cells: a record is in the database of its write."""
 from __future__ import annotations
 
 from typing import Any
@@ -11,9 +11,9 @@ from nova.db.tables import cell as tables_cell
 
 
 def _records(metadata: Any) -> Any:
-    """What was requested, by whom, from where, with what result: selected columns, never a body.
+    """Define the records: selected columns of a request, its caller and its result, never a body.
 
-    ``seq`` and ``digest`` are NULL until the record is sealed; from then on it does not change.
+    ``seq`` and ``digest`` are NULL until the record is sealed; afterwards it does not change.
     """
     text = sa.String(255)
     return sa.Table(
@@ -26,15 +26,15 @@ def _records(metadata: Any) -> Any:
         sa.Column('project_id', text),
         sa.Column('domain_id', text),
         sa.Column('roles', text),
-        sa.Column('credential_id', text),                  # application credential with which the token was made
-        sa.Column('service_user_id', text),                # the service that sent the request for the user
+        sa.Column('credential_id', text),                  # application credential of the token
+        sa.Column('service_user_id', text),                # service that sent the request for the user
         sa.Column('remote_address', text),
         sa.Column('method', sa.String(16), nullable=False),
         sa.Column('route', text, nullable=False),
         sa.Column('action', text, nullable=False),
         sa.Column('target_type', text),
         sa.Column('target_id', text),
-        sa.Column('target_part', text),                    # what of the target: the id of a volume, an interface, …
+        sa.Column('target_part', text),                    # part of the target: id of a volume, an interface, …
         sa.Column('outcome', sa.String(16), nullable=False),
         sa.Column('code', sa.Integer),
         sa.Column('reason', text),
@@ -49,7 +49,7 @@ def _records(metadata: Any) -> Any:
 
 
 def _chain(metadata: Any) -> Any:
-    """One row: the newest sealed record. Who seals has it locked."""
+    """Define the only row of the newest sealed record, which sealing locks."""
     return sa.Table(
         'audit_chain', metadata,
         sa.Column('id', sa.Integer, primary_key=True, autoincrement=False),

@@ -1,4 +1,4 @@
-"""Tables of a cell's database: servers and what belongs to them, services, compute nodes."""
+"""Tables of a cell's database: servers and their related rows, services, compute nodes."""
 from __future__ import annotations
 
 from typing import Any
@@ -15,9 +15,9 @@ def _table(name: str, *columns: Any) -> Any:
 
 
 def _instance_columns() -> Any:
-    """What a server view needs stands in the row itself, so that showing one server is one SELECT.
+    """Return the columns of servers, including all that a view needs, so that showing a server is one SELECT.
 
-    ``instances_history`` has the same columns: a delete moves the row there.
+    ``instances_history`` has the same columns; a delete moves the row there.
     """
     return [*_state_columns(), *_given_columns(), *_found_columns()]
 
@@ -42,10 +42,10 @@ def _state_columns() -> Any:
         sa.Column('locked', sa.Boolean, nullable=False, default=False),
         sa.Column('locked_by', sa.String(16)),               # 'owner' or 'admin'
         sa.Column('locked_reason', text),
-        # where
+        # place
         sa.Column('host', text),
         sa.Column('node', text),
-        # rises with each change of the host; a host keeps it with its guest (compute/records.py)
+        # incremented with each change of the host; a host stores it with its guest (compute/records.py)
         sa.Column('generation', sa.Integer, nullable=False, default=0, server_default='0'),
         sa.Column('availability_zone', text),
         sa.Column('pinned_availability_zone', text),
@@ -53,7 +53,7 @@ def _state_columns() -> Any:
 
 
 def _given_columns() -> Any:
-    """What the user gave."""
+    """Return the columns of values from the user."""
     text = sa.String(255)
     return [
         sa.Column('display_name', text, nullable=False),
@@ -67,7 +67,7 @@ def _given_columns() -> Any:
         sa.Column('root_device_name', text),
         sa.Column('key_name', text),
         sa.Column('key_data', types.LongText),
-        sa.Column('user_data', types.LongText),              # base64, as it came
+        sa.Column('user_data', types.LongText),              # base64 as received
         sa.Column('config_drive', sa.Boolean, nullable=False, default=False),
         sa.Column('access_ip_v4', sa.String(39)),
         sa.Column('access_ip_v6', sa.String(39)),
@@ -77,7 +77,7 @@ def _given_columns() -> Any:
         sa.Column('metadata', types.Json, nullable=False),   # {key: value}
         sa.Column('tags', sa.Text, nullable=False, default=''),   # ',a,b,': a tag holds no comma
         # the flavor at the time of creation or of the last resize
-        sa.Column('flavor_id', text, nullable=False),        # the id that users know
+        sa.Column('flavor_id', text, nullable=False),        # the id in the API
         sa.Column('flavor', types.Json, nullable=False),     # objects.Flavor's fields
         sa.Column('vcpus', sa.Integer, nullable=False),
         sa.Column('memory_mb', sa.Integer, nullable=False),
@@ -87,9 +87,9 @@ def _given_columns() -> Any:
 
 
 def _found_columns() -> Any:
-    """What the system found out."""
+    """Return the columns of values from the system."""
     return [
-        sa.Column('image_properties', types.Json, nullable=False),     # of the image it was made from
+        sa.Column('image_properties', types.Json, nullable=False),     # of the image of the server
         sa.Column('network_info', types.Json, nullable=False),         # list of VIFs: nova/objects/network_info.py
         sa.Column('security_groups', types.Json, nullable=False),      # list of names
         sa.Column('volumes', types.Json, nullable=False),              # [{id, delete_on_termination}]
@@ -97,9 +97,9 @@ def _found_columns() -> Any:
         sa.Column('fault', types.Json),                      # {code, message, details, created}
         sa.Column('server_group_id', sa.String(36)),
         sa.Column('category', sa.String(255), nullable=False, default='regular'),
-        # objects.numa: the GuestTopology that it has on its host, or, without a host, asks for; NULL: none
+        # objects.numa: the GuestTopology on its host, or the requested one without a host, or NULL
         sa.Column('numa_topology', types.LongText),
-        # OUTGOING or INCOMING while the row is on its way to another cell: db/moves/cell_steps.py
+        # OUTGOING or INCOMING during a transfer to another cell: db/moves/cell_steps.py
         sa.Column('cell_move', sa.String(8)),
     ]
 
@@ -123,8 +123,8 @@ instances_history = _table(
     sa.Index('ix_instances_history_deleted', 'deleted_at'),
 )
 
-# One row a request that acts on a server; an open row (finished_at NULL) is the task in progress, with its owner
-# and its deadline, so that no state lives only in a message.
+# One row for each request that acts on a server. An open row (finished_at NULL) is the task in progress with its owner
+# and deadline, so that no state exists only in a message.
 instance_actions = _table(
     'instance_actions',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
@@ -137,9 +137,9 @@ instance_actions = _table(
     sa.Column('updated_at', types.DateTime, nullable=False),
     sa.Column('finished_at', types.DateTime),
     sa.Column('message', sa.String(255)),
-    sa.Column('owner', sa.String(255)),                      # 'compute:host1'; who works on it now
-    sa.Column('deadline', types.DateTime),                   # after it a reconciler may take the task
-    sa.Column('arguments', types.Json),                      # what is needed to do it again
+    sa.Column('owner', sa.String(255)),                      # 'compute:host1', the present worker
+    sa.Column('deadline', types.DateTime),                   # then a reconciler may take the task
+    sa.Column('arguments', types.Json),                      # data for a repetition
     sa.Index('ix_instance_actions_instance', 'instance_uuid', 'started_at'),
     sa.Index('ix_instance_actions_request', 'instance_uuid', 'request_id'),
     sa.Index('ix_instance_actions_open', 'finished_at', 'deadline'),
@@ -159,10 +159,9 @@ instance_action_events = _table(
     sa.Index('ix_instance_action_events_action', 'action_id'),
 )
 
-# One row a move of a server to another place, or to another flavor in its own. It holds the share of a node that
-# the server has, or will have, besides the one that its own row says: first that of the destination, once the
-# server has moved (``swapped``) that of the source, until the move is confirmed, reverted or over. held_host NULL:
-# it holds nothing. See db/moves/migrations.py.
+# One row for each move of a server to another place or flavor. It holds a second share of a node in addition to the
+# server's own row: first the destination's, and after the move (``swapped``) the source's, until the move is confirmed,
+# reverted or finished. held_host is NULL without a share. See db/moves/migrations.py.
 migrations = _table(
     'migrations',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
@@ -175,9 +174,9 @@ migrations = _table(
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('updated_at', types.DateTime, nullable=False),
     sa.Column('request_id', sa.String(255)),
-    sa.Column('arguments', types.Json, nullable=False),      # what is needed to go on with it
+    sa.Column('arguments', types.Json, nullable=False),      # data for the continuation
     sa.Column('swapped', sa.Boolean, nullable=False, default=False),
-    # where from, where to
+    # source and destination
     sa.Column('source_compute', sa.String(255)),
     sa.Column('source_node', sa.String(255)),
     sa.Column('dest_compute', sa.String(255)),
@@ -185,10 +184,10 @@ migrations = _table(
     sa.Column('dest_host', sa.String(255)),                  # address of the destination
     sa.Column('old_flavor', types.Json, nullable=False),     # as instances.flavor
     sa.Column('new_flavor', types.Json, nullable=False),
-    # how far a live migration is, in bytes
+    # progress of a live migration in bytes
     *(sa.Column(f'{what}_{part}_bytes', sa.BigInteger) for what in ('memory', 'disk')
       for part in ('total', 'processed', 'remaining')),
-    # what it holds
+    # held share
     sa.Column('held_host', sa.String(255)),
     sa.Column('held_node', sa.String(255)),
     sa.Column('held_vcpus', sa.Integer, nullable=False, default=0),
@@ -228,7 +227,7 @@ block_device_mappings = _table(
     sa.Index('ix_block_device_mappings_volume', 'volume_id'),
 )
 
-# What hosts have found different from the rows: nova/differences.py. One row a server and host, until it is settled.
+# differences from the rows reported by hosts: nova/differences.py; one row for each server and host until settled
 guest_reports = _table(
     'guest_reports',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
@@ -237,14 +236,14 @@ guest_reports = _table(
     sa.Column('kind', sa.String(16), nullable=False),
     sa.Column('generation', sa.Integer, nullable=False, default=0),
     sa.Column('power_state', sa.Integer, nullable=False, default=0),
-    sa.Column('server', types.Json, nullable=False),         # fields of objects.Instance as the host recorded them
+    sa.Column('server', types.Json, nullable=False),         # fields of objects.Instance in the host's record
     sa.Column('volumes', types.Json, nullable=False),        # {volume id: {'attachment_id', 'device_name'}}
     sa.Column('reported_at', types.DateTime, nullable=False),
-    sa.Column('settled', sa.Boolean, nullable=False, default=False),   # its host has still to plug it
+    sa.Column('settled', sa.Boolean, nullable=False, default=False),   # its host must still plug it
     sa.UniqueConstraint('host', 'instance_uuid', 'kind', name='uniq_guest_reports_host_instance_kind'),
 )
 
-# Shared file systems of servers.
+# shared file systems of servers
 share_mappings = _table(
     'share_mappings',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
@@ -254,23 +253,23 @@ share_mappings = _table(
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('updated_at', types.DateTime, nullable=False),
     sa.Column('status', sa.String(16), nullable=False),      # attaching, attached, detaching, error
-    sa.Column('tag', sa.String(255), nullable=False),        # what the guest mounts it by
+    sa.Column('tag', sa.String(255), nullable=False),        # mount tag in the guest
     sa.Column('export_location', sa.Text),
     sa.Column('protocol', sa.String(16)),
     sa.UniqueConstraint('instance_uuid', 'share_id', name='uniq_share_mappings_instance_share'),
 )
 
-# The keys of encrypted disks, as conductor/servers/disk_keys.py seals them; they are gone with their servers.
+# keys of encrypted disks, encrypted by conductor/servers/disk_keys.py; deleted with their servers
 disk_keys = _table(
     'disk_keys',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
     sa.Column('instance_uuid', sa.String(36), nullable=False, unique=True),
     sa.Column('created_at', types.DateTime, nullable=False),
-    sa.Column('sealed_with', sa.String(16), nullable=False),         # which key of the deployment; no secret
+    sa.Column('sealed_with', sa.String(16), nullable=False),         # name of the deployment's key; not secret
     sa.Column('sealed', sa.String(255), nullable=False),
 )
 
-# The keys of encrypted volumes that servers have, sealed in the same way.
+# keys of encrypted volumes of servers, encrypted in the same way
 volume_keys = _table(
     'volume_keys',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
@@ -297,14 +296,14 @@ services = _table(
     sa.Column('disabled', sa.Boolean, nullable=False, default=False),
     sa.Column('disabled_reason', sa.String(255)),
     sa.Column('forced_down', sa.Boolean, nullable=False, default=False),
-    sa.Column('identity', sa.String(36)),                    # of the host that has the name; None: not known
-    # those of a compute's host, by their ids: [{id, uuid, name, metadata}], the zone among the metadata
+    sa.Column('identity', sa.String(36)),                    # of the host that owns the name, or NULL
+    # aggregates of a compute service's host by id: [{id, uuid, name, metadata}], with the zone in the metadata
     sa.Column('aggregates', types.SharedList),
     sa.UniqueConstraint('host', 'binary', name='uniq_services_host_binary'),
 )
 
-# Capacities, and usage as the claims have it. The change numbers let schedulers follow: ``used_changed`` that of the
-# claims' columns (vcpus_used, memory_mb_used, local_gb_used, running_vms), ``changed`` that of all others.
+# Capacities, and usage by claims. Schedulers follow the change numbers: ``used_changed`` is for the claims' columns
+# (vcpus_used, memory_mb_used, local_gb_used, running_vms), ``changed`` for all others.
 compute_nodes = _table(
     'compute_nodes',
     sa.Column('id', sa.Integer, primary_key=True),
@@ -331,16 +330,16 @@ compute_nodes = _table(
     sa.Column('memory_mb_used', sa.Integer, nullable=False, default=0),
     sa.Column('local_gb_used', sa.Integer, nullable=False, default=0),
     sa.Column('running_vms', sa.Integer, nullable=False, default=0),
-    sa.Column('disk_available_least', sa.Integer),           # GiB really free
+    sa.Column('disk_available_least', sa.Integer),           # GiB actually free
     sa.Column('capabilities', types.Shared, nullable=False),   # {feature: bool} of the driver
     sa.Column('supported_instances', types.Shared, nullable=False),  # [[arch, hypervisor type, vm mode]]
-    sa.Column('traits', types.SharedList),                   # names, in their order
+    sa.Column('traits', types.SharedList),                   # sorted names
     sa.Column('metrics', types.Json),                        # [{name, value, source, timestamp}]; NULL: no monitors
-    sa.Column('failed_builds', sa.Integer, nullable=False, default=0, server_default='0'),   # since one succeeded
+    sa.Column('failed_builds', sa.Integer, nullable=False, default=0, server_default='0'),   # since the last success
     sa.Column('uptime', sa.String(255)),
-    sa.Column('pci_stats', types.Shared),                    # pools of objects.pci of the available devices; NULL: none
-    sa.Column('numa_topology', types.LongText),              # objects.numa: HostTopology with what is claimed of it
-    sa.Column('numa_changed', sa.BigInteger),                # change number of numa_topology alone
+    sa.Column('pci_stats', types.Shared),                    # pools of objects.pci of the available devices, or NULL
+    sa.Column('numa_topology', types.LongText),              # objects.numa: HostTopology with claims
+    sa.Column('numa_changed', sa.BigInteger),                # change number of numa_topology
     sa.UniqueConstraint('host', 'node', name='uniq_compute_nodes_host_node'),
     sa.Index('ix_compute_nodes_changed', 'changed'),
     sa.Index('ix_compute_nodes_numa_changed', 'numa_changed'),

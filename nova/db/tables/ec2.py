@@ -1,16 +1,16 @@
-"""Tables of the EC2 API, in the API database: numbers behind its ids, tags, tokens, launch templates and VPCs."""
+"""Tables of the EC2 API in the API database: numeric ids, tags, tokens, launch templates and VPCs."""
 import sqlalchemy as sa
 
 from nova.db import types
 from nova.db.tables.api import table
 
-# A number stands for one thing for ever: rows stay when the thing is gone. What is meant is looked up as the caller.
+# a number identifies one resource forever, so rows outlive their resources; lookups use the caller's permissions
 ec2_ids = table(
     'ec2_ids',
     sa.Column('id', sa.Integer, primary_key=True, autoincrement=True),
-    sa.Column('prefix', sa.String(16), nullable=False),              # of the kind: i, ami, vol, …
-    sa.Column('uuid', sa.String(64), nullable=False),                # as the service names it
-    sa.Column('digits', sa.String(17)),                              # the first of the uuid; an id shows them
+    sa.Column('prefix', sa.String(16), nullable=False),              # of the resource type: i, ami, vol, …
+    sa.Column('uuid', sa.String(64), nullable=False),                # id in the resource's service
+    sa.Column('digits', sa.String(17)),                              # the first digits of the uuid, shown in the id
     sa.UniqueConstraint('prefix', 'uuid', name='uniq_ec2_ids_uuid'),
     sa.Index('ix_ec2_ids_digits', 'prefix', 'digits'),
 )
@@ -18,22 +18,22 @@ ec2_ids = table(
 ec2_tags = table(
     'ec2_tags',
     sa.Column('id', sa.Integer, primary_key=True, autoincrement=True),
-    sa.Column('project_id', sa.String(64), nullable=False),          # whose tag it is; others do not see it
+    sa.Column('project_id', sa.String(64), nullable=False),          # owner of the tag; other projects do not see it
     sa.Column('resource_id', sa.Integer, nullable=False),            # ec2_ids.id
     sa.Column('key', sa.String(127), nullable=False),
     sa.Column('value', sa.String(255), nullable=False),
     sa.UniqueConstraint('project_id', 'resource_id', 'key', name='uniq_ec2_tags_key'),
 )
 
-# A row a ClientToken, of operations whose own service knows none: the first writer makes the thing.
+# a row for each ClientToken, for operations of services without idempotency: the first writer creates the resource
 ec2_client_tokens = table(
     'ec2_client_tokens',
     sa.Column('project_id', sa.String(64), primary_key=True),
-    sa.Column('token_hash', sa.String(64), primary_key=True),        # of the operation and the token
+    sa.Column('token_hash', sa.String(64), primary_key=True),        # hash of the operation and the token
     sa.Column('request_hash', sa.String(64), nullable=False),
-    sa.Column('uuid', sa.String(64)),                                # of what was made; NULL while it is being made
+    sa.Column('uuid', sa.String(64)),                                # of the created resource; NULL during creation
     sa.Column('created_at', types.DateTime, nullable=False),
-    sa.Column('tried_at', types.DateTime, nullable=False),           # when the last attempt to serve it began
+    sa.Column('tried_at', types.DateTime, nullable=False),           # begin of the last attempt
     sa.Index('ix_ec2_client_tokens_created', 'created_at'),
 )
 
@@ -43,11 +43,11 @@ ec2_launch_templates = table(
     sa.Column('uuid', sa.String(36), nullable=False),
     sa.Column('project_id', sa.String(64), nullable=False),
     sa.Column('name', sa.String(128), nullable=False),
-    sa.Column('name_hash', sa.String(64), nullable=False),           # names differ by case, whatever the database says
+    sa.Column('name_hash', sa.String(64), nullable=False),           # names are case-sensitive on every database
     sa.Column('created_by', sa.String(64), nullable=False),
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('default_version', sa.Integer, nullable=False),
-    sa.Column('latest_version', sa.Integer, nullable=False),         # the last number given; numbers never come again
+    sa.Column('latest_version', sa.Integer, nullable=False),         # the last number, which is never reused
     sa.UniqueConstraint('uuid', name='uniq_ec2_launch_templates_uuid'),
     sa.UniqueConstraint('project_id', 'name_hash', name='uniq_ec2_launch_templates_name'),
 )
@@ -62,14 +62,14 @@ ec2_launch_template_versions = table(
     sa.Column('data', types.LongText, nullable=False),               # JSON of the parameters of RunInstances
 )
 
-# A VPC that was made is a router of the network service, and has its id; what the network service cannot say is here.
+# a created VPC is a router of the network service with the same id; this table has the additional attributes
 ec2_vpcs = table(
     'ec2_vpcs',
-    sa.Column('id', sa.String(36), primary_key=True),                # of the router
+    sa.Column('id', sa.String(36), primary_key=True),                # id of the router
     sa.Column('project_id', sa.String(64), nullable=False),
     sa.Column('cidr', sa.String(18), nullable=False),
     sa.Column('created_at', types.DateTime, nullable=False),
-    sa.Column('dhcp_options_id', sa.String(36)),                     # ec2_dhcp_options.id; NULL: what its networks have
+    sa.Column('dhcp_options_id', sa.String(36)),                     # ec2_dhcp_options.id; NULL: those of its networks
     sa.Index('ix_ec2_vpcs_project', 'project_id'),
 )
 
@@ -77,7 +77,7 @@ ec2_dhcp_options = table(
     'ec2_dhcp_options',
     sa.Column('id', sa.String(36), primary_key=True),
     sa.Column('project_id', sa.String(64), nullable=False),
-    sa.Column('name_servers', sa.String(255), nullable=False),       # JSON: addresses; none: those of the cloud
+    sa.Column('name_servers', sa.String(255), nullable=False),  # JSON list of addresses; empty: those of the cloud
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Index('ix_ec2_dhcp_options_project', 'project_id'),
 )
@@ -86,7 +86,7 @@ ec2_internet_gateways = table(
     'ec2_internet_gateways',
     sa.Column('id', sa.String(36), primary_key=True),
     sa.Column('project_id', sa.String(64), nullable=False),
-    sa.Column('vpc_id', sa.String(36)),                              # to which it is attached, if to one
+    sa.Column('vpc_id', sa.String(36)),                              # the attached VPC, or NULL
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.UniqueConstraint('vpc_id', name='uniq_ec2_internet_gateways_vpc'),
     sa.Index('ix_ec2_internet_gateways_project', 'project_id'),
@@ -97,7 +97,7 @@ ec2_route_tables = table(
     sa.Column('id', sa.String(36), primary_key=True),
     sa.Column('project_id', sa.String(64), nullable=False),
     sa.Column('vpc_id', sa.String(36), nullable=False),
-    sa.Column('main_of', sa.String(36)),                             # the VPC whose main table it is
+    sa.Column('main_of', sa.String(36)),                             # the VPC with this main table
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.UniqueConstraint('main_of', name='uniq_ec2_route_tables_main'),
     sa.Index('ix_ec2_route_tables_project', 'project_id'),
@@ -120,7 +120,7 @@ ec2_route_associations = table(
     sa.Index('ix_ec2_route_associations_table', 'route_table_id'),
 )
 
-# Security groups of VPCs that were made; all others are of the project's first VPC.
+# security groups of created VPCs; all others belong to the project's first VPC
 ec2_vpc_groups = table(
     'ec2_vpc_groups',
     sa.Column('group_id', sa.String(36), primary_key=True),          # of the network service

@@ -26,17 +26,17 @@ identity_users = table(
     sa.Column('enabled', sa.Boolean, nullable=False),
     sa.Column('default_project_id', sa.String(64)),
     sa.Column('password_hash', sa.String(255)),              # NULL: no login by password
-    sa.Column('password_expires_at', types.DateTime),        # NULL: never
-    # Tokens issued up to this moment are void: a password was changed or the user was disabled.
+    sa.Column('password_expires_at', types.DateTime),        # NULL: no expiry
+    # tokens issued up to this time are revoked, after a password change or while the user was disabled
     sa.Column('tokens_void_until', types.DateTime),
-    sa.Column('options', types.Json),                        # those that are set, as the API names them
-    # The step of the last one-time code that was taken: it, and those before it, are used up, whichever device made it.
+    sa.Column('options', types.Json),                        # the set options by their API names
+    # step of the last used one-time code; it and earlier steps are invalid for all devices
     sa.Column('totp_step', sa.BigInteger),
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.UniqueConstraint('domain_id', 'name', name='uniq_identity_users_name'),
 )
 
-# What users had as passwords before, for who may not choose them again.
+# former passwords of users, for the rule against reuse
 identity_passwords = table(
     'identity_passwords',
     sa.Column('id', sa.Integer, primary_key=True),
@@ -76,18 +76,18 @@ identity_application_credentials = table(
     sa.UniqueConstraint('user_id', 'name', name='uniq_identity_application_credentials_name'),
 )
 
-# What a user has besides a password: the secrets of devices that make one-time codes.
+# TOTP credentials of users
 identity_credentials = table(
     'identity_credentials',
     sa.Column('id', sa.String(64), primary_key=True),
     sa.Column('user_id', sa.String(64), nullable=False, index=True),
     sa.Column('type', sa.String(16), nullable=False),
-    sa.Column('sealed_blob', sa.String(1024), nullable=False),       # KeyRing.seal_secret of this id
+    sa.Column('sealed_blob', sa.String(1024), nullable=False),       # KeyRing.seal_secret with this id
     sa.Column('project_id', sa.String(64)),
     sa.Column('created_at', types.DateTime, nullable=False),
 )
 
-# Tokens revoked before their end; a row goes when its token has expired.
+# tokens revoked before their expiry; a row is deleted when its token has expired
 identity_revoked_tokens = table(
     'identity_revoked_tokens',
     sa.Column('audit_id', sa.String(32), primary_key=True),

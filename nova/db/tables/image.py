@@ -18,13 +18,13 @@ images = table(
     sa.Column('min_disk', sa.Integer, nullable=False, default=0),        # GiB
     sa.Column('min_ram', sa.Integer, nullable=False, default=0),         # MiB
     sa.Column('size', sa.BigInteger),                                    # bytes
-    # bytes that its project's quota counts for an upload that is going on
+    # bytes that the project's quota counts for an upload in progress
     sa.Column('reserved', sa.BigInteger, nullable=False, default=0, server_default='0'),
     sa.Column('virtual_size', sa.BigInteger),                            # bytes
     sa.Column('checksum', sa.String(32)),
     sa.Column('os_hash_algo', sa.String(16)),
     sa.Column('os_hash_value', sa.String(128)),
-    sa.Column('data_id', sa.String(36)),          # name of its file in the store, new for each upload
+    sa.Column('data_id', sa.String(36)),          # file name in the store, new for each upload
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('updated_at', types.DateTime, nullable=False),
     sa.Index('ix_images_owner', 'owner', 'visibility'),
@@ -61,7 +61,7 @@ image_members = table(
     sa.Index('ix_image_members_member', 'member', 'status'),
 )
 
-# Ids that were used: servers and caches know images by id, so an id never gets a second meaning.
+# used ids: servers and caches identify images by id, so ids are never reused
 image_tombstones = table(
     'image_tombstones',
     sa.Column('id', sa.String(36), primary_key=True),

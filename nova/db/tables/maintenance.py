@@ -1,4 +1,4 @@
-"""Tables of a cell's database about hosts that are being maintained."""
+"""Tables of a cell's database for the maintenance of hosts."""
 import sqlalchemy as sa
 
 from nova.db import types
@@ -6,35 +6,35 @@ from nova.db.tables.placement import cell_table
 
 _number = sa.BigInteger().with_variant(sa.Integer, 'sqlite')
 
-# The last maintenance of each host. Statuses and what leads from one to the other: db/moves/maintenance.py.
+# the last maintenance of each host; statuses and transitions: db/moves/maintenance.py
 host_maintenances = cell_table(
     'host_maintenances',
     sa.Column('id', _number, primary_key=True),
     sa.Column('uuid', sa.String(36), nullable=False, unique=True),
     sa.Column('host', sa.String(255), nullable=False, unique=True),
-    sa.Column('aggregate_id', sa.Integer, nullable=False),   # of the API database: its hosts take the servers
+    sa.Column('aggregate_id', sa.Integer, nullable=False),   # in the API database; its hosts take the servers
     sa.Column('status', sa.String(16), nullable=False),
-    sa.Column('message', types.LongText),                    # what did not succeed, in a sentence
+    sa.Column('message', types.LongText),                    # sentence about failures
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('updated_at', types.DateTime, nullable=False),
     sa.Column('stopped_at', types.DateTime),
-    sa.Column('next_look', types.DateTime),                  # of a conductor; NULL: there is nothing to do
+    sa.Column('next_look', types.DateTime),                  # of a conductor; NULL: nothing to do
     sa.Column('project_id', sa.String(255)),
     sa.Column('user_id', sa.String(255)),
     sa.Index('ix_host_maintenances_next_look', 'next_look'),
     sa.Index('ix_host_maintenances_aggregate', 'aggregate_id'),
 )
 
-# Its servers: what is to be done, or was done, with each.
+# servers of a maintenance with their plan and result
 host_maintenance_servers = cell_table(
     'host_maintenance_servers',
     sa.Column('maintenance_id', _number, primary_key=True, autoincrement=False),
     sa.Column('instance_uuid', sa.String(36), primary_key=True),
     sa.Column('direction', sa.String(4), nullable=False),    # away or back
     sa.Column('state', sa.String(8), nullable=False),
-    sa.Column('migration_id', _number),                      # of its last move
-    sa.Column('dest', sa.String(255)),                       # where it was moved to
-    sa.Column('reason', types.LongText),                     # why it is not where it should be
+    sa.Column('migration_id', _number),                      # the server's last move
+    sa.Column('dest', sa.String(255)),                       # destination of the move
+    sa.Column('reason', types.LongText),                     # of a failure
     sa.Column('updated_at', types.DateTime, nullable=False),
     sa.Index('ix_host_maintenance_servers_state', 'maintenance_id', 'state'),
 )

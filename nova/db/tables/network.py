@@ -31,26 +31,26 @@ networks = table(
     sa.Column('admin_state_up', sa.Boolean, nullable=False, default=True),
     sa.Column('bridge', sa.String(15), nullable=False, unique=True),
     sa.Column('mtu', sa.Integer, nullable=False),
-    # flat: in the hosts' own routing table; vxlan: between hosts, addresses of its own
+    # flat: in the hosts' own routing table; vxlan: overlay network with its own addresses
     sa.Column('network_type', sa.String(16), nullable=False, default='flat', server_default='flat'),
-    sa.Column('physical_network', _text),                            # of an external network: which wire of the hosts
+    sa.Column('physical_network', _text),                            # of an external network
     sa.Column('external', sa.Boolean, nullable=False, default=False, server_default=sa.false()),
     sa.Column('port_security_enabled', sa.Boolean, nullable=False, default=True, server_default=sa.true()),
-    sa.Column('qos_policy_id', _id, index=True),                     # of guests' ports that have none of their own
-    sa.Column('zone_hints', types.Json),                             # availability zones that its maker named
-    # the search domain of its guests as the API shows it, with a dot at its end; '': that of the configuration
+    sa.Column('qos_policy_id', _id, index=True),                     # for guest ports without their own policy
+    sa.Column('zone_hints', types.Json),                             # availability zones requested at creation
+    # search domain of guests in the API, with a final dot; '': as configured
     sa.Column('dns_domain', _text, nullable=False, default='', server_default=''),
     *_described(),
 )
 
-# The number of an overlay network in the frames between hosts. The key arbitrates.
+# VNI of an overlay network; the key refuses duplicates
 segments = table(
     'network_segments',
     sa.Column('number', sa.Integer, primary_key=True, autoincrement=False),
     sa.Column('network_id', _id, nullable=False, unique=True),
 )
 
-# The VLAN of a network of that type, on a physical network of the hosts. The key arbitrates.
+# VLAN id of a network on a physical network of the hosts; the key refuses duplicates
 vlans = table(
     'network_vlans',
     sa.Column('physical_network', _text, primary_key=True),
@@ -58,12 +58,12 @@ vlans = table(
     sa.Column('network_id', _id, nullable=False, unique=True),
 )
 
-# Who else may use a network, or a network to the outside: '*' for all projects.
+# shares of networks and external networks; '*' for all projects
 shares = table(
     'network_shares',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False, default='', index=True),
-    sa.Column('network_id', _id, nullable=False),                    # or that of another kind of object
+    sa.Column('network_id', _id, nullable=False),                    # or id of another type of object
     sa.Column('object_type', sa.String(16), nullable=False, default='network', server_default='network'),
     sa.Column('action', sa.String(32), nullable=False),              # access_as_shared, access_as_external
     sa.Column('target_project', _text, nullable=False),
@@ -78,7 +78,7 @@ tags = table(
     sa.Column('tag', sa.String(255), primary_key=True),
 )
 
-# What a project may make, where it is not what the configuration says.
+# limits of projects that differ from the configuration
 limits = table(
     'network_limits',
     sa.Column('project_id', _text, primary_key=True),
@@ -86,55 +86,56 @@ limits = table(
     sa.Column('hard_limit', sa.Integer, nullable=False),
 )
 
-# A host of the networks between hosts: where its frames are sent to, and when it was last heard of.
+# hosts of overlay networks with tunnel address and time of the last report
 hosts = table(
     'network_hosts',
     sa.Column('host', _text, primary_key=True),
     sa.Column('address', sa.String(39), nullable=False),
-    sa.Column('gateway', sa.Boolean, nullable=False, default=False),  # routers may be there
+    sa.Column('gateway', sa.Boolean, nullable=False, default=False),  # may host routers
     sa.Column('seen_at', types.DateTime, nullable=False),
-    # release (runtime/release.py) of who plumbs it; 0: one that does not say
+    # release (runtime/release.py) of the plumbing code; 0: unknown
     sa.Column('version', sa.Integer, nullable=False, default=0, server_default='0'),
 )
 
-# Domains of names that users give to addresses (os-floating-ip-dns), and these names.
+# domains of user-defined names of addresses (os-floating-ip-dns), and these names
 dns_domains = table(
     'dns_domains',
     sa.Column('id', _id, primary_key=True),
-    sa.Column('name', sa.String(189), nullable=False),               # with the longest entry 253 characters
-    sa.Column('project_id', _text, nullable=False, default=''),      # whose networks resolve it; '': those of all
-    sa.Column('for_project', _text, nullable=False, default=''),     # who alone makes entries of a public one; '': all
+    sa.Column('name', sa.String(189), nullable=False),               # 253 characters with the longest entry
+    sa.Column('project_id', _text, nullable=False, default=''),      # project with networks that resolve it; '': all
+    # the only project with entries in a public domain; '': all
+    sa.Column('for_project', _text, nullable=False, default=''),
     sa.UniqueConstraint('name', 'project_id', name='uniq_dns_domains0name0project_id'),
 )
 dns_entries = table(
     'dns_entries',
     sa.Column('domain_id', _id, primary_key=True),
     sa.Column('name', sa.String(63), primary_key=True),
-    sa.Column('project_id', _text, nullable=False, index=True),      # who made it
+    sa.Column('project_id', _text, nullable=False, index=True),      # creator
     sa.Column('address', sa.String(39), nullable=False, index=True),
 )
 
-# The last lease of an address by DHCP, as dnsmasq has reported it.
+# last DHCP lease of an address as reported by dnsmasq
 leases = table(
     'network_leases',
     sa.Column('subnet_id', _id, primary_key=True),
     sa.Column('number', sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column('address', sa.String(39), nullable=False, index=True),
-    sa.Column('port_id', _id, nullable=False),                       # whose it was
+    sa.Column('port_id', _id, nullable=False),                       # its port
     sa.Column('mac_address', sa.String(17), nullable=False),
     sa.Column('host', _text, nullable=False),
-    sa.Column('until', types.DateTime, nullable=False),              # its end, also one in the past
+    sa.Column('until', types.DateTime, nullable=False),              # end of the lease, possibly in the past
 )
 
-# How often what hosts are plumbed by was changed: the sum of a kind. Several rows, so that writers seldom meet.
+# numbers of changes of the plumbing data: the sum of each kind, in several rows to reduce contention
 revisions = table(
     'network_revisions',
-    sa.Column('kind', sa.String(8), primary_key=True),               # filters: rules of groups alone; rest
+    sa.Column('kind', sa.String(8), primary_key=True),               # filters: only rules of groups; rest
     sa.Column('shard', sa.Integer, primary_key=True, autoincrement=False),
     sa.Column('number', sa.BigInteger, nullable=False),
 )
 
-# Ranges that subnets are cut out of. Who cuts locks the row, so that two pieces never overlap.
+# subnet pools; an allocation locks the row, so that subnets never overlap
 subnet_pools = table(
     'subnet_pools',
     sa.Column('id', _id, primary_key=True),
@@ -142,12 +143,12 @@ subnet_pools = table(
     sa.Column('name', _text, nullable=False, default=''),
     sa.Column('shared', sa.Boolean, nullable=False, default=False),
     sa.Column('ip_version', sa.Integer, nullable=False),
-    sa.Column('default_of', sa.Integer, unique=True),                # the version of IP whose default it is
-    sa.Column('prefixes', types.Json, nullable=False),               # [CIDR], none within or next to another's half
+    sa.Column('default_of', sa.Integer, unique=True),                # the IP version that it is the default for
+    sa.Column('prefixes', types.Json, nullable=False),               # [CIDR], disjoint and merged
     sa.Column('default_prefixlen', sa.Integer, nullable=False),
     sa.Column('min_prefixlen', sa.Integer, nullable=False),
     sa.Column('max_prefixlen', sa.Integer, nullable=False),
-    sa.Column('default_quota', sa.Integer),                          # of a project: IPv4 addresses, or IPv6 /64s
+    sa.Column('default_quota', sa.Integer),                          # for each project: IPv4 addresses, or IPv6 /64s
     *_described(),
 )
 
@@ -158,7 +159,7 @@ subnets = table(
     sa.Column('network_id', _id, nullable=False, index=True),
     sa.Column('name', _text, nullable=False, default='', index=True),
     sa.Column('cidr', sa.String(43), nullable=False),
-    sa.Column('subnetpool_id', _id, index=True),                     # that the range is cut out of
+    sa.Column('subnetpool_id', _id, index=True),                     # pool of the range
     sa.Column('ipv6_ra_mode', sa.String(20)),                        # slaac, dhcpv6-stateful, dhcpv6-stateless
     sa.Column('ipv6_address_mode', sa.String(20)),
     sa.Column('ip_version', sa.Integer, nullable=False, default=4),
@@ -167,7 +168,7 @@ subnets = table(
     sa.Column('allocation_pools', types.Json, nullable=False),       # [{'start', 'end'}]
     sa.Column('dns_nameservers', types.Json, nullable=False),        # [address]
     sa.Column('host_routes', types.Json, nullable=False),            # [{'destination', 'nexthop'}]
-    sa.Column('service_types', types.Json),                          # [device_owner] whose ports it is for; none: all
+    sa.Column('service_types', types.Json),                          # [device_owner] of allowed ports; none: all
     *_described(),
 )
 
@@ -183,13 +184,13 @@ ports = table(
     sa.Column('device_id', _text, nullable=False, default='', index=True),       # the server's uuid
     sa.Column('device_owner', _text, nullable=False, default=''),
     sa.Column('host', _text, nullable=False, default='', index=True),
-    # the host where the server is about to arrive, and the port's plumbing is in place already
+    # destination host of a migration, where the port is plumbed already
     sa.Column('migrating_to', _text, nullable=False, default='', server_default='', index=True),
-    sa.Column('position', sa.Integer, nullable=False, default=0),    # order among the server's ports
+    sa.Column('position', sa.Integer, nullable=False, default=0),    # order of the server's ports
     sa.Column('tag', sa.String(60)),
-    # made for the server, and gone with it; the other ports are users' own and outlive it
+    # created for the server and deleted with it; other ports are the users' own
     sa.Column('made_for_server', sa.Boolean, nullable=False, default=False),
-    # the request that attached it to a server that ran already: what it began is finished, or taken back, once
+    # the request that attached it to an existing server, so that its completion or rollback happens once
     sa.Column('attached_by', _text),
     sa.Column('port_security_enabled', sa.Boolean, nullable=False, default=True, server_default=sa.true()),
     sa.Column('allowed_address_pairs', types.SharedList),            # [{'ip_address', 'mac_address'}]
@@ -208,19 +209,19 @@ qos_policies = table(
     *_described(),
 )
 
-# A limit of bandwidth: one a direction.
+# bandwidth limits, one for each direction
 qos_rules = table(
     'qos_rules',
     sa.Column('id', _id, primary_key=True),
     sa.Column('policy_id', _id, nullable=False),
-    sa.Column('direction', sa.String(8), nullable=False),            # egress, ingress: as the guest sees it
+    sa.Column('direction', sa.String(8), nullable=False),            # egress, ingress, from the guest's view
     sa.Column('max_kbps', sa.Integer, nullable=False),
     sa.Column('max_burst_kbps', sa.Integer, nullable=False, default=0),
     *_described(),
     sa.UniqueConstraint('policy_id', 'direction', name='uq_qos_rules'),
 )
 
-# With which value of the field DS (RFC 2474) guests' packets leave, by the policy of their port or network.
+# DSCP marks (DS field, RFC 2474) of guests' packets, by the policy of their port or network
 qos_markings = table(
     'qos_markings',
     sa.Column('policy_id', _id, primary_key=True),
@@ -234,15 +235,15 @@ routers = table(
     sa.Column('project_id', _text, nullable=False, default='', index=True),
     sa.Column('name', _text, nullable=False, default='', index=True),
     sa.Column('admin_state_up', sa.Boolean, nullable=False, default=True),
-    sa.Column('external_network_id', _id, index=True),               # its gateway is a port of its own in it
+    sa.Column('external_network_id', _id, index=True),               # the gateway is a port in this network
     sa.Column('enable_snat', sa.Boolean, nullable=False, default=True),
     sa.Column('routes', types.Json, nullable=False),                 # [{'destination', 'nexthop'}]
-    sa.Column('host', _text, nullable=False, default=''),            # which host has its namespace
-    sa.Column('zone_hints', types.Json),                             # availability zones that its maker named
+    sa.Column('host', _text, nullable=False, default=''),            # host of its namespace
+    sa.Column('zone_hints', types.Json),                             # availability zones requested at creation
     *_described(),
 )
 
-# A row an interface: two requests put a subnet on one router once.
+# one row for each interface: concurrent requests add a subnet to a router only once
 router_interfaces = table(
     'router_interfaces',
     sa.Column('router_id', _id, primary_key=True),
@@ -256,7 +257,7 @@ floating_ips = table(
     sa.Column('project_id', _text, nullable=False, default='', index=True),
     sa.Column('floating_network_id', _id, nullable=False, index=True),
     sa.Column('floating_ip_address', sa.String(39), nullable=False, index=True),
-    sa.Column('floating_port_id', _id, nullable=False, unique=True), # the port that holds the address outside
+    sa.Column('floating_port_id', _id, nullable=False, unique=True),  # port with the external address
     sa.Column('port_id', _id, index=True),
     sa.Column('fixed_ip_address', sa.String(39)),
     sa.Column('router_id', _id, index=True),
@@ -279,7 +280,7 @@ port_forwardings = table(
     sa.UniqueConstraint('floating_ip_id', 'protocol', 'external_port', name='uq_port_forwardings'),
 )
 
-# An address in use, or resting after its use (port_id NULL). The key arbitrates between requests.
+# a used address, or one that rests after its use (port_id NULL); the key refuses duplicates
 addresses = table(
     'addresses',
     sa.Column('subnet_id', _id, primary_key=True),
@@ -298,7 +299,7 @@ security_groups = table(
     sa.Index('ix_security_groups_project_name', 'project_id', 'name'),
 )
 
-# A row a project: two first requests of a project make one group.
+# one row for each project: concurrent first requests create one group
 default_security_groups = table(
     'default_security_groups',
     sa.Column('project_id', _text, primary_key=True),
@@ -312,7 +313,7 @@ security_group_rules = table(
     sa.Column('security_group_id', _id, nullable=False, index=True),
     sa.Column('direction', sa.String(8), nullable=False),            # ingress, egress
     sa.Column('ethertype', sa.String(4), nullable=False),            # IPv4, IPv6
-    sa.Column('protocol', sa.String(40)),                            # a name, a number, or NULL for any
+    sa.Column('protocol', sa.String(40)),                            # a name, a number, or NULL for all
     sa.Column('port_range_min', sa.Integer),                         # ICMP: type
     sa.Column('port_range_max', sa.Integer),                         # ICMP: code
     sa.Column('remote_ip_prefix', sa.String(43)),
@@ -320,7 +321,7 @@ security_group_rules = table(
     *_described(),
 )
 
-# Rules of new groups. group_templates.ensure inserts its BUILT_IN; one that was removed stays as a row (``removed``).
+# rules of new groups; group_templates.ensure inserts BUILT_IN, and removed ones are kept as rows (``removed``)
 default_group_rules = table(
     'default_security_group_rules',
     sa.Column('id', _id, primary_key=True),
@@ -330,14 +331,14 @@ default_group_rules = table(
     sa.Column('port_range_min', sa.Integer),
     sa.Column('port_range_max', sa.Integer),
     sa.Column('remote_ip_prefix', sa.String(43)),
-    sa.Column('of_group', sa.Boolean, nullable=False, default=False),                # its members are who it lets in
-    sa.Column('in_default', sa.Boolean, nullable=False, default=False),              # of projects' default groups
-    sa.Column('in_others', sa.Boolean, nullable=False, default=True),                # of the groups that users make
+    sa.Column('of_group', sa.Boolean, nullable=False, default=False),                # allows traffic from members
+    sa.Column('in_default', sa.Boolean, nullable=False, default=False),              # of default groups
+    sa.Column('in_others', sa.Boolean, nullable=False, default=True),                # of other groups
     sa.Column('removed', sa.Boolean, nullable=False, default=False),
     *_described(),
 )
 
-# The network, and the router, that were made for a project that had none. The key arbitrates.
+# automatically allocated network and router of a project; the key refuses duplicates
 topologies = table(
     'auto_topologies',
     sa.Column('project_id', _text, primary_key=True),

@@ -1,11 +1,11 @@
-"""The table of a cell's database that says who has which PCI device."""
+"""The table of a cell's database for the assignment of PCI devices."""
 import sqlalchemy as sa
 
 from nova.db import types
 from nova.db.tables.cell import metadata
 
-# One row a device that its host gives to guests; see objects.pci.Device. ``held``: it belongs to the share that a
-# move holds (migrations.held_host), not to the one that the server's own row says.
+# One row for each assignable device of a host; see objects.pci.Device. ``held``: it belongs to the share of a move
+# (migrations.held_host) instead of the server's own.
 pci_devices = sa.Table(
     'pci_devices', metadata,
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
@@ -18,12 +18,12 @@ pci_devices = sa.Table(
     sa.Column('product_id', sa.String(4), nullable=False),
     sa.Column('dev_type', sa.String(8), nullable=False),     # objects.pci.TYPES
     sa.Column('numa_node', sa.Integer),
-    sa.Column('parent_addr', sa.String(16)),                 # of a virtual function: its physical one
-    sa.Column('devname', sa.String(255)),                    # name of its network interface
-    sa.Column('tags', types.Json, nullable=False),           # what the configuration says of it
+    sa.Column('parent_addr', sa.String(16)),                 # physical function of a virtual one
+    sa.Column('devname', sa.String(255)),                    # name of the network interface
+    sa.Column('tags', types.Json, nullable=False),           # from the configuration
     sa.Column('status', sa.String(16), nullable=False),      # available, claimed, unavailable, removed
     sa.Column('instance_uuid', sa.String(36)),
-    sa.Column('request_id', sa.String(36)),                  # the port that requested it
+    sa.Column('request_id', sa.String(36)),                  # port of the request
     sa.Column('held', sa.Boolean, nullable=False, default=False),
     sa.UniqueConstraint('host', 'node', 'address', name='uniq_pci_devices_node_address'),
     sa.Index('ix_pci_devices_instance', 'instance_uuid'),

@@ -1,4 +1,4 @@
-"""Tables of a cell's database that placement needs besides the compute nodes."""
+"""Further tables of a cell's database for placement."""
 from __future__ import annotations
 
 from typing import Any
@@ -13,13 +13,13 @@ def cell_table(name: str, *columns: Any) -> Any:
     return sa.Table(name, metadata, *columns, **types.TABLE_OPTIONS)
 
 
-# A row a server group: locked while a member's host is chosen, so that parallel claims see each other.
+# one row for each server group, locked while a member's host is chosen, to serialize parallel claims
 group_locks = cell_table(
     'group_locks',
     sa.Column('group_uuid', sa.String(36), primary_key=True),
 )
 
-# Requests to hosts to fetch images before a server needs them, and their results.
+# requests to prefetch images on hosts, and their results
 image_cache_tasks = cell_table(
     'image_cache_tasks',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True),
@@ -29,7 +29,7 @@ image_cache_tasks = cell_table(
     sa.Column('project_id', sa.String(255)),
     sa.Column('user_id', sa.String(255)),
     sa.Column('created_at', types.DateTime, nullable=False),
-    sa.Column('deadline', types.DateTime, nullable=False),   # after it the request is sent again
+    sa.Column('deadline', types.DateTime, nullable=False),   # time of the next attempt
     sa.Column('state', sa.String(8), nullable=False, default='waiting', server_default='waiting'),
     sa.Column('reason', types.LongText),                     # of a failure
     sa.Column('finished_at', types.DateTime),

@@ -1,7 +1,7 @@
-"""Shadow tables of a cell: what `nova-manage db archive_deleted_rows` takes out of the reach of every request.
+"""Shadow tables of a cell for `nova-manage db archive_deleted_rows`.
 
-Each has the columns of its original without their rules, so that a row fits whatever it held, and ``gone_at``: when
-the server, or the audited period, ended. ``nova-manage db purge`` goes by it.
+Each has the columns of its original without constraints, so that every row fits, and ``gone_at``: the end of the server
+or of the audited period, used by ``nova-manage db purge``.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nova.db.tables.usage import task_log
 
 
 def _shadow(original: Any, name: str) -> Any:
-    """SQLite gives the number of a deleted row to a new one, so the original's key is no key here."""
+    """Define a shadow table with its own key, because SQLite reuses the ids of deleted rows."""
     columns = [sa.Column(column.name, column.type, nullable=True) for column in original.columns]
     return sa.Table(
         f'shadow_{name}', metadata,
@@ -29,7 +29,7 @@ def _shadow(original: Any, name: str) -> Any:
         **types.TABLE_OPTIONS)
 
 
-# original: where its rows go
+# original: shadow table
 SHADOWS = {table: _shadow(table, name) for table, name in (
     (instances_history, 'instances'), (instance_actions, 'instance_actions'),
     (instance_action_events, 'instance_action_events'), (migrations, 'migrations'), (task_log, 'task_log'))}

@@ -1,10 +1,10 @@
-"""The record of usage audits, in a cell's database."""
+"""The table of usage audits in a cell's database."""
 import sqlalchemy as sa
 
 from nova.db import types
 from nova.db.tables.cell import metadata
 
-# One row a host and period; the key lets one of several audits do it.
+# one row for each host and period; the key admits one of several audits
 task_log = sa.Table(
     'task_log', metadata,
     sa.Column('host', sa.String(255), primary_key=True),

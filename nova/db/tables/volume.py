@@ -17,34 +17,34 @@ volumes = table(
     sa.Column('multiattach', sa.Boolean, nullable=False, default=False),
     sa.Column('volume_type', sa.String(255), nullable=False),
     sa.Column('availability_zone', sa.String(255), nullable=False),
-    sa.Column('image_id', sa.String(36)),                        # it was made from
+    sa.Column('image_id', sa.String(36)),                        # source image
     sa.Column('snapshot_id', sa.String(36)),
     sa.Column('source_volume_id', sa.String(36)),
-    sa.Column('backup_id', sa.String(36)),                       # that is, or was last, restored to it
-    sa.Column('key_id', sa.String(36)),                          # NULL: it is not encrypted
+    sa.Column('backup_id', sa.String(36)),                       # last backup restored to it
+    sa.Column('key_id', sa.String(36)),                          # NULL: not encrypted
     sa.Column('readonly', sa.Boolean, nullable=False, default=False, server_default=sa.false()),
     sa.Column('metadata', types.Json, nullable=False),
-    sa.Column('image_metadata', types.Json, nullable=False),     # properties of the image it was made from
+    sa.Column('image_metadata', types.Json, nullable=False),     # properties of the source image
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('updated_at', types.DateTime, nullable=False),
     sa.Index('ix_volumes_project_created', 'project_id', 'created_at', 'id'),
     sa.Index('ix_volumes_key', 'key_id'),
 )
 
-# Types that administrators make, besides those of volume/store/types.py.
+# types of administrators, in addition to those of volume/store/types.py
 volume_types = table(
     'volume_types',
     sa.Column('id', sa.String(36), primary_key=True),
     sa.Column('name', sa.String(255), nullable=False, unique=True),
     sa.Column('description', sa.String(255)),
     sa.Column('extra_specs', types.Json, nullable=False),
-    sa.Column('encryption', types.Json),                         # {'encryption_id', 'provider', …}; NULL: none
+    sa.Column('encryption', types.Json),                         # {'encryption_id', 'provider', …} or NULL
     sa.Column('is_public', sa.Boolean, nullable=False, default=True, server_default=sa.true()),
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('updated_at', types.DateTime, nullable=False),
 )
 
-# The projects that may use a type that is not public.
+# access of projects to private types
 volume_type_projects = table(
     'volume_type_projects',
     sa.Column('type_id', sa.String(36), primary_key=True),
@@ -52,14 +52,14 @@ volume_type_projects = table(
     sa.Column('created_at', types.DateTime, nullable=False),
 )
 
-# What opens encrypted volumes, sealed by runtime/sealing.py. Copies of a volume share its key, which goes with the last
-# of them.
+# Keys of encrypted volumes, encrypted by runtime/sealing.py. Copies of a volume share its key, which is deleted with
+# the last of them.
 volume_encryption_keys = table(
     'volume_encryption_keys',
     sa.Column('id', sa.String(36), primary_key=True),
-    sa.Column('type_id', sa.String(36), nullable=False),         # how it is used: its encryption
+    sa.Column('type_id', sa.String(36), nullable=False),         # type with the encryption parameters
     sa.Column('created_at', types.DateTime, nullable=False),
-    sa.Column('sealed_with', sa.String(16), nullable=False),     # which key of the deployment; no secret
+    sa.Column('sealed_with', sa.String(16), nullable=False),     # name of the deployment's key; not secret
     sa.Column('sealed', sa.String(255), nullable=False),
 )
 
@@ -84,7 +84,7 @@ volume_snapshots = table(
     sa.Index('ix_volume_snapshots_volume', 'volume_id'),
 )
 
-# Who holds a volume; the volume's status follows from these rows.
+# attachments; the volume's status is derived from these rows
 volume_attachments = table(
     'volume_attachments',
     sa.Column('id', sa.String(36), primary_key=True),
@@ -93,20 +93,21 @@ volume_attachments = table(
     sa.Column('project_id', sa.String(255), nullable=False),
     sa.Column('status', sa.String(32), nullable=False),          # reserved, attaching, attached
     sa.Column('device', sa.String(255)),
-    sa.Column('connector', types.Json),                          # of the host; NULL while it is reserved
+    sa.Column('connector', types.Json),                          # of the host; NULL while reserved
     sa.Column('created_at', types.DateTime, nullable=False),
     sa.Column('attached_at', types.DateTime),
     sa.Index('ix_volume_attachments_volume', 'volume_id'),
     sa.Index('ix_volume_attachments_instance', 'instance_uuid'),
 )
 
-# Whole copies, which outlive their volume.
+# full copies, which outlive their volume
 volume_backups = table(
     'volume_backups',
     sa.Column('id', sa.String(36), primary_key=True),
     sa.Column('volume_id', sa.String(36), nullable=False),
-    sa.Column('snapshot_id', sa.String(36)),                     # it is made of
-    sa.Column('temporary', sa.Boolean, nullable=False, default=False),       # whether that was made for it alone
+    sa.Column('snapshot_id', sa.String(36)),                     # source snapshot
+    # whether the snapshot was created for this backup
+    sa.Column('temporary', sa.Boolean, nullable=False, default=False),
     sa.Column('project_id', sa.String(255), nullable=False),
     sa.Column('user_id', sa.String(255)),
     sa.Column('name', sa.String(255)),
@@ -124,7 +125,7 @@ volume_backups = table(
     sa.Index('ix_volume_backups_volume', 'volume_id'),
 )
 
-# A volume that another project may take who knows the key.
+# offers of a volume to any project that knows the key
 volume_transfers = table(
     'volume_transfers',
     sa.Column('id', sa.String(36), primary_key=True),

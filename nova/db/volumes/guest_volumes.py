@@ -1,4 +1,4 @@
-"""Attachments of the embedded block storage that follow the guests, after a database was restored from a backup."""
+"""Attachments of the embedded block storage that follow the guests after a database was restored from a backup."""
 from __future__ import annotations
 
 from typing import Any
@@ -19,13 +19,13 @@ class Held(Exception):
 
 def follow(conn: sa.Connection, uuid: str, project_id: str | None, found: dict[str, dict[str, Any]],
            dropped: list[str]) -> dict[str, dict[str, Any]]:
-    """Let the attachments of a server be those of its guest.
+    """Replace the attachments of a server by those of its guest.
 
-    :param project_id: of the server; what a host reports of another project's volumes is not followed
+    :param project_id: of the server; volumes of other projects are refused
     :param found: {volume id: {'attachment_id', 'device_name'}} of the guest
-    :param dropped: ids of volumes that it does not have any more
-    :returns: {volume id: {'attachment_id', 'volume_size'}} of the volumes that the embedded block storage has
-    :raises Held: another server or project has one of the volumes; nothing may be committed
+    :param dropped: ids of volumes that it no longer has
+    :returns: {volume id: {'attachment_id', 'volume_size'}} of the volumes in the embedded block storage
+    :raises Held: another server or project has one of the volumes; the caller must roll back
     """
     attached = {}
     for volume_id, guest in sorted(found.items()):

@@ -1,4 +1,4 @@
-"""The sealed keys of encrypted volumes. Volumes, snapshots and backups name theirs; copies have their source's."""
+"""Encrypted keys of encrypted volumes. Volumes, snapshots and backups reference them; copies use their source's key."""
 from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _KEYS = volume_encryption_keys
 _USERS = (volumes, volume_snapshots, volume_backups)
 _UNUSED = tuple(~sa.exists().where(table.c.key_id == _KEYS.c.id) for table in _USERS)
-# In the place of the name of the deployment's key: a Key Manager service has it, and ``sealed`` is its id there, or
-# empty until it is known; and: it is to be destroyed there.
+# Values in place of the deployment key's name: a Key Manager service has the key, and ``sealed`` is its id there, or
+# empty until known. GIVEN_UP: the key must be destroyed there.
 BARBICAN, GIVEN_UP = 'barbican', 'barbican-unused'
 OUTSIDE = (BARBICAN, GIVEN_UP)
 
@@ -35,21 +35,21 @@ def get(conn: sa.Connection, key_id: str) -> VolumeEncryptionKeysRow | None:
 
 
 def sealed_with(conn: sa.Connection) -> set[str]:
-    """The name of the key of the deployment that the newest row that is sealed was sealed with."""
+    """Return the name of the deployment key that encrypts the newest row."""
     found = conn.execute(sa.select(_KEYS.c.sealed_with).where(_KEYS.c.sealed_with.not_in(OUTSIDE)).order_by(
         _KEYS.c.created_at.desc()).limit(1)).scalar()
     return {found} if found else set()
 
 
 def of_type(conn: sa.Connection, type_id: str) -> bool:
-    """Whether there are keys of volumes, snapshots or backups of a type."""
+    """Tell whether there are keys of volumes, snapshots or backups of a type."""
     return conn.execute(sa.select(_KEYS.c.id).where(_KEYS.c.type_id == type_id).limit(1)).first() is not None
 
 
 def forget_unused(conn: sa.Connection, key_id: str | None = None) -> int:
-    """Destroy sealed keys that nothing names any more; how many there were.
+    """Delete unreferenced encrypted keys; return their number.
 
-    :param key_id: this one alone
+    :param key_id: only this key
     """
     unused: list[Any] = [*_UNUSED, _KEYS.c.sealed_with.not_in(OUTSIDE)]
     if key_id is not None:
@@ -57,10 +57,10 @@ def forget_unused(conn: sa.Connection, key_id: str | None = None) -> int:
     return conn.execute(sa.delete(_KEYS).where(*unused)).rowcount
 
 
-# ---- those that a Key Manager service has
+# ---- keys in a Key Manager service
 
 def lock(conn: sa.Connection, key_id: str) -> VolumeEncryptionKeysRow | None:
-    """The row, which stays as it is until the transaction ends."""
+    """Return the row, locked until the transaction ends."""
     row = conn.execute(sa.select(_KEYS).where(_KEYS.c.id == key_id).with_for_update()).mappings().first()
     return None if row is None else statements.to_dict(row)
 
@@ -70,12 +70,12 @@ def set_secret(conn: sa.Connection, key_id: str, secret: str) -> None:
 
 
 def unused_outside(conn: sa.Connection) -> list[str]:
-    """The ids of keys elsewhere that nothing names."""
+    """Return the ids of unreferenced keys in a Key Manager service."""
     return list(conn.scalars(sa.select(_KEYS.c.id).where(_KEYS.c.sealed_with.in_(OUTSIDE), *_UNUSED)))
 
 
 def give_up(conn: sa.Connection, key_id: str) -> VolumeEncryptionKeysRow | None:
-    """Let nothing name a key from now on; its row, or None when something does, or it is gone."""
+    """Mark an unreferenced key for destruction; return its row, or None if it is referenced or does not exist."""
     row = lock(conn, key_id)
     if row is None or conn.execute(sa.select(_KEYS.c.id).where(_KEYS.c.id == key_id, *_UNUSED)).first() is None:
         return None

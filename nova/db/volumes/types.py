@@ -1,6 +1,6 @@
-"""Types of volumes that administrators have made. Who changes one, or makes a volume of one, locks its row.
+"""Volume types of administrators. Changing a type, or creating a volume of it, locks its row.
 
-One that is not public exists for the projects that have access alone.
+A private type is visible only to projects with access.
 """
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def every(conn: sa.Connection, project_id: nova_context.Projects | str) -> list[VolumeTypesRow]:
-    """In the order of their names.
+    """Return the types by name.
 
-    :param project_id: those that this project may use; ALL_PROJECTS: all
+    :param project_id: only types that this project may use, or ALL_PROJECTS
     """
     found = conn.execute(sa.select(volume_types).where(*_may_use(project_id)).order_by(volume_types.c.name))
     return [statements.to_dict(row) for row in found.mappings()]
@@ -31,7 +31,7 @@ def every(conn: sa.Connection, project_id: nova_context.Projects | str) -> list[
 
 def get(conn: sa.Connection, name: str, project_id: nova_context.Projects | str,
         lock: bool = False) -> VolumeTypesRow | None:
-    """The row with an id, or else with a name; None: there is none that the project may use (ALL_PROJECTS: none)."""
+    """Return the row with this id or name that the project may use, or None."""
     for column in (volume_types.c.id, volume_types.c.name):
         statement = sa.select(volume_types).where(column == name, *_may_use(project_id))
         row = conn.execute(statement.with_for_update() if lock else statement).mappings().first()
@@ -49,30 +49,30 @@ def _may_use(project_id: nova_context.Projects | str) -> list[sa.ColumnElement[b
 
 
 def projects(conn: sa.Connection, type_id: str) -> list[str]:
-    """Ids of the projects that may use a type that is not public."""
+    """Return the ids of the projects with access to a private type."""
     table = volume_type_projects
     return list(conn.execute(sa.select(table.c.project_id).where(table.c.type_id == type_id)
                              .order_by(table.c.project_id)).scalars())
 
 
 def allow(conn: sa.Connection, type_id: str, project_id: str) -> bool:
-    """Let a project use a type; False: it may already."""
+    """Give a project access to a type; return False if it has access."""
     return bool(engine.insert_ignore(conn, volume_type_projects, {
         'type_id': type_id, 'project_id': project_id, 'created_at': utils.utcnow()}).rowcount)
 
 
 def forbid(conn: sa.Connection, type_id: str, project_id: str | None = None) -> bool:
-    """Take a type from a project, or from all of them; False: none could use it."""
+    """Remove a project's access to a type, or that of all; return False if there was none."""
     table = volume_type_projects
     one = () if project_id is None else (table.c.project_id == project_id,)
     return bool(conn.execute(sa.delete(table).where(table.c.type_id == type_id, *one)).rowcount)
 
 
 def has_volumes(conn: sa.Connection, name: str) -> bool:
-    """Whether there are volumes of a type."""
+    """Tell whether there are volumes of a type."""
     return conn.execute(sa.select(volumes.c.id).where(volumes.c.volume_type == name).limit(1)).first() is not None
 
 
 def rename(conn: sa.Connection, name: str, new: str) -> None:
-    """Give the volumes of a type its new name."""
+    """Update the type's name in its volumes."""
     conn.execute(sa.update(volumes).where(volumes.c.volume_type == name).values(volume_type=new))

@@ -1,4 +1,4 @@
-"""Rows of the embedded block storage service. What decides a race locks the volume's row first."""
+"""Rows of the embedded block storage service. Decisions about races lock the volume's row first."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def insert(conn: sa.Connection, table: sa.Table, values: dict[str, Any]) -> dict[str, Any]:
-    """Add a row and return it as a dict."""
+    """Insert a row and return it as a dict."""
     now = utils.utcnow()
     row = {'created_at': now, 'updated_at': now, **values} if 'updated_at' in table.c else {'created_at': now, **values}
     conn.execute(sa.insert(table).values(**row))
@@ -35,9 +35,9 @@ def insert(conn: sa.Connection, table: sa.Table, values: dict[str, Any]) -> dict
 
 def get(conn: sa.Connection, table: sa.Table, ident: str, project_id: nova_context.Projects | str,
         lock: bool = False) -> dict[str, Any] | None:
-    """The row of an id as a dict, None when it is not there.
+    """Return the row of an id as a dict, or None.
 
-    :param project_id: only of this project; ALL_PROJECTS: of any
+    :param project_id: only of this project, or ALL_PROJECTS
     :param lock: lock the row until the transaction ends
     """
     statement = sa.select(table).where(table.c.id == ident)
@@ -48,7 +48,7 @@ def get(conn: sa.Connection, table: sa.Table, ident: str, project_id: nova_conte
 
 
 def update(conn: sa.Connection, table: sa.Table, ident: str, values: dict[str, Any], statuses: Any = None) -> bool:
-    """Write values; False when the row is gone or has none of ``statuses``."""
+    """Update a row; return False if it does not exist or has none of ``statuses``."""
     statement = sa.update(table).where(table.c.id == ident)
     if statuses is not None:
         statement = statement.where(table.c.status.in_(statuses))
@@ -57,10 +57,9 @@ def update(conn: sa.Connection, table: sa.Table, ident: str, values: dict[str, A
 
 
 def _has_items(column: Any, items: dict[str, str]) -> Any:
-    """The condition that a JSON object in a text column has these items.
+    """Return the condition that a JSON object in a text column has these items.
 
-    The text of an item follows a brace or a comma. Within a text of the object it would have a backslash before its
-    quotes.
+    The text of an item follows a brace or a comma. Inside a string of the object its quotes would be escaped.
     """
     text = sa.type_coerce(column, sa.Text)
     return sa.and_(*(sa.or_(*(functions.position(text, before + utils.dump_json({key: value})[1:-1]) > 0
@@ -74,7 +73,7 @@ Comparisons = Sequence[tuple[str, str, Any]]             # (column, name of OPER
 
 
 def kind_of(table: sa.Table, column: str) -> type:
-    """bool, int or str: the values of a column, for a filter of a query string."""
+    """Return bool, int or str, the type of a column's values, for a filter of a query string."""
     kind = table.c[column].type
     return bool if isinstance(kind, sa.Boolean) else int if isinstance(kind, sa.Integer) else str
 
@@ -85,7 +84,7 @@ def delete(conn: sa.Connection, table: sa.Table, ident: str) -> None:
 
 def attachments(conn: sa.Connection, *, volume_ids: list[str] | None = None,
                 instance_uuid: str | None = None) -> list[VolumeAttachmentsRow]:
-    """Rows of the attachments of volumes, or of a server, oldest first."""
+    """Return the rows of the attachments of volumes, or of a server, oldest first."""
     table = volume_attachments
     statement = sa.select(table).order_by(table.c.created_at, table.c.id)
     if volume_ids is not None:
@@ -96,13 +95,13 @@ def attachments(conn: sa.Connection, *, volume_ids: list[str] | None = None,
 
 
 def readonly(conn: sa.Connection, volume_ids: set[str]) -> set[str]:
-    """Those of these volumes that are read-only."""
+    """Return those of the volumes that are read-only."""
     return set(conn.execute(sa.select(volumes.c.id).where(
         volumes.c.id.in_(sorted(volume_ids)), volumes.c.readonly)).scalars())
 
 
 def connected(conn: sa.Connection, attachment_id: str | None = None) -> list[dict[str, Any]]:
-    """Rows of the attachments that have a host, with 'readonly' of their volumes; of one of them if it is named."""
+    """Return the attachments with a host, with 'readonly' of their volumes; optionally only one."""
     table = volume_attachments
     statement = sa.select(table, volumes.c.readonly).join(volumes, volumes.c.id == table.c.volume_id).where(
         table.c.connector.is_not(None))
@@ -112,7 +111,7 @@ def connected(conn: sa.Connection, attachment_id: str | None = None) -> list[dic
 
 
 def delete_snapshots(conn: sa.Connection, volume_id: str) -> list[str]:
-    """Remove all snapshots of a volume; their ids."""
+    """Delete all snapshots of a volume; return their ids."""
     table = volume_snapshots
     found = list(conn.execute(sa.select(table.c.id).where(table.c.volume_id == volume_id).with_for_update()).scalars())
     conn.execute(sa.delete(table).where(table.c.volume_id == volume_id))
@@ -120,31 +119,31 @@ def delete_snapshots(conn: sa.Connection, volume_id: str) -> list[str]:
 
 
 def delete_transfer(conn: sa.Connection, volume_id: str) -> None:
-    """Take back the offer of a volume, if there is one."""
+    """Delete the transfer offer of a volume, if there is one."""
     conn.execute(sa.delete(volume_transfers).where(volume_transfers.c.volume_id == volume_id))
 
 
 def every(conn: sa.Connection, table: sa.Table) -> list[dict[str, Any]]:
-    """All rows of a table: what a start compares with the files."""
+    """Return all rows of a table, for a comparison with the files at start-up."""
     return [dict(row) for row in conn.execute(sa.select(table).order_by(table.c.created_at)).mappings()]
 
 
 def unfinished(conn: sa.Connection, table: sa.Table, equal: dict[str, Any]) -> list[dict[str, Any]]:
-    """Rows in status 'creating' that have these values."""
+    """Return rows in status 'creating' with these values."""
     conditions = [table.c[name] == value for name, value in equal.items()]
     return [dict(row) for row in conn.execute(
         sa.select(table).where(table.c.status == 'creating', *conditions)).mappings()]
 
 
 def being_copied(conn: sa.Connection, volume_id: str) -> bool:
-    """Whether a snapshot or a copy of a volume is being made, so that it must not be written to."""
+    """Tell whether a snapshot or a copy of a volume is being created, which forbids writes."""
     return bool(unfinished(conn, volume_snapshots, {'volume_id': volume_id})
                 or unfinished(conn, volumes, {'source_volume_id': volume_id})
                 or unfinished(conn, volume_backups, {'volume_id': volume_id, 'snapshot_id': None}))
 
 
 def copied_from(conn: sa.Connection, snapshot_ids: list[str]) -> bool:
-    """Whether volumes or backups are being made of any of these snapshots."""
+    """Tell whether volumes or backups are being created from any of these snapshots."""
     return any(conn.execute(sa.select(table.c.id).where(
         table.c.status == 'creating', table.c.snapshot_id.in_(snapshot_ids)).limit(1)).first() is not None
         for table in (volumes, volume_backups))
@@ -156,7 +155,7 @@ def has_snapshots(conn: sa.Connection, volume_id: str) -> bool:
 
 
 def used(conn: sa.Connection, project_id: str) -> dict[str, int]:
-    """{'volumes', 'snapshots', 'gigabytes', 'backups', 'backup_gigabytes'} of a project."""
+    """Return {'volumes', 'snapshots', 'gigabytes', 'backups', 'backup_gigabytes'} of a project."""
     sums = {}
     for name, table in (('volumes', volumes), ('snapshots', volume_snapshots), ('backups', volume_backups)):
         sums[name], sums[name + '_size'] = conn.execute(sa.select(
@@ -168,7 +167,7 @@ def used(conn: sa.Connection, project_id: str) -> dict[str, int]:
 
 
 def lock_project(conn: sa.Connection, project_id: str) -> None:
-    """Requests of one project that count against a limit queue up here."""
+    """Serialize the limit checks of one project."""
     table = tables_api.quota_locks
     engine.insert_ignore(conn, table, {'project_id': project_id})
     conn.execute(table.select().where(table.c.project_id == project_id).with_for_update())
@@ -178,36 +177,36 @@ _HELD = volume_attachments.alias('held')
 
 
 def is_administrative(table: sa.Table) -> Any:
-    """The condition that a row is of a volume that is attached, or reserved, to an administrative server.
+    """Return the condition that a row's volume is attached to, or reserved for, an administrative server.
 
-    :param table: volumes, or volume_snapshots or volume_attachments, which name one
+    :param table: volumes, or volume_snapshots or volume_attachments, which reference a volume
     """
     return sa.exists().where(_HELD.c.volume_id == table.c['id' if table is volumes else 'volume_id'],
                              categories.is_administrative(_HELD.c.instance_uuid))
 
 
 def is_restored(conn: sa.Connection, backup_id: str) -> bool:
-    """Whether a backup is being put onto a volume."""
+    """Tell whether a backup is being restored to a volume."""
     return conn.execute(sa.select(volumes.c.id).where(
         volumes.c.backup_id == backup_id, volumes.c.status == 'restoring-backup').limit(1)).first() is not None
 
 
 def of_administrative(conn: sa.Connection, table: sa.Table, ident: str) -> bool:
-    """Whether a row is of such a volume."""
+    """Tell whether a row's volume belongs to an administrative server."""
     return conn.execute(sa.select(table.c.id).where(table.c.id == ident, is_administrative(table))).first() is not None
 
 
 def page(conn: sa.Connection, table: sa.Table, project_id: nova_context.Projects | str, equal: dict[str, Any], *,
          administrative: bool, compare: Comparisons = (), marker: str | None = None,
          **paging: Any) -> list[dict[str, Any]]:
-    """Rows (dicts) of a project.
+    """Return rows (dicts) of a project.
 
-    :param project_id: ALL_PROJECTS: of any
-    :param equal: {column: value} that the rows have
-    :param administrative: also those of volumes of administrative servers
+    :param project_id: ALL_PROJECTS for all
+    :param equal: {column: value} of the rows
+    :param administrative: include volumes of administrative servers
     :param compare: further conditions
-    :param marker: the id of the row after which to begin
-    :param paging: sort, limit and offset as ``_page`` takes them
+    :param marker: id of the row before the first one
+    :param paging: sort, limit and offset of ``_page``
     :raises InvalidMarker: no such row has the marker
     """
     conditions = _conditions(table, project_id, equal, administrative, compare)
@@ -221,15 +220,14 @@ def page(conn: sa.Connection, table: sa.Table, project_id: nova_context.Projects
 
 def count(conn: sa.Connection, table: sa.Table, project_id: nova_context.Projects | str, equal: dict[str, Any],
           administrative: bool, compare: Comparisons = ()) -> int:
-    """How many rows all the pages have; the parameters are those of ``page``."""
+    """Return the number of rows on all pages; the parameters are those of ``page``."""
     return conn.execute(sa.select(sa.func.count()).select_from(table).where(
         *_conditions(table, project_id, equal, administrative, compare))).scalar_one()
 
 
 def summary(conn: sa.Connection, project_id: nova_context.Projects | str, administrative: bool,
             ) -> tuple[int, int, dict[str, set[str]]]:
-    """(how many volumes, GiB of them all, {key of their metadata: values that it has}); the parameters are those of
-    ``page``."""
+    """Return (number of volumes, their GiB, {metadata key: its values}); the parameters are those of ``page``."""
     conditions = _conditions(volumes, project_id, {}, administrative)
     total, size = conn.execute(sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(volumes.c.size), 0)).where(
         *conditions)).one()
@@ -254,10 +252,10 @@ def _conditions(table: sa.Table, project_id: nova_context.Projects | str, equal:
 def _page(conn: sa.Connection, table: sa.Table, conditions: list[Any], *,
           sort: Any = (('created_at', 'desc'), ('id', 'desc')), marker: Any = None, limit: int | None = None,
           offset: int = 0) -> list[dict[str, Any]]:
-    """Rows (dicts) that meet the conditions.
+    """Return rows (dicts) that meet the conditions.
 
     :param sort: [(column, 'asc' or 'desc')]; the last one must be unique
-    :param marker: the row after which to begin
+    :param marker: the row before the first one
     """
     statement = sa.select(table).where(*conditions)
     if marker is not None:
@@ -269,7 +267,7 @@ def _page(conn: sa.Connection, table: sa.Table, conditions: list[Any], *,
             equal.append(column.is_(None) if value is None else column == value)
         statement = statement.where(sa.or_(*branches))
     for name, direction in sort:
-        # NULL comes last both ways, on every database
+        # NULL is last in both directions on every database
         statement = statement.order_by(table.c[name].is_(None), getattr(table.c[name], direction)())
     if limit is not None:
         statement = statement.limit(limit)
@@ -281,6 +279,6 @@ def _page(conn: sa.Connection, table: sa.Table, conditions: list[Any], *,
 def _after(column: Any, value: Any, direction: Any) -> Any:
     if value is None:
         return sa.false()
-    value = sa.literal(value, column.type)           # SQLAlchemy compares no column with True itself
+    value = sa.literal(value, column.type)           # SQLAlchemy cannot compare a column with True
     beyond = column > value if direction == 'asc' else column < value
     return sa.or_(beyond, column.is_(None)) if column.nullable else beyond

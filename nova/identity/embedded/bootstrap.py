@@ -1,7 +1,5 @@
-"""What a new deployment has: roles, the first projects and users, and the file with which clients find them."""
+"""Initial roles, projects and users of a deployment, and the clouds.yaml for clients."""
 import logging
-import os
-import secrets
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +7,7 @@ from typing import Any
 import yaml
 
 from nova import exception
+from nova.runtime import durable_files
 from nova import utils
 from nova.db import engine
 from nova.db.identity import directory as queries
@@ -30,16 +29,17 @@ USERS: dict[str, tuple[str, str, str | None, str]] = {
 
 def bootstrap(service: embedded_service.IdentityService,
               store: Callable[[dict[str, str]], None] | None = None) -> dict[str, str]:
-    """Make the roles that are missing and, while there is no user at all, the first projects and users.
+    """Create missing roles and, if there are no users, the first projects and users.
 
     :param service: IdentityService
-    :param store: callable(passwords) that keeps them, e.g. ``write_clouds_yaml``; called before the users
-        become visible, so that a process that dies in between leaves no user whose password is lost
-    :returns: {user name: password} when newly made, else {}
+    :param store: callable(passwords) that saves them, for example ``write_clouds_yaml``. Called before the commit, so
+     that
+     a crash cannot lose the password of a user.
+    :returns: {user name: password} of new users
     """
     try:
         return service.write(_bootstrap, service.rounds, store)
-    except exception.IdentityExists:      # another process was first
+    except exception.IdentityExists:      # another process was faster
         return service.write(_bootstrap, service.rounds, store)
 
 
@@ -76,11 +76,13 @@ def _bootstrap(conn: engine.Connection, rounds: int, store: Callable[[dict[str, 
 
 
 def recover(service: embedded_service.IdentityService, name: str) -> str:
-    """Let a user in again who has lost password or second factor: a new random password, no one-time codes, no rules of
-    several methods, enabled. The tokens issued so far are void.
+    """Restore access for a user without password or second factor.
+
+    Sets a random password, removes TOTP credentials and multi-factor rules, and enables the user. Tokens become
+    invalid.
 
     :returns: the password
-    :raises IdentityNotFound: there is no such user
+    :raises IdentityNotFound: unknown user
     """
     user = service.find('user', domain_id=directory.DOMAIN['id'], name=name)
     if user is None:
@@ -95,19 +97,20 @@ def recover(service: embedded_service.IdentityService, name: str) -> str:
 
 def write_clouds_yaml(path: str, base_url: str, new_passwords: dict[str, str] | None = None,
                       authority: str | None = None) -> None:
-    """Write the file with which clients find the cloud and log in; the file is readable by its owner only.
+    """Write clouds.yaml for clients, readable only by its owner.
 
-    New passwords replace the entries of their users. Without them the entries that are there keep theirs and
-    get the present URL. Other clouds in the file stay as they are.
+    New passwords replace the entries of their users. Existing entries keep their passwords and get the present URL.
+    Other
+    clouds in the file are unchanged.
 
     :param base_url: of the all-in-one; identity is below it at /identity
     :param new_passwords: {user name: password} from ``bootstrap``
-    :param authority: file with the certificate authority that clients have to trust; None: those of their system
+    :param authority: CA file for clients; None: system CAs
     """
     document = _read(path)
     if document is None:
         if not new_passwords:
-            LOG.warning('%s is gone and the passwords with it; new ones can be set.', path)
+            LOG.warning('%s does not exist, so its passwords are lost. Set new passwords.', path)
             return
         document = {}
     clouds = document.setdefault('clouds', {})
@@ -126,7 +129,7 @@ def write_clouds_yaml(path: str, base_url: str, new_passwords: dict[str, str] | 
             if authority:
                 clouds[cloud]['cacert'] = str(authority)
     if document != _read(path):
-        _replace(path, yaml.safe_dump(document, sort_keys=False))
+        durable_files.replace(path, yaml.safe_dump(document, sort_keys=False).encode())
 
 
 def _read(path: str) -> dict[str, Any] | None:
@@ -135,18 +138,3 @@ def _read(path: str) -> dict[str, Any] | None:
             return yaml.safe_load(file) or {}
     except FileNotFoundError:
         return None
-
-
-def _replace(path: str, text: str) -> None:
-    """Write a private file in one step: other users can never read it, and a reader never sees half of it."""
-    part = f'{path}.{secrets.token_hex(4)}'
-    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(handle, 'w', encoding='utf-8') as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:
-        os.unlink(part)
-        raise

@@ -1,4 +1,4 @@
-"""The service catalog of an all-in-one: where the other faces are."""
+"""The service catalog of an all-in-one."""
 import uuid
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -11,8 +11,8 @@ Catalog = list[dict[str, Any]]
 REGION = 'RegionOne'
 INTERFACES = ('public', 'internal', 'admin')
 
-# type, name, path below the base URL. Clients join paths onto compute's endpoint and discover the versions of
-# the others.
+# type, name, path below the base URL. Clients append paths to compute's endpoint; for other services they discover
+# versions.
 SERVICES = (
     ('identity', 'keystone', '/identity'),
     ('compute', 'nova', '/compute/v2.1'),
@@ -27,14 +27,14 @@ _NAMESPACE = uuid.UUID('6f0b7a52-5f2c-4f2e-9d3c-0f6a4be1d9c1')
 
 
 def stable_id(*parts: str) -> str:
-    """The same id for the same parts, in every process."""
+    """Return a UUID that is the same for the same parts in every process."""
     return uuid.uuid5(_NAMESPACE, '/'.join(parts)).hex
 
 
 def build(urls: Iterable[Service], region: str = REGION) -> Catalog:
-    """A catalog as the identity API shows it.
+    """Build a catalog in the format of the identity API.
 
-    :param urls: rows of (type, name, url)
+    :param urls: rows of (type, name, URL)
     """
     return [{
         'id': stable_id(kind), 'type': kind, 'name': name,
@@ -44,7 +44,7 @@ def build(urls: Iterable[Service], region: str = REGION) -> Catalog:
 
 
 def served(conf: cfg.ConfigOpts) -> list[Service]:
-    """The rows of what this deployment serves: volumes and networks may be elsewhere, objects nowhere."""
+    """Return the services of this deployment: volumes and networks may be external, objects disabled."""
     elsewhere = {path for path, here in (
         ('/volume', conf.volume.backend == 'embedded'), ('/network', conf.network.backend == 'embedded'),
         ('/objectstore', conf.objectstore.enabled)) if not here}
@@ -53,6 +53,6 @@ def served(conf: cfg.ConfigOpts) -> list[Service]:
 
 def for_base(base_url: str, services: Iterable[Service] = SERVICES,
              region: str = REGION) -> Callable[[str | None], Catalog]:
-    """A callable(project_id) -> catalog for services that live below one URL."""
+    """Return a callable(project_id) -> catalog for services below one URL."""
     rows = build([(kind, name, base_url.rstrip('/') + path) for kind, name, path in services], region)
     return lambda project_id: rows

@@ -1,4 +1,4 @@
-"""Checks of secrets, whose failures are counted."""
+"""Verification of secrets with counting of failures."""
 from __future__ import annotations
 
 import logging
@@ -15,10 +15,11 @@ LOG = logging.getLogger(__name__)
 
 
 class Checks:
-    """
-    :param hashing: where passwords are hashed
+    """Verifies secrets, and applies the delays after failures.
+
+    :param hashing: pool of hash threads
     :param rounds: cost of a hash
-    :param delays: how long users and addresses wait after failures
+    :param delays: delays after failures
     """
 
     def __init__(self, hashing: hash_pool.HashPool, rounds: int, delays: ratelimit.LoginDelays) -> None:
@@ -26,30 +27,31 @@ class Checks:
         self.delays = delays
 
     def expect_room(self, address: str) -> None:
-        """
-        :raises ServiceBusy: a login from this address would find no place
+        """Check that the hash pool can accept a login.
+
+        :raises ServiceBusy: it is full
         """
         self._hashing.check(addresses.client(address))
 
     def matches(self, address: str, secret: str, stored: str | None) -> bool:
-        """Whether a secret is the stored one, at the place of an address; nothing is counted."""
+        """Compare a secret with the stored hash, without counting failures."""
         return self._hashing.run(addresses.client(address), passwords.matches, secret, stored, self._rounds)
 
     def secret(self, secret: str | None, stored: str | None, key: tuple[str, str], user_id: str | None) -> None:
-        """Return when the secret is right; an unknown user takes as long and counts as a failure as well."""
+        """Verify a secret; an unknown user takes as long and counts as a failure."""
         self.check(key, user_id, lambda: self.matches(key[1], secret or '', stored))
 
     def check(self, key: tuple[str, str], user_id: str | None, matches: Callable[[], bool]) -> None:
-        """Return when ``matches()`` is true; else it is counted.
+        """Raise Unauthorized and count a failure unless ``matches()`` is true.
 
-        :param key: (who, address)
+        :param key: (user, address)
         """
         key = (str(key[0])[:255], addresses.client(key[1]))
         self.delays.check(*key)
         if not matches():
             self.delays.failed(*key)
             log.about(user_id)
-            # The name that was typed stays out: people type passwords into that field.
+            # the typed name is not logged, because users type passwords into that field
             LOG.warning('Login refused for user %s from %s', user_id or 'unknown', key[1])
             raise exception.Unauthorized()
         self.delays.check(*key)

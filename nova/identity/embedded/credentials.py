@@ -1,6 +1,6 @@
-"""What a user has besides a password: secrets of devices that make one-time codes, and access keys of EC2 clients.
+"""Additional credentials of users: TOTP secrets and EC2 key pairs.
 
-They are stored sealed with the keys of the tokens.
+They are encrypted with the token keys.
 """
 import dataclasses
 import hashlib
@@ -22,32 +22,33 @@ from nova.identity import totp
 
 LOG = logging.getLogger(__name__)
 
-PAGE = 500                   # that are sealed again in one transaction
+PAGE = 500                   # rows re-encrypted in one transaction
 KEY_LENGTH = 128             # characters of an access key or its secret
 
 
 class Credentials:
-    """Rows with their secret as ``blob``.
+    """Rows with their decrypted secret as ``blob``.
 
     :param db: the API database
-    :param keys: that seal
-    :ivar changes: how often this process has changed or removed one
+    :param keys: encrypt the secrets
+    :ivar changes: number of updates and deletions in this process
     """
 
     def __init__(self, db: engine.Database, keys: tokens.KeyRing) -> None:
         self._db, self._keys, self.changes = db, keys, 0
 
     def create(self, user_id: str, kind: str, blob: str, project_id: str | None = None) -> dict[str, Any]:
-        """
+        """Create a credential.
+
         :param kind: of KINDS
-        :raises BadRequest: the secret is none, or a credential of EC2 has no project
-        :raises Conflict: the access key is taken
-        :raises IdentityNotFound: there is no such user
-        :raises Forbidden: the user has as many as there may be
+        :raises BadRequest: malformed secret, or missing project of an EC2 credential
+        :raises Conflict: the access key is in use
+        :raises IdentityNotFound: unknown user
+        :raises Forbidden: the user has too many credentials
         """
         id_of = KINDS[kind].check(blob)
         if kind == EC2 and project_id is None:
-            raise exception.BadRequest('A credential of type ec2 belongs to a project.')
+            raise exception.BadRequest('A credential of type ec2 must have a project_id.')
         row: dict[str, Any] = {'id': id_of, 'user_id': user_id, 'type': kind, 'project_id': project_id,
                                'created_at': utils.utcnow()}
         row['sealed_blob'] = self._keys.seal_secret(row['id'], blob)
@@ -56,22 +57,22 @@ class Credentials:
         return row | {'blob': blob}
 
     def create_ec2(self, user_id: str, project_id: str) -> dict[str, Any]:
-        """A new pair for EC2's clients.
+        """Create a new EC2 key pair.
 
-        :raises IdentityNotFound, Forbidden: as for ``create``
+        :raises IdentityNotFound, Forbidden: see ``create``
         """
         pair = {'access': uuid.uuid4().hex, 'secret': secrets.token_hex(20)}
         return self.create(user_id, EC2, orjson.dumps(pair).decode(), project_id)
 
     @staticmethod
     def _insert(conn: engine.Connection, row: dict[str, Any]) -> None:
-        if not queries.lock_user(conn, row['user_id']):          # two concurrent requests do not pass the limit
+        if not queries.lock_user(conn, row['user_id']):          # concurrent requests cannot exceed the limit
             raise exception.IdentityNotFound(noun='user', id=row['user_id'])
         most = KINDS[row['type']].most
         if len(queries.rows(conn, 'credential', user_id=row['user_id'], type=row['type'])) >= most:
             raise exception.Forbidden(f'A user can have {most} credentials of this kind.')
         if queries.get(conn, 'credential', id=row['id']):
-            raise exception.Conflict('There is a credential with this access key.')
+            raise exception.Conflict('A credential with this access key already exists.')
         queries.create(conn, 'credential', row)
 
     def get(self, credential_id: str) -> dict[str, Any]:
@@ -82,7 +83,7 @@ class Credentials:
         return self._with_blob(row)
 
     def find(self, credential_id: str, kind: str) -> dict[str, Any] | None:
-        """One of a kind, if it is there."""
+        """Return a credential of a kind, or None."""
         with self._db.reader() as conn:
             row = queries.get(conn, 'credential', id=credential_id, type=kind)
         return None if row is None else self._with_blob(row)
@@ -95,16 +96,19 @@ class Credentials:
     def _with_blob(self, row: dict[str, Any]) -> dict[str, Any]:
         blob = self._keys.open_secret(row['id'], row['sealed_blob'])
         if blob is None:
-            LOG.error('No token key opens credential %s of user %s.', row['id'], row['user_id'])
+            LOG.error('Cannot decrypt credential %s of user %s: its token key is missing.', row['id'], row['user_id'])
         return row | {'blob': blob}
 
     def update(self, credential_id: str, values: dict[str, Any]) -> None:
-        """:param values: ``blob`` or ``project_id``, or both"""
+        """Update a credential.
+
+        :param values: ``blob`` or ``project_id``, or both
+        """
         values = dict(values)
         if 'blob' in values:
             kind = self.get(credential_id)['type']
             if KINDS[kind].check(values['blob']) != credential_id and kind == EC2:
-                raise exception.BadRequest('The access key of a credential does not change.')
+                raise exception.BadRequest('The access key of a credential cannot be changed.')
             values['sealed_blob'] = self._keys.seal_secret(credential_id, values.pop('blob'))
         if values and not self._db.run(queries.update, 'credential', credential_id, values):
             raise exception.IdentityNotFound(noun='credential', id=credential_id)
@@ -116,7 +120,7 @@ class Credentials:
         self.changes += 1
 
     def take_code(self, user_id: str | None, code: str, now: float) -> bool:
-        """Whether a one-time code is right and unused: of two logins with one code, one gets True.
+        """Verify and use up a one-time code: of two logins with one code, one gets True.
 
         :param user_id: None for an unknown user
         :param now: seconds since the epoch
@@ -125,37 +129,37 @@ class Credentials:
         step = totp.step_of([totp.secret_of(row['blob']) for row in found if row['blob']], code, now)
         if step is None or user_id is None:
             return False
-        with log.recording(None):      # the record is of the login, which ends later
+        with log.recording(None):      # the audit record belongs to the login, which ends later
             return self._db.run(queries.use_totp_step, user_id, step)
 
 
 def _check_totp(blob: str) -> str:
-    """A new id.
+    """Validate a TOTP secret and return a new ID.
 
-    :raises BadRequest: it is no secret
+    :raises BadRequest: malformed secret
     """
     try:
         totp.secret_of(blob)
     except ValueError:
-        raise exception.BadRequest(f'The blob of a credential of type totp is a secret in base32, of {totp.MIN_BYTES} '
+        raise exception.BadRequest(f'The blob of a totp credential must be a secret in base32 of {totp.MIN_BYTES} '
                                    f'to {totp.MAX_BYTES} bytes.') from None
     return uuid.uuid4().hex
 
 
 def _check_ec2(blob: str) -> str:
-    """The id that belongs to the access key.
+    """Validate a key pair and return the ID derived from its access key.
 
-    :raises BadRequest: it is no pair
+    :raises BadRequest: malformed key pair
     """
     pair = pair_of(blob)
     if not pair:
-        raise exception.BadRequest('The blob of a credential of type ec2 is JSON with access and secret, texts of 16 '
+        raise exception.BadRequest('The blob of an ec2 credential must be JSON with access and secret, strings of 16 '
                                    f'to {KEY_LENGTH} characters.')
     return id_of_access(pair['access'])
 
 
 def pair_of(blob: str | None) -> dict[str, str]:
-    """{'access', 'secret'} of a blob; empty where it is none."""
+    """Return {'access', 'secret'} of a blob; empty if it is malformed."""
     try:
         found = orjson.loads(blob or '')
     except ValueError:
@@ -167,7 +171,7 @@ def pair_of(blob: str | None) -> dict[str, str]:
 
 
 def id_of_access(access: str) -> str:
-    """The id of the credential with an access key, the same as in Keystone."""
+    """Return the ID of the credential with an access key, as in Keystone."""
     return hashlib.sha256(access.encode()).hexdigest()
 
 
@@ -175,8 +179,8 @@ def id_of_access(access: str) -> str:
 class Kind:
     """A type of credential.
 
-    check   callable(blob) -> id of a new one; raises BadRequest
-    most    of a user
+    check   callable(blob) -> ID of a new credential; raises BadRequest
+    most    maximum number for a user
     """
 
     check: Callable[[str], str]
@@ -185,13 +189,13 @@ class Kind:
 
 TOTP, EC2 = 'totp', 'ec2'
 KINDS = {
-    TOTP: Kind(_check_totp, 8),           # each is one more code that a guess may hit
+    TOTP: Kind(_check_totp, 8),           # each secret is another code that a guess may match
     EC2: Kind(_check_ec2, 32),
 }
 
 
 def reseal(db: engine.Database, renewed: Callable[[str], str | None]) -> None:
-    """Seal the secrets again, for ``KeyRing.retire``."""
+    """Re-encrypt the secrets for ``KeyRing.retire``."""
     def page(conn: engine.Connection, after: str) -> str | None:
         found = queries.sealed_blobs(conn, after, PAGE)
         for credential_id, sealed in found:

@@ -1,4 +1,4 @@
-"""Who there is and who may do what: projects, users, roles, assignments, application credentials."""
+"""Projects, users, roles, role assignments and application credentials."""
 import datetime
 import uuid
 from collections.abc import Callable, Collection, Sequence
@@ -22,28 +22,28 @@ DOMAIN: dict[str, Any] = {'id': 'default', 'name': 'Default', 'description': 'Th
 
 MOST_CREDENTIALS = 200    # application credentials of a user
 
-SYSTEM = 'all'            # the system as the target of a role, and as the scope of a token
+SYSTEM = 'all'            # the system as target of a role and as scope of a token
 
-# Each role implies the next one; service stands alone.
+# Each role implies the next one; service is independent.
 LADDER = ('admin', 'manager', 'member', 'reader')
 ROLES = (*LADDER, 'service')
 IMPLIED = {role: LADDER[place + 1:] for place, role in enumerate(LADDER)}
 
 
 def is_domain(id: str | None = None, name: str | None = None) -> bool:
-    """Whether an id or a name (case does not matter in a name) is the one domain's."""
+    """Return True if an ID or name (case-insensitive) is that of the only domain."""
     return id == DOMAIN['id'] if id is not None else (name or '').lower() == DOMAIN['name'].lower()
 
 
 def expand(held_ids: Collection[str], roles: Rows) -> Rows:
-    """The rows of ``roles`` that these ids amount to, implied ones included."""
+    """Return the effective rows of ``roles`` for these IDs, including implied roles."""
     held = {role['name'] for role in roles if role['id'] in held_ids}
     names = held.union(*(IMPLIED.get(name, ()) for name in held))
     return [role for role in roles if role['name'] in names]
 
 
 class Directory:
-    """Reads and changes; every change calls ``forget``, so that no token is trusted for what was true before.
+    """Reads and changes the directory. Every change calls ``forget``, which clears token caches.
 
     :param db: the API database
     :param rounds: cost of new password hashes
@@ -59,10 +59,10 @@ class Directory:
         self.rules = rules
 
     def forget(self) -> None:
-        """Called after every change."""
+        """Hook that is called after every change."""
 
     def write(self, function: Callable[..., Any], *args: Any, noun: str = 'row', name: str = '') -> Any:
-        """Run ``function(conn, …)`` in a transaction; a name that is taken becomes IdentityExists."""
+        """Run ``function(conn, …)`` in a transaction; a duplicate name becomes IdentityExists."""
         try:
             result = self.db.run(function, *args)
         except db_exc.DBDuplicateEntry:
@@ -71,13 +71,16 @@ class Directory:
         return result
 
     def _hashed(self, lane: str, secret: str) -> str:
-        """:param lane: who asks: a user, or '' for administrators"""
+        """Hash a secret.
+
+        :param lane: queue of the hash pool: a user, or '' for administrators
+        """
         return self.hashing.run(lane, passwords.hashed, secret, self.rounds)
 
     # ---- all nouns
 
     def find(self, noun: str, **match: Any) -> Any:
-        """The one row that matches, or None."""
+        """Return the row that matches, or None."""
         with self.db.reader() as conn:
             return queries.get(conn, noun, **match)
 
@@ -101,7 +104,10 @@ class Directory:
 
     def _update(self, noun: str, row_id: str, values: dict[str, Any],
                 prepare: Callable[[engine.Connection, dict[str, Any]], None] | None = None) -> dict[str, Any]:
-        """:param prepare: function(conn, row as it was), called in the same transaction"""
+        """Update a row.
+
+        :param prepare: function(conn, previous row), called in the same transaction
+        """
         def change(conn: engine.Connection) -> dict[str, Any]:
             row = queries.get(conn, noun, id=row_id)
             if row is None:
@@ -132,7 +138,7 @@ class Directory:
         self._delete('project', queries.delete_project, project_id)
 
     def projects_of(self, user_id: str) -> Rows:
-        """The enabled projects on which the user holds a role."""
+        """Return the enabled projects on which the user has a role."""
         with self.db.reader() as conn:
             return queries.projects_of(conn, user_id)
 
@@ -141,9 +147,9 @@ class Directory:
     def create_user(self, name: str, password: str | None = None, *, description: str | None = None,
                     email: str | None = None, enabled: bool = True, default_project_id: str | None = None,
                     options: dict[str, Any] | None = None, user_id: str | None = None) -> dict[str, Any]:
-        """A user without a password cannot log in until one is set.
+        """Create a user. Without a password the user cannot log in.
 
-        :raises PasswordRefused: it is against the rules
+        :raises PasswordRefused: the password violates the rules
         """
         if password is not None:
             self.rules.check(password)
@@ -155,11 +161,11 @@ class Directory:
             'password_expires_at': None if password is None else self.rules.expires_at()})
 
     def update_user(self, user_id: str, by_rules: bool = True, **values: Any) -> dict[str, Any]:
-        """Change a user; a new password, or disabling, voids the tokens issued so far.
+        """Update a user; a new password, or disabling, invalidates tokens.
 
-        :param by_rules: False for a password that was made here
-        :param values: columns, and ``password``; ``options`` are those to change, one that is None goes
-        :raises PasswordRefused: it is against the rules
+        :param by_rules: False for a generated password
+        :param values: columns, and ``password``; ``options`` are merged, None removes an option
+        :raises PasswordRefused: the password violates the rules
         """
         if 'password' in values:
             password = values.pop('password')
@@ -174,7 +180,7 @@ class Directory:
         def prepare(conn: engine.Connection, user: dict[str, Any]) -> None:
             if 'password_hash' in values:
                 self._remember_password(conn, user)
-            if options:                  # another request may be changing another one of them
+            if options:                  # another request may change other options
                 if not queries.lock_user(conn, user_id):
                     raise exception.IdentityNotFound(noun='user', id=user_id)
                 values['options'] = _merged(queries.get(conn, 'user', id=user_id)['options'] or {}, options)
@@ -207,10 +213,10 @@ class Directory:
         if role['name'] in ROLES:
             raise exception.Forbidden(f'The default role {role["name"]} cannot be changed.')
 
-    # ---- who holds which role
+    # ---- role assignments
 
     def assign_role(self, user_id: str, role_id: str, target_type: str, target_id: str) -> None:
-        """Give a role on a project, on the domain or on the system.
+        """Assign a role on a project, the domain or the system.
 
         :param target_type: 'project', 'domain' or 'system'
         """
@@ -218,7 +224,7 @@ class Directory:
         self.write(queries.assign, user_id, target_type, target_id, role_id)
 
     def unassign_role(self, user_id: str, role_id: str, target_type: str, target_id: str) -> None:
-        """Take a role away: tokens and credentials that rely on it stop to give it."""
+        """Remove a role assignment; tokens and credentials lose the role."""
         self._check_assignment(user_id, role_id, target_type, target_id)
         if not self.write(queries.unassign, user_id, target_type, target_id, role_id):
             raise exception.IdentityNotFound(noun='role assignment', id=role_id)
@@ -235,7 +241,7 @@ class Directory:
             raise exception.IdentityNotFound(noun='domain', id=target_id)
 
     def held_roles(self, user_id: str, target_type: str, target_id: str) -> Rows:
-        """The roles that were given, without the implied ones."""
+        """Return the assigned roles, without implied ones."""
         self.get('user', user_id)
         self.check_target(target_type, target_id)
         with self.db.reader() as conn:
@@ -243,7 +249,7 @@ class Directory:
             return queries.rows(conn, 'role', ids=held)
 
     def assignments(self, effective: bool = False, **match: Any) -> Rows:
-        """Rows of queries.assignments; ``effective`` puts the implied ones in.
+        """Return rows of queries.assignments; ``effective`` adds implied roles.
 
         :param match: user_id, role_id, target_type, target_id
         """
@@ -264,18 +270,18 @@ class Directory:
                                       description: str | None = None, roles: Rows | None = None,
                                       expires_at: datetime.datetime | None = None,
                                       unrestricted: bool = False) -> tuple[dict[str, Any], str]:
-        """A credential for the project of a token, with all of the token's roles or some of them.
+        """Create a credential for the project of a token, with all or some of its roles.
 
         :param data: TokenData of the creator
-        :param secret: made here when None
+        :param secret: None: generate one
         :param roles: rows of {'id'} or {'name'}
         :returns: (row, secret)
-        :raises Forbidden: the user has as many as there may be
+        :raises Forbidden: the user has too many credentials
         """
         if data.project_id is None:
             raise exception.BadRequest('An application credential needs a token that is scoped to a project.')
         if expires_at is not None and expires_at <= utils.utcnow():
-            raise exception.BadRequest('expires_at must lie in the future.')
+            raise exception.BadRequest('expires_at must be in the future.')
         secret = secret or passwords.generate()
         row = self._create('application_credential', {
             'user_id': data.user_id, 'project_id': data.project_id, 'name': name, 'description': description,
@@ -288,7 +294,7 @@ class Directory:
 
 
 def _insert_credential(conn: engine.Connection, noun: str, row: dict[str, Any]) -> None:
-    if not queries.lock_user(conn, row['user_id']):          # two concurrent requests do not pass the limit
+    if not queries.lock_user(conn, row['user_id']):          # concurrent requests cannot exceed the limit
         raise exception.IdentityNotFound(noun='user', id=row['user_id'])
     if queries.count(conn, noun, user_id=row['user_id']) >= MOST_CREDENTIALS:
         raise exception.Forbidden(f'A user can have {MOST_CREDENTIALS} application credentials.')
@@ -300,7 +306,7 @@ def _merged(options: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _subset(held: Sequence[dict[str, Any]], wanted: Rows | None) -> list[str]:
-    """Ids of the wanted roles, each of which must be held."""
+    """Return the IDs of the requested roles; each must be in ``held``."""
     if not wanted:
         return [role['id'] for role in held]
     chosen = []

@@ -1,6 +1,6 @@
-"""The combinations of methods that a user must use.
+"""Multi-factor rules.
 
-The options ``multi_factor_auth_enabled`` and ``multi_factor_auth_rules`` of a user hold them.
+The options ``multi_factor_auth_enabled`` and ``multi_factor_auth_rules`` of a user define the required methods.
 """
 import datetime
 from typing import Any
@@ -8,28 +8,29 @@ from typing import Any
 from nova import exception
 from nova.identity import tokens
 
-LIFETIME = datetime.timedelta(minutes=5)         # of a receipt: to find the device and to type
-# Methods that a receipt keeps. What a token or an application credential says ends with that, and is shown again.
+LIFETIME = datetime.timedelta(minutes=5)         # lifetime of a receipt: time to find the device and type the code
+# Methods that a receipt may store. A token or application credential is sent again instead.
 KEPT = frozenset(('password', 'totp'))
 
 
 def rules_of(user: dict[str, Any]) -> list[list[str]]:
-    """The rules that are in force, each a list of methods; [] where any one method will do."""
+    """Return the active rules, each a list of methods; []: any single method."""
     options = user['options'] or {}
     return options.get('multi_factor_auth_rules') or [] if options.get('multi_factor_auth_enabled') else []
 
 
 def check(keys: tokens.KeyRing, user: dict[str, Any], methods: tuple[str, ...], before: tokens.Receipt | None,
           now: datetime.datetime) -> None:
-    """Return when the methods are enough.
+    """Check that the methods satisfy a rule.
 
-    A token has the methods of the login that it comes from, so that another scope needs no factor again. An application
-    credential is what its owner has made for programs, after a login by these rules.
+    A token has the methods of its original login, so that rescoping needs no further factor. Application credentials
+    are
+    exempt, because their owner created them after such a login.
 
-    :param methods: that were used, those of the receipt included
-    :param before: the receipt that came with the login
-    :raises FactorsMissing: other methods are needed besides; it has a receipt for those used
-    :raises Unauthorized: they are not part of any rule
+    :param methods: used methods, including those of the receipt
+    :param before: receipt sent with the login
+    :raises FactorsMissing: further methods are required; contains a receipt
+    :raises Unauthorized: no rule contains the methods
     """
     rules = rules_of(user)
     if not rules or 'application_credential' in methods or any(set(methods).issuperset(rule) for rule in rules):
@@ -42,9 +43,9 @@ def check(keys: tokens.KeyRing, user: dict[str, Any], methods: tuple[str, ...], 
 
 
 def opened(keys: tokens.KeyRing, text: str | None, now: datetime.datetime) -> tokens.Receipt | None:
-    """The receipt that a client has sent, None for none.
+    """Decrypt a receipt; None without one.
 
-    :raises Unauthorized: it is forged or its time is over
+    :raises Unauthorized: it is invalid or expired
     """
     if text is None:
         return None

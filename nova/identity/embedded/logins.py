@@ -1,4 +1,4 @@
-"""Logins of the embedded identity service: what a method proves, and the token that comes of it."""
+"""Logins: verification of authentication methods, and issuing of tokens."""
 from __future__ import annotations
 
 import datetime
@@ -20,13 +20,13 @@ from nova.identity.embedded import token_service
 
 
 class Proof(NamedTuple):
-    """What a method proves.
+    """Result of an authentication method.
 
-    user_id         whose the request is
-    expires_at      until when a token may last; None: as long as any
-    project_id      of an application credential: to which it is bound
-    credential_id   of an application credential
-    claims          of the token that was presented
+    user_id         authenticated user
+    expires_at      latest expiry of a token; None: unlimited
+    project_id      project of an application credential
+    credential_id   ID of an application credential
+    claims          of the presented token
     """
 
     user_id: Any
@@ -36,16 +36,17 @@ class Proof(NamedTuple):
     claims: tokens.Claims | None = None
 
 
-_ONCE = frozenset(('totp',))         # used up by a look at it: they come after the others, which may be wrong
+_ONCE = frozenset(('totp',))         # one-time methods are verified last, because verification uses them up
 
 
 class Logins:
-    """
+    """Authentication of users.
+
     :param people: users, projects and roles
-    :param keys: that seal tokens and receipts
-    :param tokens_of: says what a token stands for that a login presents
-    :param credentials: that have the secrets of devices
-    :param checks: counts the failures
+    :param keys: encrypt tokens and receipts
+    :param tokens_of: validates tokens of the method token
+    :param credentials: TOTP secrets
+    :param checks: counts failures
     :param lifetime: of a token
     :param clock: of one-time codes: seconds since the epoch
     """
@@ -62,17 +63,17 @@ class Logins:
 
     def authenticate(self, auth: dict[str, Any], address: str = '',
                      receipt: str | None = None) -> tuple[str, tokens.TokenData]:
-        """Check who asks and issue a token.
+        """Authenticate a user and issue a token.
 
         :param auth: the ``auth`` object of POST /v3/auth/tokens, of the right types
-        :param address: where the request comes from; failures are counted for it
-        :param receipt: of methods that were used before, as text
+        :param address: of the client; failures are counted for it
+        :param receipt: text of a receipt for earlier methods
         :returns: (token, TokenData)
-        :raises Unauthorized: always the same words, whatever was wrong
-        :raises PasswordExpired: the password is right, and must be changed before
-        :raises FactorsMissing: what was used is right, and the user's rules want more; it has a receipt
-        :raises TooManyRequests: too many failures for this user from this address: to be tried later
-        :raises ServiceBusy: too many logins at once
+        :raises Unauthorized: the message does not reveal the reason
+        :raises PasswordExpired: the password is correct but expired
+        :raises FactorsMissing: the methods are correct, but the user's rules require more; contains a receipt
+        :raises TooManyRequests: too many failures for this user from this address
+        :raises ServiceBusy: too many concurrent logins
         """
         now = utils.utcnow()
         earlier = factors.opened(self._keys, receipt, now)
@@ -106,13 +107,13 @@ class Logins:
         self._checks.secret(credentials.get('password'), user and user['password_hash'],
                            (user['id'] if user else _name(credentials), address), user and user['id'])
         ends_at = password_rules.end_of(user)
-        if ends_at is not None and ends_at <= utils.utcnow():        # only after the password is right
+        if ends_at is not None and ends_at <= utils.utcnow():        # only after the password was verified
             log.about(user['id'])
             raise exception.PasswordExpired(user_id=user['id'])
         return Proof(user['id'])
 
     def _by_totp(self, given: dict[str, Any], address: str) -> Proof:
-        """The failures are counted apart from those of the password, whose holder could else forget them."""
+        """Failures have a separate counter; otherwise a correct password would reset it."""
         credentials = given.get('user') or {}
         user = self._user_of(credentials)
         user_id = user and user['id']
@@ -147,9 +148,9 @@ class Logins:
         return self._directory.find('user', domain_id=directory.DOMAIN['id'], name=credentials.get('name'))
 
     def change_password(self, user_id: str, original: str, new: str, address: str = '') -> None:
-        """A user changes the password, knowing the present one; the tokens issued so far are void.
+        """Change the password of a user who knows the present one; tokens become invalid.
 
-        :raises PasswordRefused: it is against the rules, or one of the last ones
+        :raises PasswordRefused: the password violates the rules or was used before
         """
         user = self._directory.find('user', id=user_id)
         self._checks.secret(original, user and user['password_hash'], (user_id, address), user and user_id)
@@ -160,7 +161,7 @@ class Logins:
         self._directory.update_user(user_id, password=new)
 
     def _refuse_past(self, user: dict[str, Any], new: str, address: str) -> None:
-        """An administrator who sets a password does not know the earlier ones: no history is checked."""
+        """Check the password history. Administrators who set a password do not know it, so they are exempt."""
         if not self._directory.rules.history:
             return
         with self._directory.db.reader() as conn:
@@ -171,7 +172,7 @@ class Logins:
 
 
 def _words(mapping: dict[str, Any] | None) -> dict[str, Any]:
-    """The id or the name of an object that a client referred to."""
+    """Return the ID or name of a referenced object."""
     return {key: mapping[key] for key in ('id', 'name') if key in mapping} if mapping else {}
 
 
@@ -180,10 +181,10 @@ def _name(credentials: dict[str, Any]) -> str:
 
 
 def _scope(conn: engine.Connection, scope: Any, user_id: str, bound: Proof | None) -> tuple[str | None, str | None]:
-    """('project', 'domain', 'system' or None, id) of what a login requests.
+    """Return ('project', 'domain', 'system' or None, ID) of the requested scope.
 
-    :param bound: the proof that ties this login to one project, or None
-    :raises Unauthorized: there is no such scope, or the proof is not for it
+    :param bound: proof that limits this login to one project, or None
+    :raises Unauthorized: unknown scope, or not allowed by the proof
     """
     kind, wanted = _kind_of(scope)
     if bound is not None:
@@ -207,7 +208,7 @@ def _scope(conn: engine.Connection, scope: Any, user_id: str, bound: Proof | Non
 
 
 def _kind_of(scope: Any) -> tuple[str | None, dict[str, Any]]:
-    """(kind of the scope, what the request says of it); kind None: it names none."""
+    """Return (kind of the scope, its value); kind None: not specified."""
     if not isinstance(scope, dict):
         return scope, {}
     kind = next((key for key in ('project', 'domain', 'system', 'unscoped') if key in scope), 'unknown')
@@ -224,7 +225,7 @@ def _project_id(conn: engine.Connection, wanted: dict[str, Any]) -> str | None:
 
 
 def _default_scope(conn: engine.Connection, user_id: str) -> tuple[str | None, str | None]:
-    """A login that asks for nothing gets the user's default project, if it is usable."""
+    """Return the user's default project, if usable."""
     user = queries.get(conn, 'user', id=user_id)
     wanted = user and user['default_project_id']
     if wanted and any(project['id'] == wanted for project in queries.projects_of(conn, user_id)):
@@ -233,9 +234,9 @@ def _default_scope(conn: engine.Connection, user_id: str) -> tuple[str | None, s
 
 
 def _usable(user: dict[str, Any] | None, receipt: tokens.Receipt | None) -> dict[str, Any]:
-    """The user's row.
+    """Check that a user may log in, and return the row.
 
-    :raises Unauthorized: gone or disabled, or the receipt is older than the password
+    :raises Unauthorized: deleted or disabled, or the password changed after the receipt
     """
     if (user is None or not user['enabled']
             or receipt and user['tokens_void_until'] and receipt.issued_at <= user['tokens_void_until']):

@@ -1,4 +1,4 @@
-"""What a new password must be like, and how long it is good."""
+"""Rules and lifetime of passwords."""
 import datetime
 from typing import Any
 
@@ -11,12 +11,13 @@ IGNORE_EXPIRY = 'ignore_password_expiry'     # option of a user
 
 
 class PasswordRules:
-    """
-    :param min_length: characters at least
-    :param regex: that it must match as a whole; '': any
-    :param history: from how many of the last passwords, the present one included, it must differ; 0: none
-    :param days: for which it is good; 0: for ever
-    :raises InvalidInput: the expression is none
+    """Password policy.
+
+    :param min_length: minimum number of characters
+    :param regex: must match the whole password; '': any
+    :param history: number of last passwords, including the present one, that may not be reused; 0: none
+    :param days: lifetime; 0: unlimited
+    :raises InvalidInput: malformed expression
     """
 
     def __init__(self, min_length: int = 1, regex: str = '', history: int = 0, days: int = 0) -> None:
@@ -24,14 +25,15 @@ class PasswordRules:
         try:
             self._pattern = re2.compile(regex) if regex else None
         except re2.error:
-            raise exception.InvalidInput('[identity] password_regex is no regular expression.') from None
+            raise exception.InvalidInput('[identity] password_regex is not a regular expression.') from None
 
     def check(self, password: str) -> None:
-        """
-        :raises PasswordRefused: it is too short, or not of the form; the password is not repeated
+        """Check a new password.
+
+        :raises PasswordRefused: it is too short or does not match; the message does not repeat it
         """
         if len(password) < self._min_length:
-            raise exception.PasswordRefused(reason=f'it has less than {self._min_length} characters.')
+            raise exception.PasswordRefused(reason=f'it has fewer than {self._min_length} characters.')
         if self._pattern is not None and not self._pattern.fullmatch(password):
             raise exception.PasswordRefused(reason='it does not match the expression of this cloud.')
 
@@ -39,10 +41,10 @@ class PasswordRules:
         raise exception.PasswordRefused(reason=f'it is one of the last {self.history} passwords.')
 
     def expires_at(self) -> datetime.datetime | None:
-        """When a password that is set now ends; None: never."""
+        """Return the expiry of a password that is set now; None: never."""
         return utils.utcnow() + datetime.timedelta(days=self._days) if self._days else None
 
 
 def end_of(user: dict[str, Any]) -> datetime.datetime | None:
-    """When the password of a user (a row) ends; None: never."""
+    """Return the expiry of a user's password; None: never."""
     return None if (user['options'] or {}).get(IGNORE_EXPIRY) else user['password_expires_at']

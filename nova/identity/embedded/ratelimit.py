@@ -1,18 +1,16 @@
-"""Failed logins are counted by user and address; who fails often waits for longer and longer, and never for ever.
+"""Rate limit of failed logins by user and address: delays grow, but never become permanent.
 
-What holds:
-
-- An address that has not failed for a user within the window is never refused for that user, whatever others do.
-- One that has failed may fail ``failures`` times. From then on each failure is followed by a wait, of 1 s and then
-  twice as long each time, at most MAX_WAIT_S. What is tried meanwhile is refused without a look at it, and changes
-  nothing: the right password after the wait is good, and forgets the failures.
-- While ``failures`` or more addresses have failed for one user, an address from which that user has not logged in
-  waits from its first failure on, and at most for a window: who guesses from many addresses has one guess a window from
-  each. Addresses from which the user has logged in keep the rule above.
-- Users who share an address with who guesses (behind one NAT) share the wait.
-- Names are chosen by who guesses, so no name evicts the failures of another one within the window. An address has
-  MOST_NAMES names of its own. Those beyond it count as one, and the first rule does not hold for them, apart from users
-  who have logged in from there. The same holds for addresses beyond MAX_KEYS names in all.
+- An address without a failure for a user within the window is never refused for that user.
+- An address may fail ``failures`` times. Each further failure causes a delay: 1 s, then doubled each time, at most
+  MAX_WAIT_S. Attempts during the delay are refused without a check and have no effect. A correct password after the
+  delay resets the counter.
+- If ``failures`` or more addresses have failed for a user, an address from which the user has not logged in is delayed
+  after its first failure, at most for a window. A distributed attack gets one guess for each address and window. The
+  other rules still apply to addresses from which the user has logged in.
+- Users behind one NAT address share its delay.
+- Attackers choose the names, so names must not evict the failures of other names within the window. An address has
+  MOST_NAMES counters. Further names share one counter, except users who have logged in from there; the first rule does
+  not apply to these names. The same holds for MAX_KEYS names of all addresses.
 """
 import collections
 import dataclasses
@@ -24,23 +22,23 @@ from typing import Any
 
 from nova import exception
 
-OTHERS = 1024                # counters that addresses without a place share
+OTHERS = 1024                # shared counters for addresses beyond the limit
 MAX_KEYS = 10000            # names of all addresses together
-MOST_NAMES = 100            # that one address has failed for within a window: more than users of one NAT mistype
+MOST_NAMES = 100            # failed names of one address within a window: more than users behind one NAT mistype
 MAX_WAIT_S = 60
-KNOWN_S = 30 * 86400        # an address is a user's own for so long after the last login from it
-SWEEP_S = 1                 # between two searches of all failures for those that are over
+KNOWN_S = 30 * 86400        # time after the last login for which an address is known for a user
+SWEEP_S = 1                 # minimum interval between two scans for expired failures
 
 
 @dataclasses.dataclass(slots=True)
 class _Failures:
     count: int = 0
     last_at: float = float('-inf')
-    free_at: float = float('-inf')       # of the next try
+    free_at: float = float('-inf')       # end of the delay
 
 
 class _Bounded(collections.OrderedDict[Any, Any]):
-    """Forgets what was written longest ago."""
+    """Dictionary that evicts the least recently written entry."""
 
     def __setitem__(self, key: Any, value: Any) -> None:
         super().__setitem__(key, value)
@@ -50,7 +48,7 @@ class _Bounded(collections.OrderedDict[Any, Any]):
 
 
 class _Address:
-    """The failures of one address: of each name, and those of all names beyond MOST_NAMES as one."""
+    """Failures of one address: for each name, and one counter for names beyond MOST_NAMES."""
 
     __slots__ = ('names', 'others')
 
@@ -60,27 +58,27 @@ class _Address:
 
 
 class LoginDelays:
-    """Counters in memory, of a bounded number.
+    """Bounded in-memory counters of failed logins.
 
-    :param failures: that are free of a wait
-    :param window: seconds after which a failure is forgotten
+    :param failures: number of failures without a delay
+    :param window: seconds after which a failure expires
     """
 
     def __init__(self, failures: int, window: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._free, self._window, self._clock = failures, window, clock
         self._addresses: dict[str, _Address] = {}
-        self._names = 0                  # of all addresses
-        self._others = [_Failures() for _ in range(OTHERS)]      # of the addresses that have no place
+        self._names = 0                  # number of counters of all addresses
+        self._others = [_Failures() for _ in range(OTHERS)]      # of addresses beyond the limit
         self._swept_at = self._swept_attacks_at = float('-inf')
-        self._known = _Bounded()         # (user, address): when the user last logged in from there
-        # user: {address: its last failure} of the newest ``failures``, the newest last
+        self._known = _Bounded()         # (user, address): time of the last login
+        # user: {address: time of its last failure}, the ``failures`` newest, ordered
         self._attacks: dict[str, collections.OrderedDict[str, float]] = {}
         self._lock = threading.Lock()
 
     def check(self, user: str, address: str) -> None:
-        """Ask before a password is looked at, and again before its holder learns that it was right.
+        """Check the delay, before the password is verified and again before the result is returned.
 
-        The second time keeps a burst of parallel guesses to the same number of answers.
+        The second call keeps a burst of parallel guesses within the limit.
 
         :raises TooManyRequests: with ``retry_after`` in seconds
         """
@@ -114,10 +112,10 @@ class LoginDelays:
                 self._names -= 1
             self._known[user, address] = self._clock()
 
-    # ---- where failures are counted; the caller has the lock
+    # ---- counters; the caller holds the lock
 
     def _found(self, user: str, address: str, now: float) -> _Failures | None:
-        """What counts the failures of a pair; None where nothing does yet, and there is a place for it."""
+        """Return the counter of a pair; None if it has none and a new one fits."""
         of_address = self._addresses.get(address)
         if of_address is not None and user in of_address.names:
             return of_address.names[user]
@@ -139,7 +137,7 @@ class LoginDelays:
         return found
 
     def _drop(self, address: str, of_address: _Address, now: float) -> None:
-        """Forget the failures of an address that are over."""
+        """Delete the expired failures of an address."""
         over = [user for user, found in of_address.names.items() if self._is_over(found, now)]
         for user in over:
             del of_address.names[user]
@@ -150,20 +148,20 @@ class LoginDelays:
     def _is_over(self, found: _Failures, now: float) -> bool:
         return now >= max(found.last_at + self._window, found.free_at)
 
-    # ---- users, and who attacks them
+    # ---- detection of distributed attacks
 
     def _is_known(self, key: tuple[str, str], now: float) -> bool:
         return bool(now - self._known.get(key, float('-inf')) < KNOWN_S)
 
     def _attacked(self, user: str, address: str, now: float) -> bool:
-        """Whether so many addresses have failed within the window, this one among them."""
+        """Return True if enough addresses, including this one, have failed within the window."""
         failed = self._attacks.get(user)
         if failed is None:
             if len(self._attacks) >= MAX_KEYS:
                 if now < self._swept_attacks_at + SWEEP_S:
                     return False
                 self._swept_attacks_at = now
-                # a name that one address alone has failed for is not attacked yet, and may be invented
+                # a name with failures from one address is not under attack, and may be invented
                 self._attacks = {name: times for name, times in self._attacks.items() if len(times) >= min(
                     2, self._free) and now - times[next(reversed(times))] < self._window}
             if len(self._attacks) >= MAX_KEYS:

@@ -1,4 +1,4 @@
-"""The embedded identity service: users, projects and roles; logins and tokens."""
+"""The embedded identity service: users, projects, roles, logins and tokens."""
 from __future__ import annotations
 
 import datetime
@@ -22,22 +22,23 @@ from nova.identity.embedded import token_service
 
 
 class IdentityService(directory.Directory):
-    """The directory, with what comes of it: ``tokens``, ``logins``, ``signed`` requests and ``credentials`` of users.
+    """The directory with ``tokens``, ``logins``, ``signed`` requests and ``credentials`` of users.
 
-    :param conf: read: the group [identity]
-    :param api_db: db.engine.Database that has the identity tables
-    :param keys_dir: directory of the token keys, made when missing
+    :param conf: uses [identity]
+    :param api_db: db.engine.Database with the identity tables
+    :param keys_dir: directory of the token keys, created if missing
     :param catalog: callable(project_id) -> service catalog, see ``catalog.for_base``
     :param clock: of one-time codes: seconds since the epoch
-    :param elapsed: of the delays after failed logins: seconds that only grow
+    :param elapsed: of the delays after failed logins: monotonic seconds
     """
 
     def __init__(self, conf: cfg.ConfigOpts, api_db: engine.Database, keys_dir: str,
                  catalog: Callable[[str | None], Any], clock: Callable[[], float] = time.time,
                  elapsed: Callable[[], float] = time.monotonic) -> None:
         options = conf.identity
-        # So many threads of the server may wait for a hash; the others stay for everything else. The server itself lets
-        # fewer work on logins (cloud/http_server.py): a burst of them waits its turn there and is not refused.
+        # Number of threads that may wait for a hash, so that others stay free. The HTTP server admits fewer logins at a
+        # time
+        # (cloud/http_server.py), so a burst is queued there instead of refused.
         places = conf.http.threads * 3 // 4
         super().__init__(api_db, options.password_hash_rounds, hashing.HashPool(hashing.workers(), places),
                          password_rules.PasswordRules(options.password_min_length, options.password_regex,
@@ -57,12 +58,12 @@ class IdentityService(directory.Directory):
         self.tokens.forget()
 
     def validate(self, token: str, allow_expired: bool = False, trusted: bool = True) -> tokens.TokenData:
-        """What a token stands for now; see ``TokenService.validate``."""
+        """Validate a token; see ``TokenService.validate``."""
         return self.tokens.validate(token, allow_expired, trusted)
 
     def login(self, name: str, password: str, project_name: str | None = None,
               address: str = '') -> tuple[str, tokens.TokenData]:
-        """A password login by names in the default domain, scoped to a project or to nothing.
+        """Log in with a password and names of the default domain, scoped to a project or unscoped.
 
         :returns: (token, TokenData)
         """

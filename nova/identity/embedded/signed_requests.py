@@ -1,4 +1,4 @@
-"""Requests that clients of EC2 and of the object store have signed."""
+"""Authentication of requests signed with EC2 keys."""
 from __future__ import annotations
 
 import collections
@@ -16,19 +16,19 @@ from nova.identity.embedded import checks as secret_checks
 from nova.identity.embedded import credentials as pairs
 from nova.identity.embedded import token_service
 
-MOST_SHARED = 1000           # pairs of keys which a process remembers, and their last tokens
-SHARED = datetime.timedelta(minutes=1)           # for which the token of one request is that of the next ones, too
+MOST_SHARED = 1000           # cached key pairs, and their last tokens
+SHARED = datetime.timedelta(minutes=1)           # time for which further requests reuse a token
 
 
 class SignedRequests:
-    """Like an application credential a pair of keys is what its owner has made for programs, after a login by the
-    rules: they are not requested again.
+    """Authenticates signed requests. Multi-factor rules do not apply, because the owner created the keys after such a
+    login.
 
-    :param credentials: that have the pairs of keys
+    :param credentials: storage of the key pairs
     :param tokens_of: issues the tokens
-    :param checks: counts the failures
-    :param lifetime: of a token at most
-    :param trust: seconds for which a pair that was read is taken for what it was, as a token is
+    :param checks: counts failures
+    :param lifetime: maximum lifetime of a token
+    :param trust: seconds for which a key pair is cached
     """
 
     def __init__(self, credentials: pairs.Credentials, tokens_of: token_service.TokenService,
@@ -36,21 +36,21 @@ class SignedRequests:
         self._credentials, self._tokens, self._checks, self._trust = credentials, tokens_of, checks, trust
         self._lifetime = min(lifetime, signatures.VALID)
         self._shared_for = min(SHARED, self._lifetime / 4)
-        # (credential, user, project): (token, taken again until)
+        # (credential, user, project): (token, reused until)
         self._last: collections.OrderedDict[tuple[str, ...], tuple[str, datetime.datetime]] = collections.OrderedDict()
-        # access key: (row, secret, number of changes of credentials before, trusted until)
+        # access key: (row, secret, change counter of the credentials, cached until)
         self._read: collections.OrderedDict[str, tuple[dict[str, Any], str, int, float]] = collections.OrderedDict()
         self._lock = threading.Lock()
 
     def authenticate(self, signed: dict[str, Any], address: str = '', shared: bool = False,
                      ) -> tuple[str, tokens.TokenData]:
-        """A token for a request that a client of EC2 has signed.
+        """Issue a token for a signed EC2 request.
 
         :param signed: see ``nova.identity.signatures``
-        :param address: where the request comes from
-        :param shared: it may be that of another request which the same pair has signed: no client gets it and ends it
+        :param address: of the client
+        :param shared: the token may be shared with other requests, because it is not given to clients
         :returns: (token, TokenData)
-        :raises Unauthorized: always the same words, whatever was wrong
+        :raises Unauthorized: the message does not reveal the reason
         :raises TooManyRequests: too many failures for these keys from this address
         """
         now, signed = utils.utcnow(), {'params': {}, 'headers': {}, 'body_hash': '', **signed}
@@ -59,7 +59,7 @@ class SignedRequests:
 
     def authenticate_text(self, access: str, text: str, signature: str, address: str = '', shared: bool = False,
                           ) -> tuple[str, tokens.TokenData]:
-        """The same for a request to the object store, which has looked at its time.
+        """Issue a token for a signed S3 request; the object store has checked its time.
 
         :param text: see ``nova.identity.signatures.matches_text``
         """
@@ -67,14 +67,17 @@ class SignedRequests:
             secret, text, signature), shared)
 
     def key_of_scope(self, access: str, scope: str) -> bytes | None:
-        """The key that chunks of a content are signed with, by the owner of the request before them; it is good for
-        the day of the scope and for S3 alone. None: the access key is gone, or the scope is none.
+        """Return the signing key of an S3 request's chunks, valid for the day of the scope.
+
+        None: the access key does not exist, or the scope is malformed.
         """
         _owner, secret = self._pair(access)
         return signatures.key_of_scope(secret, scope) if secret else None
 
     def _pair(self, access: str) -> tuple[dict[str, Any] | None, str | None]:
-        """(row of the credential, its secret): as read within the last seconds, if no credential was changed here."""
+        """Return (row of the credential, its secret), cached for some seconds unless a credential changed in this
+        process.
+        """
         entry, changes = self._read.get(access), self._credentials.changes
         if entry is not None and entry[2] == changes and time.monotonic() < entry[3]:
             return entry[0], entry[1]
@@ -91,10 +94,10 @@ class SignedRequests:
     def _by_pair(self, access: str, address: str, now: datetime.datetime, matches: Callable[[str], bool], shared: bool,
                  ) -> tuple[str, tokens.TokenData]:
         row, secret = self._pair(access)
-        # of an unknown pair the signature is computed, too: it takes as long
+        # compute the signature for unknown keys too, for constant time
         self._checks.check((f'ec2\0{access}', address), row['user_id'] if row else None,
                            lambda: matches(secret or '') and secret is not None)
-        assert row is not None           # else the check has failed
+        assert row is not None           # otherwise the check has failed
         return self._again(row, now) if shared else self._issue(row, now)
 
     def _issue(self, row: dict[str, Any], now: datetime.datetime) -> tuple[str, tokens.TokenData]:
@@ -103,15 +106,16 @@ class SignedRequests:
             (tokens.new_audit_id(),), None))
 
     def _again(self, row: dict[str, Any], now: datetime.datetime) -> tuple[str, tokens.TokenData]:
-        """The token of the pair's last requests, while it is young: what it stands for is looked at as for any token,
-        by [identity] validation_cache_time."""
+        """Return the recent token of the key pair, or a new one. [identity] validation_cache_time applies as to any
+        token.
+        """
         owner = row['id'], row['user_id'], row['project_id']
         token, until = self._last.get(owner, ('', now))
         if now < until:
             try:
                 return token, self._tokens.validate(token)
             except exception.Unauthorized:
-                pass                     # a change ended it, and not the pair
+                pass                     # the token was revoked, but the key pair is valid
         token, data = self._issue(row, now)
         with self._lock:
             self._last[owner] = token, now + self._shared_for

@@ -1,4 +1,4 @@
-"""Tokens of the embedded identity service: what they stand for now, and their end."""
+"""Token service: validation, issuing and revocation."""
 from __future__ import annotations
 
 import collections
@@ -22,10 +22,11 @@ CACHE_SIZE = 2000            # tokens
 
 
 class TokenService:
-    """
-    :param conf: read: the group [identity]
-    :param api_db: db.engine.Database that has the identity tables
-    :param keys: that seal the tokens
+    """Tokens of the embedded identity service.
+
+    :param conf: uses [identity]
+    :param api_db: db.engine.Database with the identity tables
+    :param keys: encrypt the tokens
     """
 
     def __init__(self, conf: cfg.ConfigOpts, api_db: engine.Database, keys: tokens.KeyRing) -> None:
@@ -33,19 +34,19 @@ class TokenService:
         self._db, self._keys = api_db, keys
         self._grace = datetime.timedelta(seconds=options.allow_expired_window)
         self._trust = options.validation_cache_time
-        # token: (what it stands for, trusted until)
+        # token: (its data, cached until)
         self._cache: collections.OrderedDict[str, tuple[tokens.TokenData, float]] = collections.OrderedDict()
         self._generation = 0
         self._lock = threading.Lock()
 
     def validate(self, token: str, allow_expired: bool = False, trusted: bool = True) -> tokens.TokenData:
-        """What a token stands for now.
+        """Validate a token and return its current data.
 
-        :param token: as the client sent it
-        :param allow_expired: take it for ``allow_expired_window`` seconds longer
-        :param trusted: take what was read within the last ``validation_cache_time`` seconds for true
-        :raises Unauthorized: forged, expired, revoked, or its user, project or roles are gone
-        :raises ServiceUnavailable: the database does not answer
+        :param token: as received
+        :param allow_expired: accept it ``allow_expired_window`` seconds longer
+        :param trusted: accept data cached within ``validation_cache_time`` seconds
+        :raises Unauthorized: invalid, expired or revoked, or user, project or roles were removed
+        :raises ServiceUnavailable: the database does not respond
         """
         entry = self._cache.get(token)
         if trusted and entry is not None and time.time() < entry[1]:
@@ -66,9 +67,9 @@ class TokenService:
         return data
 
     def issue(self, claims: tokens.Claims) -> tuple[str, tokens.TokenData]:
-        """(token, what it stands for); it is remembered like one that was validated.
+        """Issue a token; return (token, its data), which is cached.
 
-        :raises Unauthorized: something that it relies on is gone, disabled or changed
+        :raises Unauthorized: user, project or roles were removed, disabled or changed
         """
         generation = self._generation
         with self._db.reader() as conn:
@@ -78,14 +79,14 @@ class TokenService:
         return token, data
 
     def revoke(self, token: str) -> None:
-        """End a token before its time; one that is void already is left alone."""
+        """Revoke a token; an invalid token is ignored."""
         claims = self._keys.open(token)
         if claims is not None:
             self._db.run(queries.revoke, claims.audit_ids[0], claims.expires_at + self._grace, utils.utcnow())
             self.forget()
 
     def forget(self) -> None:
-        """Trust no token for what was true before."""
+        """Clear the cache."""
         with self._lock:
             self._generation += 1
             self._cache.clear()
@@ -94,7 +95,7 @@ class TokenService:
         left = (data.claims.expires_at - utils.utcnow()).total_seconds()
         with self._lock:
             if generation != self._generation or not self._trust:
-                return               # something changed while this was read
+                return               # the cache was cleared during the read
             self._cache.pop(token, None)
             self._cache[token] = (data, time.time() + min(self._trust, left))
             if len(self._cache) > CACHE_SIZE:
@@ -102,10 +103,10 @@ class TokenService:
 
 
 def load(conn: engine.Connection, claims: tokens.Claims, user: dict[str, Any] | None = None) -> tokens.TokenData:
-    """TokenData of these claims as the database has it now.
+    """Load the current TokenData of these claims.
 
-    :param user: the user's row, where it has just been read
-    :raises Unauthorized: revoked, or something that it relies on is gone, disabled or changed
+    :param user: the user's row, if already read
+    :raises Unauthorized: revoked, or user, project or roles were removed, disabled or changed
     """
     user = user or queries.get(conn, 'user', id=claims.user_id)
     if (user is None or not user['enabled'] or queries.revoked(conn, claims.audit_ids[0])
@@ -140,9 +141,9 @@ def load(conn: engine.Connection, claims: tokens.Claims, user: dict[str, Any] | 
 
 def _bounded(conn: engine.Connection, claims: tokens.Claims, held: list[dict[str, Any]],
              known: list[dict[str, Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The application credential of a token, and the roles that it gives.
+    """Return (application credential of a token, roles that it grants).
 
-    A credential dies with its end, its row, or any of its roles.
+    A credential becomes invalid with its expiry, its row, or any of its roles.
     """
     row = queries.get(conn, 'application_credential', id=claims.credential_id)
     if (row is None or row['user_id'] != claims.user_id or row['project_id'] != claims.scope_id

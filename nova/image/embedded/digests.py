@@ -1,12 +1,10 @@
-"""Which files of the image store have the bytes that their image's checksum was made of.
+"""Verify files of the image store against their image's checksum.
 
-A file of the store is written once, hashed on its way, and never changed; its name is never used again. So what has to
-be found is a disk that lost or changed bytes, or a hand that changed the file. Reading and hashing all of it takes
-longer than what most readers do with it, hence:
+A file of the store is written once, hashed during the upload, and never changed; its name is not reused. Verification
+detects bytes lost or changed by a disk, and manual changes. Hashing a file takes longer than most uses of it. So:
 
-- a file is hashed again when this process has not hashed it within the last day, or its size, its number or the time of
-  its last change is not what it was then
-- that is done while the file is read, and its reader uses nothing of it before both have ended well
+- a file is hashed again only if this process has not hashed it for a day, or its size, inode or mtime has changed;
+- this happens concurrently with a reader, who uses the result only after both have succeeded.
 
 See doc/source/adr/0088-images-are-read-in-place.rst.
 """
@@ -26,21 +24,21 @@ from nova.image.embedded import files
 from nova.runtime import concurrency
 
 FRESH_S = 86400
-MOST = 10000                             # files that are remembered
-ALGORITHMS = (('os_hash_algo', 'os_hash_value'), ('', 'checksum'))       # of an image; the second one is MD5
+MOST = 10000                             # maximum number of remembered files
+ALGORITHMS = (('os_hash_algo', 'os_hash_value'), ('', 'checksum'))       # columns of an image; the second is MD5
 
 State = tuple[int, int, int, int]
 
 
 class Digests:
-    """Remembers what was hashed."""
+    """Remembers verified files."""
 
     def __init__(self) -> None:
         self._known: collections.OrderedDict[str, tuple[State, float]] = collections.OrderedDict()
         self._lock = threading.Lock()
 
     def remember(self, data_id: str, state: State) -> None:
-        """A file in this state was hashed just now."""
+        """Record that a file in this state was just hashed."""
         with self._lock:
             self._known[data_id] = state, time.monotonic()
             self._known.move_to_end(data_id)
@@ -58,9 +56,9 @@ class Digests:
 
     @contextlib.contextmanager
     def checked(self, image: dict[str, Any], source: Any) -> Iterator[None]:
-        """Hash an open file while the block reads it, unless that was done within the last day.
+        """Context manager: hash an open file during the block, unless that was done within the last day.
 
-        :raises ImageUnacceptable: at the end of the block: what it read is not what was uploaded
+        :raises ImageUnacceptable: at the end of the block: the data differs from the upload
         """
         state = state_of(source)
         if self.is_fresh(image['data_id'], state):
@@ -77,22 +75,22 @@ class Digests:
             self.remember(image['data_id'], state)
         if state_of(source) != state:
             self.forget(image['data_id'])
-            raise _refusal(image, 'its file was changed meanwhile')
+            raise _refusal(image, 'its file was changed while it was read')
 
 
 class _Check:
-    """A digest that is made by a thread."""
+    """A digest computed by a thread."""
 
     def __init__(self, image: dict[str, Any], source: Any) -> None:
         self._algorithm, self._expected = _expected(image)
-        self._descriptor = os.dup(source.fileno())           # of its own: it may outlive the block for a moment
+        self._descriptor = os.dup(source.fileno())           # duplicate: the thread may outlive the block briefly
         self._cancelled = False
         self._found: str | None = None
         self._error: Exception | None = None
         self._thread = concurrency.spawn('image-digest', self._run)
 
     def cancel(self) -> None:
-        """End without a result."""
+        """Stop without a result."""
         self._cancelled = True
         self._thread.join()
 
@@ -105,7 +103,7 @@ class _Check:
     def _run(self) -> None:
         try:
             self._found = concurrency.blocking(self._digest)
-        except OSError as error:                             # the disk cannot read it
+        except OSError as error:                             # read error
             self._error = error
         finally:
             os.close(self._descriptor)
@@ -121,13 +119,13 @@ class _Check:
 
 
 def state_of(file: Any) -> State:
-    """What of an open file differs after a change."""
+    """Return the attributes of an open file that reveal changes."""
     found = os.fstat(file.fileno())
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _expected(image: dict[str, Any]) -> tuple[str, str]:
-    """(algorithm, digest) of an image.
+    """Return (algorithm, digest) of an image.
 
     :raises ImageUnacceptable: it has none
     """

@@ -1,4 +1,4 @@
-"""The bytes of the embedded image store: one file an upload, named by an id that the store made up."""
+"""Files of the embedded image store: one for each upload, named by a random id."""
 from __future__ import annotations
 
 import contextlib
@@ -13,18 +13,18 @@ import stat
 from typing import Any
 
 from nova import exception
+from nova.disk_files import reflink
 from nova.image import inspector
 from nova.image.embedded import hashing
 from nova.runtime import concurrency
-from nova.runtime import directories
 from nova.runtime import disk_space
+from nova.runtime import durable_files
 from nova.runtime import progress
-from nova.runtime import reflink
 
 LOG = logging.getLogger(__name__)
 
 CHUNK = 256 * 1024
-COPIED = 64 * 1024 * 1024        # bytes that the kernel copies at once
+COPIED = 64 * 1024 * 1024        # bytes of one copy_file_range
 ZEROS = bytes(CHUNK)
 PART = '.part'
 
@@ -32,8 +32,8 @@ PART = '.part'
 class Files:
     """Files in one directory (mode 0700, files 0600).
 
-    :param directory: absolute path; made when it is not there
-    :param max_size: bytes of one file, at most
+    :param directory: absolute path; created if missing
+    :param max_size: maximum size of a file in bytes
     :param reserve: nova.runtime.disk_space.Reserve of its file system
     """
 
@@ -47,14 +47,14 @@ class Files:
 
     def write(self, data_id: str, chunks: Any, disk_format: str, max_virtual_size: int,
               image_id: str) -> dict[str, Any]:
-        """Store what ``chunks`` yields and return the image's columns for it; nothing is left when it raises.
+        """Store the data of ``chunks`` and return the image's columns for it. A failure leaves no file.
 
         :returns: {'size', 'virtual_size', 'checksum', 'os_hash_algo', 'os_hash_value'}
         :raises TooLarge: over the limit
-        :raises InsufficientStorage: it would use up the reserve, or the disk is full
+        :raises InsufficientStorage: it would exceed the reserve, or the disk is full
         :raises ImageUnacceptable: the inspector refuses the data
         """
-        with self._placed(data_id) as part, hashing.Hashes() as hashes:
+        with self._atomic_write(data_id) as part, hashing.Hashes() as hashes:
             descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, 'wb', buffering=0) as file, self.reserve.claimed(
                     self.directory, 0, part) as claim:
@@ -72,20 +72,20 @@ class Files:
 
     def adopt(self, data_id: str, path: str, disk_format: str, max_virtual_size: int, image_id: str,
               moved: progress.Moved = progress.ignore) -> dict[str, Any] | None:
-        """Move a file that was written on the store's file system into the store, without a copy of its bytes.
+        """Move a file on the store's file system into the store, without copying its data.
 
-        It must belong to this process or to a user whose files this process may take. No process may have it open for
-        writing: QEMU, which wrote it, could change it after it has been inspected.
+        It must belong to this process or to a user whose files this process may take. It must not be open for writing:
+        QEMU, which wrote it, could change it after the inspection.
 
-        :returns: as ``write``; None: the file cannot be adopted and must be copied
+        :returns: as ``write``; None: the file must be copied instead
         :raises TooLarge, ImageUnacceptable: as ``write``
         """
         try:
-            file = self._take(path, self.path(data_id) + PART)
+            file = self._move_in(path, self.path(data_id) + PART)
         except OSError as error:
-            LOG.debug('%s is copied into the image store: %s', path, error)
+            LOG.debug('Cannot move %s into the image store, copying it: %s', path, error)
             return None
-        with file, self._placed(data_id) as part, hashing.Hashes() as hashes:
+        with file, self._atomic_write(data_id) as part, hashing.Hashes() as hashes:
             report = inspector.inspect_file(part)
             if report.size > self.max_size:
                 raise exception.TooLarge(limit=self.max_size)
@@ -95,13 +95,12 @@ class Files:
                 hashes.add(chunk)
                 done += len(chunk)
                 moved(done)
-            concurrency.blocking(os.fsync, file.fileno())
             return _columns(report, hashes)
 
-    def _take(self, path: str, part: str) -> io.FileIO:
+    def _move_in(self, path: str, part: str) -> io.FileIO:
         """Move a file into the store and return it, open for reading.
 
-        :raises OSError: it lies on another file system, belongs to another user, or is open for writing
+        :raises OSError: another file system or owner, or it is open for writing
         """
         file = io.FileIO(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC))
         try:
@@ -112,7 +111,7 @@ class Files:
                 raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
             os.fchown(file.fileno(), os.geteuid(), -1)
             os.fchmod(file.fileno(), 0o600)
-            with contextlib.suppress(OSError):       # an access list would take what a later mode gives
+            with contextlib.suppress(OSError):       # an ACL would mask later modes
                 os.removexattr(file.fileno(), 'system.posix_acl_access')
             _check_no_writer(file.fileno())
             os.rename(path, part)
@@ -122,46 +121,47 @@ class Files:
         return file
 
     @contextlib.contextmanager
-    def _placed(self, data_id: str) -> Iterator[str]:
-        """Yield the path of a part that becomes the file at the end of the block; nothing is left when that raises.
+    def _atomic_write(self, data_id: str) -> Iterator[str]:
+        """Context manager: path of a temporary file that becomes the file; a failure leaves none.
 
         :raises InsufficientStorage: the disk is full
         """
         part = self.path(data_id) + PART
         try:
             yield part
-            os.rename(part, self.path(data_id))
-            directories.sync(self.directory)
+            concurrency.blocking(durable_files.commit, part, self.path(data_id))
         except BaseException as error:
             self.remove(data_id)
             if isinstance(error, OSError) and error.errno in disk_space.FULL:
-                LOG.error('The image store has no room for an upload.')
+                LOG.error('The image store is full: an upload failed.')
                 raise exception.InsufficientStorage() from None
             raise
 
     def check_room(self, adding: int = 0) -> None:
-        """:raises InsufficientStorage: so many bytes more would use up the reserve"""
+        """Check free space; raises InsufficientStorage if so many bytes would exceed the reserve."""
         self.reserve.check(self.directory, adding)
 
     def remove(self, data_id: str) -> None:
-        """Remove the file and what an upload left of it; no error when there is none."""
+        """Remove the file and its incomplete upload; idempotent."""
         for path in (self.path(data_id) + PART, self.path(data_id)):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
 
     def clean(self, data_ids: set[str]) -> None:
-        """Remove what a crash left of uploads. Whole files of no image stay: a database that was restored from a backup
-        does not know what was uploaded since."""
+        """Remove incomplete uploads after a crash. Files without an image are kept.
+
+        The database may have been restored from a backup and lack rows of later uploads.
+        """
         for name in os.listdir(self.directory):
             if name.endswith(PART):
                 os.unlink(self.path(name))
-                LOG.info('Removed %s from the image store: its upload has not ended.', name)
+                LOG.info('Removed %s from the image store: its upload was incomplete.', name)
             elif name not in data_ids:
-                LOG.error('%s belongs to no image. It stays: the database may have been restored from a backup. Remove '
-                          'it when nobody needs it.', self.path(name))
+                LOG.error('%s belongs to no image. It is kept, because the database may have been restored from a '
+                          'backup. Delete it if it is not needed.', self.path(name))
 
-    def lend(self, data_id: str, group: int) -> None:
-        """Let the members of a group read a file whose name they know; they cannot list the others."""
+    def grant_read(self, data_id: str, group: int) -> None:
+        """Give a group read access to a file. Its members cannot list other files."""
         for path, mode in ((self.path(data_id), 0o640), (self.directory, 0o710)):
             if os.stat(path).st_gid != group:
                 os.chown(path, -1, group)
@@ -172,14 +172,14 @@ class Files:
 
 
 class _Upload:
-    """Writes and inspects chunk by chunk; runs of zeros become holes."""
+    """Writes and inspects data by chunks; runs of zeros become holes."""
 
     def __init__(self, file: Any, max_size: int, claim: disk_space.Claim) -> None:
         self.file, self.max_size, self._claim, self._written = file, max_size, claim, 0
         self.inspector = inspector.Inspector()
 
     def check(self, chunk: bytes) -> None:
-        """:raises TooLarge: the chunk would exceed the limit"""
+        """Check the size limit; raises TooLarge."""
         if self.inspector.report.size + len(chunk) > self.max_size:
             raise exception.TooLarge(limit=self.max_size)
 
@@ -189,14 +189,13 @@ class _Upload:
             self.file.seek(len(chunk), os.SEEK_CUR)
             return
         self._written += len(chunk)
-        self._claim.need(self._written)          # in steps, as it comes: a caller that sends nothing holds no room
+        self._claim.need(self._written)          # incrementally: an idle upload reserves no space
         rest = memoryview(chunk)
         while rest:
             rest = rest[self.file.write(rest):]
 
     def finish(self) -> None:
         self.file.truncate(self.inspector.report.size)
-        os.fsync(self.file.fileno())
 
 
 def _columns(report: inspector.Report, hashes: hashing.Hashes) -> dict[str, Any]:
@@ -204,16 +203,16 @@ def _columns(report: inspector.Report, hashes: hashing.Hashes) -> dict[str, Any]
 
 
 def _check_no_writer(descriptor: int) -> None:
-    """Take and return a read lease, which the kernel gives for a file that nothing has open for writing: fcntl(2).
+    """Take and release a read lease, which the kernel grants only if the file is not open for writing: fcntl(2).
 
-    :raises OSError: something has, or the file system has no leases
+    :raises OSError: it is open for writing, or the file system has no leases
     """
     fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
 
 
 def copy(source: Any, target: Any, moved: progress.Moved = progress.ignore) -> None:
-    """Copy between open files within the kernel: shared blocks where the filesystem can, holes stay holes."""
+    """Copy between open files in the kernel: with shared blocks if supported; holes are kept."""
     try:
         reflink.share(source.fileno(), target.fileno())
         return
@@ -224,7 +223,7 @@ def copy(source: Any, target: Any, moved: progress.Moved = progress.ignore) -> N
         try:
             start = os.lseek(source.fileno(), offset, os.SEEK_DATA)
         except OSError as error:
-            if error.errno == errno.ENXIO:       # only a hole until the end
+            if error.errno == errno.ENXIO:       # a hole up to the end
                 break
             raise
         offset = os.lseek(source.fileno(), start, os.SEEK_HOLE)
@@ -249,7 +248,7 @@ def _copy_range(source: Any, target: Any, start: int, end: int, moved: progress.
 
 
 def verify_download(path: str, image: dict[str, Any], max_virtual_size: int) -> None:
-    """Raise ImageUnacceptable unless the file has the checksum of the image and the inspector accepts it."""
+    """Raise ImageUnacceptable unless the file has the image's checksum and passes the inspector."""
     with open(path, 'rb') as file:
         for algorithm, expected in ((image['os_hash_algo'], image['os_hash_value']), ('md5', image['checksum'])):
             if algorithm in hashlib.algorithms_available and expected:
@@ -259,5 +258,5 @@ def verify_download(path: str, image: dict[str, Any], max_virtual_size: int) -> 
                 break
     report = inspector.inspect_file(path)
     expected = inspector.expected(image)
-    # an upload refuses what is compressed; images from before that stay
+    # uploads refuse compressed data; images of older releases may have it
     inspector.verify(report, inspector.ARCHIVE if expected == 'raw' else expected, max_virtual_size, image['id'])

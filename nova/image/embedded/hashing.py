@@ -1,7 +1,7 @@
 """Checksums of image data: one thread computes MD5, another one SHA-512.
 
-hashlib releases the GIL, so both threads run beside the thread that receives and writes the data. Data of which little
-has come is hashed without threads.
+hashlib releases the GIL, so both run in parallel with the thread that receives and writes the data. Small uploads are
+hashed without threads.
 """
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 
 from nova.runtime import concurrency
 
-ALGORITHM = 'sha512'             # of os_hash_value
-WAITING = 16                     # chunks that may wait for one thread: 4 MiB of chunks of 256 KiB
-LITTLE = 1024 * 1024             # bytes up to which there are no threads
+ALGORITHM = 'sha512'             # algorithm of os_hash_value
+WAITING = 16                     # maximum queue of a thread: 4 MiB in chunks of 256 KiB
+LITTLE = 1024 * 1024             # bytes that are hashed without threads
 
 
 class Hashes:
-    """Both checksums of one stream; a context manager, which ends the threads."""
+    """Both checksums of one stream; a context manager that ends the threads."""
 
     def __init__(self) -> None:
         self._hashes = hashlib.md5(usedforsecurity=False), hashlib.sha512()
@@ -35,7 +35,7 @@ class Hashes:
         self._end()
 
     def add(self, chunk: bytes) -> None:
-        """Hash the next bytes. The call waits while a thread has WAITING chunks to do."""
+        """Hash the next bytes. Blocks while a thread's queue has WAITING chunks."""
         self._bytes += len(chunk)
         if self._bytes <= LITTLE:
             for each in self._hashes:
@@ -49,7 +49,7 @@ class Hashes:
             chunks.put(chunk)
 
     def columns(self) -> dict[str, str]:
-        """Wait for the threads and return the columns of the image; no bytes may be added afterwards."""
+        """Wait for the threads and return the image's columns; no bytes may be added afterwards."""
         self._end()
         md5, other = self._hashes
         return {'checksum': md5.hexdigest(), 'os_hash_algo': ALGORITHM, 'os_hash_value': other.hexdigest()}

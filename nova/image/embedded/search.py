@@ -1,4 +1,4 @@
-"""What a listing of images asks for: parsed once from the words of the Image API."""
+"""Parse the query of an image list."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ BOOLEANS = {'true': True, 'false': False, '1': True, '0': False}
 
 @dataclasses.dataclass
 class Search:
-    """Conditions on images, their order and the page."""
+    """Filters, order and page of an image list."""
 
     equal: dict[str, Any] = dataclasses.field(default_factory=dict)            # column: [values]
     compare: list[Any] = dataclasses.field(default_factory=list)          # (column, operator, value)
@@ -48,9 +48,9 @@ class Search:
 
 
 def parse(pairs: list[tuple[str, str]]) -> Search:
-    """The Search that (name, value) pairs of a query string ask for.
+    """Parse (name, value) pairs of a query string.
 
-    :raises BadRequest: a value does not fit its name. An unknown name filters by a property.
+    :raises BadRequest: invalid value. An unknown name filters by a property.
     """
     pairs = list(pairs)
     if len(pairs) > MAX_FILTERS:
@@ -116,7 +116,7 @@ def _read_bound(search: Search, name: str, value: str) -> None:
 
 
 def _read_time(search: Search, name: str, value: str) -> None:
-    """Compare whole seconds, as responses show them, where the value names no fraction of one."""
+    """Compare whole seconds, as in responses, if the value has no fraction."""
     op, moment = _time(name, value)
     end = utils.end_of_second(moment)
     known: dict[str, tuple[str, Any]] = {'eq': ('between', (moment, end)), 'neq': ('outside', (moment, end)),
@@ -129,7 +129,7 @@ def _read_equal(search: Search, name: str, value: str) -> None:
     search.equal[name] = _several(value[3:]) if several else [value]
 
 
-# What a parameter does to a Search. Any other name is a property of images.
+# parameter -> parser; any other name is an image property
 _READERS: dict[str, Callable[[Search, str, str], None]] = {
     'limit': _read_limit, 'marker': _read_marker, 'tag': _read_tag, 'os_hidden': _read_hidden,
     'protected': _read_protected, **dict.fromkeys(CHOICES, _read_choice), **dict.fromkeys(NUMBERS, _read_number),
@@ -157,7 +157,7 @@ def _sort(value: str) -> tuple[list[str], list[str]]:
 
 
 def _several(text: str) -> list[str]:
-    """Values separated by commas; one in double quotes may hold commas itself."""
+    """Split values at commas; a value in double quotes may contain commas."""
     values, rest = [], text
     while rest:
         if rest.startswith('"'):

@@ -1,8 +1,8 @@
-"""The embedded image service: its rules, its records and its files. The HTTP face and the Python API call this.
+"""The embedded image service: rules, rows and files; used by the HTTP API and the Python API.
 
-A caller sees what is public, community or its own, and what is shared with it, but for the images of instance
-categories, which are for administrators; everything else does not exist for it. An image gets its data once: queued →
-saving → active; a failed upload leaves it queued, without a file.
+Callers see public, community and own images, and images shared with them. Images of instance categories are visible to
+administrators only. An image gets its data once: queued → saving → active. A failed upload returns it to queued,
+without a file.
 """
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
 
 GIB = 2 ** 30
 MAX_MEMBERS = 128
-FEW = sizes.PAGE // sizes.IMAGE          # images that fit into any page
-STEP = 64 * 2 ** 20              # bytes that an upload of unknown length reserves at once
+FEW = sizes.PAGE // sizes.IMAGE          # number of images that fit into any page
+STEP = 64 * 2 ** 20              # reservation step of an upload with unknown length
 MEMBER_STATUSES = ('pending', 'accepted', 'rejected')
 
 
 class Store:
-    """One deployment's images.
+    """Images of one deployment.
 
     :param db: the API database (nova.db.engine.Database)
-    :param directory: where the files are kept; this process must be the only one that serves it
-    :param max_size: bytes of one image
-    :param max_virtual_size: the largest virtual size of an image's disk, in bytes
-    :param limits: called with (conn, project id); the project's limits of storage_quotas.IMAGES
+    :param directory: directory of the files; only one process may serve it
+    :param max_size: maximum size of an image in bytes
+    :param max_virtual_size: maximum virtual size of an image's disk in bytes
+    :param limits: function(conn, project id) -> the project's limits of storage_quotas.IMAGES
     :param reserve: nova.runtime.disk_space.Reserve of the directory's file system
     """
 
@@ -59,33 +59,33 @@ class Store:
                  reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
         self.db, self.max_virtual_size, self._limits = db, max_virtual_size, limits
         self.files, self.digests = Files(directory, max_size, reserve), digests.Digests()
-        self._key = grants.new_key()         # of this process: tasks that outlive it begin again with another grant
+        self._key = grants.new_key()  # key of this process: tasks that outlive it are repeated with another grant
 
     def recover(self) -> None:
-        """Call once at start, before the first upload: forget uploads that a crash cut off."""
+        """Reset interrupted uploads; call once at start, before the first upload."""
         self.db.run(db_images.reset_saving)
         with self.db.reader() as conn:
             known = db_images.data_ids(conn)
         self.files.clean(known)
 
     def sign(self, grant: grants.Grant) -> str:
-        """A grants.Grant as the text with which this store lets in who has nothing else."""
+        """Sign a grants.Grant for this store."""
         return grants.dump(grant, self._key)
 
     # ---- reading -------------------------------------------------------------
 
     def show(self, ctx: RequestContext, image_id: str) -> dict[str, Any]:
-        """The image's row with 'properties' and 'tags'.
+        """Return the image's row with 'properties' and 'tags'.
 
-        :raises ImageNotFound: there is none, or the caller may not see it
+        :raises ImageNotFound: no such image, or not visible
         """
         with self.db.reader() as conn:
             return self._visible(conn, ctx, image_id)
 
     def page(self, ctx: RequestContext, search: Search) -> list[dict[str, Any]]:
-        """Rows that match a nova.image.embedded.search.Search.
+        """Return the rows that match a nova.image.embedded.search.Search.
 
-        :raises InvalidMarker: the marker is no image that the caller may see
+        :raises InvalidMarker: the marker is not a visible image
         """
         with self.db.reader() as conn:
             if ctx.image_grant is not None:
@@ -98,7 +98,7 @@ class Store:
             return db_images.page(conn, search, ctx.sees, FEW, sizes.first)
 
     def _backups(self, conn: Connection, ctx: RequestContext, search: Search) -> list[dict[str, Any]]:
-        """What a rotation may see: the backups of its server that belong to whom the new one belongs to."""
+        """Return the images visible to a rotation: backups of its server with the new image's owner."""
         grant = grants.load(ctx.image_grant or '', self._key)
         owner = self._owner_of_copies(conn, grant)
         if not grant.rotate or owner is None:
@@ -113,9 +113,9 @@ class Store:
         return found[0]['owner'] if found and found[0] else None
 
     def open(self, ctx: RequestContext, image_id: str) -> tuple[dict[str, Any], Any]:
-        """(row, file open for reading); the file is None while the image has no data.
+        """Return (row, file open for reading); the file is None if the image has no data.
 
-        :raises Forbidden: the image is deactivated and the caller is no administrator
+        :raises Forbidden: the image is deactivated and the caller is not an administrator
         """
         with self.db.reader() as conn:
             image = self._visible(conn, ctx, image_id)
@@ -125,18 +125,18 @@ class Store:
             return image, None
         try:
             return image, self.files.open(image['data_id'])
-        except FileNotFoundError:                # deleted since the row was read
+        except FileNotFoundError:                # deleted after the row was read
             raise exception.ImageNotFound(image_id=image_id) from None
 
     # ---- writing -------------------------------------------------------------
 
     def create(self, ctx: RequestContext, values: dict[str, Any], properties: dict[str, str] | None = None,
                tags: Collection[str] = ()) -> dict[str, Any]:
-        """Add a queued image and return it.
+        """Create a queued image and return it.
 
-        :raises BadRequest: a value is not valid
-        :raises Forbidden: the caller may not create images, or not such ones
-        :raises Conflict: the id is taken
+        :raises BadRequest: invalid value
+        :raises Forbidden: the caller may not create images, or not with these values
+        :raises Conflict: the id is in use
         """
         _check_writer(ctx)
         _check_values(values, properties or {}, tags, 'create')
@@ -162,10 +162,10 @@ class Store:
         return _read(conn, row['id'])
 
     def update(self, ctx: RequestContext, image_id: str, change: Callable[..., Any]) -> dict[str, Any]:
-        """Change an image and return it as it is then.
+        """Update an image and return it.
 
-        :param change: called with the present row, in the transaction; returns the new (values, properties, tags)
-            where values are the columns to set
+        :param change: function(present row) -> new (values, properties, tags), called in the transaction; values are
+            columns
         """
         return self.db.run(self._update, ctx, image_id, change)
 
@@ -191,7 +191,7 @@ class Store:
         return _read(conn, image['id'])
 
     def delete(self, ctx: RequestContext, image_id: str) -> None:
-        """Remove the image; its data goes when the last reader has closed it."""
+        """Delete the image; its data is freed when the last reader closes it."""
         image = self.db.run(self._delete, ctx, image_id)
         if image['data_id'] and image['status'] != 'saving':
             self.files.remove(image['data_id'])
@@ -205,7 +205,7 @@ class Store:
         return image
 
     def set_active(self, ctx: RequestContext, image_id: str, active: bool) -> None:
-        """Deactivate or reactivate an image: administrators only."""
+        """Deactivate or reactivate an image; administrators only."""
         if not is_admin(ctx):
             self.show(ctx, image_id)
             raise exception.Forbidden('Only an administrator may deactivate or reactivate an image.')
@@ -219,19 +219,18 @@ class Store:
 
     def upload(self, ctx: RequestContext, image_id: str, chunks: Any, length: int = 0,
                on_disk: int | None = None) -> None:
-        """Store the data of a queued image and make it active. No transaction is open while the data comes.
+        """Store the data of a queued image and activate it. No transaction is open during the transfer.
 
-        The quota counts ``length`` from the beginning, and what comes beyond it in steps; a failed upload gives its
-        bytes back.
+        The quota counts ``length`` from the start, and further bytes in steps; a failed upload releases them.
 
         :param chunks: iterable of bytes
-        :param length: bytes that will come; 0 when unknown
-        :param on_disk: bytes of them that are no holes; None: all of them
+        :param length: expected bytes; 0: unknown
+        :param on_disk: expected bytes without holes; None: ``length``
         :raises Conflict: the image is not queued
-        :raises QuotaExceeded: its project may not have so many bytes, or uploads
-        :raises InsufficientStorage: the disk has no room for it
+        :raises QuotaExceeded: too many bytes or uploads in its project
+        :raises InsufficientStorage: not enough disk space
         :raises ImageUnacceptable, TooLarge: the data is refused; the image is queued again
-        :raises Gone: the image was deleted meanwhile
+        :raises Gone: the image was deleted during the upload
         """
         self.files.check_room(length if on_disk is None else on_disk)
         with self._saving(ctx, image_id, length) as (image, data_id, columns):
@@ -239,9 +238,9 @@ class Store:
                                             inspector.expected(image), self.max_virtual_size, image['id']))
 
     def adopt(self, ctx: RequestContext, image_id: str, path: str, moved: progress.Moved = progress.ignore) -> bool:
-        """Make a file of this host the data of a queued image, without a copy of its bytes (Files.adopt).
+        """Use a local file as the data of a queued image, without copying its data (Files.adopt).
 
-        :param path: of a file that the caller does not use any more
+        :param path: a file that the caller no longer uses
         :returns: False: the file must be uploaded; the image is queued
         :raises: as ``upload``
         """
@@ -253,10 +252,10 @@ class Store:
     @contextlib.contextmanager
     def _saving(self, ctx: RequestContext, image_id: str,
                 length: int) -> Iterator[tuple[dict[str, Any], str, dict[str, Any]]]:
-        """An upload: yields the image, the name of its data and a dict for the columns of the data.
+        """Context manager of an upload: yields the image, the id of its data and a dict for the data's columns.
 
-        The image becomes active at the end of the block. It is queued again where the block raises or leaves the dict
-        empty.
+        The image becomes active at the end of the block. If the block raises or leaves the dict empty, it is queued
+        again.
         """
         data_id = str(uuid.uuid4())
         image = self.db.run(self._claim, ctx, image_id, data_id, length)
@@ -281,7 +280,7 @@ class Store:
 
     def _counted(self, image: dict[str, Any], data_id: str, chunks: Any,
                  reserved: int) -> Iterator[bytes | None]:
-        """The chunks, each handed on after its bytes have been reserved."""
+        """Yield chunks after their bytes have been reserved."""
         received = 0
         for chunk in chunks:
             received += len(chunk)
@@ -290,8 +289,9 @@ class Store:
             yield chunk
 
     def _reserve(self, conn: Connection, image: dict[str, Any], data_id: str, needed: int) -> int:
-        """Let the quota count an upload with ``needed`` bytes, up to a step more while there is room; how many."""
-        if not db_images.lock_upload(conn, image['id'], data_id):        # first the image, then the project: as _claim
+        """Reserve quota for an upload: ``needed`` bytes, and up to STEP more if available; return the reserved bytes.
+        """
+        if not db_images.lock_upload(conn, image['id'], data_id):  # lock order: image before project, as in _claim
             raise exception.Gone(f'Image {image["id"]} was deleted while it was uploaded.')
         db_images.update(conn, image['id'], {'reserved': 0})
         room = self._use(conn, image['owner'], 'image_size_total', needed)
@@ -300,13 +300,13 @@ class Store:
         return reserved
 
     def _use(self, conn: Connection, owner: str, resource: str, adding: int) -> int | None:
-        """Ask the quota of a project, whose other requests wait until the transaction ends.
+        """Check a project's quota; its other requests wait until the transaction ends.
 
         :param adding: bytes, or a number
-        :returns: how much more there may be, ``adding`` included; None: no limit
+        :returns: available amount including ``adding``; None: unlimited
         :raises QuotaExceeded:
         """
-        if owner is None:                # an administrator's image that belongs to no project
+        if owner is None:                # an administrator's image without a project
             return None
         db_quotas.lock(conn, owner)
         return storage_quotas.check(resource, adding, self._limits(conn, owner), self._used(conn, owner))
@@ -316,7 +316,7 @@ class Store:
         return dict(zip(storage_quotas.IMAGES, db_images.used(conn, owner), strict=True))
 
     def usage(self, ctx: RequestContext) -> dict[str, tuple[int, int]]:
-        """{resource: (limit, used)} of the caller's project; bytes."""
+        """Return {resource: (limit, used)} of the caller's project, in bytes."""
         with self.db.reader() as conn:
             limits, used = self._limits(conn, ctx.project_id), self._used(conn, ctx.project_id or '')
         return {name: (limits[name], used[name]) for name in storage_quotas.IMAGES}
@@ -342,9 +342,9 @@ class Store:
     # ---- members -------------------------------------------------------------
 
     def members(self, ctx: RequestContext, image_id: str, member: str | None = None) -> list[ImageMembersRow]:
-        """The members of a shared image; one that is not the owner sees itself alone.
+        """Return the members of a shared image; a member sees only itself.
 
-        :raises NotFound: ``member`` is given and is none
+        :raises NotFound: ``member`` is given and is not a member
         """
         with self.db.reader() as conn:
             image = self._visible(conn, ctx, image_id)
@@ -379,7 +379,7 @@ class Store:
         return row
 
     def update_member(self, ctx: RequestContext, image_id: str, member: str, status: str | None) -> ImageMembersRow:
-        """The member itself accepts or rejects; the owner may not do it in its place."""
+        """Accept or reject an image as its member; the owner may not do so."""
         if status not in MEMBER_STATUSES:
             raise exception.BadRequest(f'status must be one of {", ".join(MEMBER_STATUSES)}.')
         _check_writer(ctx)
@@ -400,7 +400,7 @@ class Store:
         if not db_images.delete_member(conn, image['id'], member):
             raise exception.NotFound(f'{member} is not a member of image {image_id}.')
 
-    # ---- who may what --------------------------------------------------------
+    # ---- permissions ---------------------------------------------------------
 
     def _visible(self, conn: Connection, ctx: RequestContext, image_id: str,
                  lock: bool = False) -> dict[str, Any]:
@@ -418,15 +418,15 @@ class Store:
         raise exception.ImageNotFound(image_id=str(image_id)[:64])
 
     def _granted(self, conn: Connection, ctx: RequestContext, image: dict[str, Any], write: bool = False) -> bool:
-        """Whether the grant of who asks names the image, signed by this store."""
+        """Return whether the caller's grant, signed by this store, covers the image."""
         grant = grants.load(ctx.image_grant or '', self._key)
         return grant.may(image['id'], write) or (
             grant.has_backup(image) and image['owner'] == self._owner_of_copies(conn, grant))
 
     def _owned(self, conn: Connection, ctx: RequestContext, image_id: str) -> dict[str, Any]:
-        """The image, locked, when the caller may change it.
+        """Lock and return an image that the caller may change.
 
-        404 for who may not see it, 403 for who may only see it.
+        Returns 404 to callers who may not see it, 403 to those who may not change it.
         """
         image = self._visible(conn, ctx, image_id, lock=True)
         if ctx.image_grant is not None:
@@ -439,7 +439,7 @@ class Store:
         return image
 
     def _check_references(self, conn: Connection, ctx: RequestContext, properties: dict[str, str]) -> None:
-        """:raises BadRequest: a property names an image that is not there for the caller"""
+        """Check that referenced images are visible; raises BadRequest."""
         for name in fields.REFERENCES:
             if properties.get(name):
                 try:
@@ -454,7 +454,7 @@ class Store:
 
 
 def _read(conn: Connection, image_id: str) -> dict[str, Any]:
-    """An image that this transaction has written."""
+    """Return an image written in this transaction."""
     image = db_images.get(conn, image_id)
     if image is None:
         raise exception.ImageNotFound(image_id=image_id)
@@ -462,7 +462,7 @@ def _read(conn: Connection, image_id: str) -> dict[str, Any]:
 
 
 def is_admin(ctx: RequestContext) -> bool:
-    """Whether the caller may use all images. A caller with a grant has only what the grant names."""
+    """Return whether the caller may use all images. A grant limits even an administrator."""
     return bool(ctx.is_admin) and ctx.image_grant is None
 
 
@@ -486,7 +486,7 @@ def _check_values(values: dict[str, Any], properties: dict[str, str], tags: Coll
 
 
 def _check_rights(ctx: RequestContext, old: dict[str, Any], new: dict[str, Any]) -> None:
-    """What only an administrator may do; formats that do not fit each other."""
+    """Check administrator-only values, and that the formats fit."""
     if not is_admin(ctx):
         if new.get('visibility') == 'public' and old.get('visibility') != 'public':
             raise exception.Forbidden('Only an administrator may make an image public.')

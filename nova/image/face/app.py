@@ -1,7 +1,7 @@
-"""The HTTP face of the embedded image service: the Image API v2 as its clients use it.
+"""HTTP API of the embedded image service: the Image API v2.
 
-The middleware before it puts the caller into ``environ['nova.context']``. Paths, codes and documents are those of the
-published Image API; an operation is a row of handlers.ROUTES.
+The preceding middleware sets ``environ['nova.context']``. Paths, codes and documents follow the published Image API;
+operations are in handlers.ROUTES.
 """
 import re
 import typing
@@ -17,12 +17,12 @@ from nova.web.request import Request
 from nova.web.request import Response
 from nova.web.routes import Route
 
-_VERSIONS = {'': 300, '/v2': 300, '/versions': 200, '/v2/versions': 200}       # path of a document of versions: code
+_VERSIONS = {'': 300, '/v2': 300, '/versions': 200, '/v2/versions': 200}       # path of a version document: status code
 _PART = re.compile(r'\{\w+\}')
 
 
 class ImageRequest(Request):
-    """What a handler gets.
+    """Request to a handler.
 
     store   nova.image.embedded.service.Store
     """
@@ -35,7 +35,8 @@ class ImageRequest(Request):
 
 
 class ImageApi(application.Api[ImageRequest]):
-    """
+    """Paths of the Image API.
+
     :param store: nova.image.embedded.service.Store
     """
 
@@ -69,12 +70,12 @@ class ImageApi(application.Api[ImageRequest]):
     def fault(self, req: Request, error: Exception) -> Response:
         code, message, _english = faults.explain(error, req.environ.get('openstack.request_id'))
         if isinstance(error, exception.QuotaExceeded):
-            code = 413                   # as this API documents it
+            code = 413                   # as documented for this API
         return handlers.fault(code, message, getattr(error, 'kwargs', {}).get('allow'))
 
 
 def Application(store: typing.Any) -> application.Application:
-    """A WSGI application, to be mounted at /image.
+    """Return the WSGI application, to be mounted at /image.
 
     :param store: nova.image.embedded.service.Store
     """

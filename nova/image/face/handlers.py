@@ -1,4 +1,4 @@
-"""What the operations of the image face do: rows and handlers."""
+"""Operations of the Image API: routes and handlers."""
 from __future__ import annotations
 
 import contextlib
@@ -28,7 +28,7 @@ if typing.TYPE_CHECKING:
 
 MAX_BODY = 1024 * 1024           # bytes of a JSON document
 MAX_QUERY = 64 * 1024
-DRAIN = 64 * 1024 * 1024         # bytes of a refused upload that are still read, so that the client sees the answer
+DRAIN = 64 * 1024 * 1024         # bytes of a refused upload that are read, so that the client sees the answer
 OCTETS = 'application/octet-stream'
 SIZE_HEADER = 'HTTP_X_OPENSTACK_IMAGE_SIZE'
 SIZE = re.compile('[0-9]{1,18}')
@@ -63,7 +63,7 @@ def update_image(req: ImageRequest, image_id: str) -> dict[str, typing.Any] | Re
     if req.content_type not in patch.TYPES:
         types = ', '.join(patch.TYPES)
         return _fault_of(415, f'The content type must be one of {types}.', [('Accept-Patch', types)])
-    req.store.show(req.context, image_id)                    # what is not there is 404 before the body is read
+    req.store.show(req.context, image_id)                    # 404 before the body is read
     operations = patch.parse(_document(req), req.content_type)
     return views.image(req.store.update(req.context, image_id, patch.change(operations)))
 
@@ -98,7 +98,7 @@ def upload(req: ImageRequest, image_id: str) -> None:
 
 
 def _declared_length(environ: dict[str, typing.Any]) -> int | None:
-    """Bytes that will come, None when the client does not say (chunked)."""
+    """Return the length of the body, or None if unknown (chunked)."""
     stated, length = environ.get(SIZE_HEADER), bodies.length_of(environ)
     if stated is not None and (not SIZE.fullmatch(stated) or length not in (None, int(stated))):
         raise exception.BadRequest('X-OpenStack-Image-Size is not the size of the data.')
@@ -108,19 +108,19 @@ def _declared_length(environ: dict[str, typing.Any]) -> int | None:
 
 
 def _received(environ: dict[str, typing.Any], length: int | None) -> Iterator[bytes]:
-    """The chunks of the body; raises BadRequest when it breaks off."""
+    """Yield the chunks of the body; raises BadRequest if it is truncated."""
     source, received = environ['wsgi.input'], 0
     while length is None or received < length:
         try:
             chunk = source.read(files.CHUNK if length is None else min(files.CHUNK, length - received))
         except (OSError, ValueError):
-            raise exception.BadRequest('The connection broke off before all data had come.') from None
+            raise exception.BadRequest('The connection was closed before all data had arrived.') from None
         if not chunk:
             break
         received += len(chunk)
         yield chunk
     if length is not None and received < length:
-        raise exception.BadRequest('The connection broke off before all data had come.')
+        raise exception.BadRequest('The connection was closed before all data had arrived.')
     stated = environ.get(SIZE_HEADER)
     if stated is not None and received != int(stated):
         raise exception.BadRequest('X-OpenStack-Image-Size is not the size of the data.')
@@ -156,7 +156,7 @@ def download(req: ImageRequest, image_id: str) -> Response:
 
 
 def _range(text: str, size: int) -> tuple[int, int]:
-    """(first byte, byte after the last) of a Range header with one range; ValueError when it cannot be given."""
+    """Return (first byte, byte after the last) of a single Range; raises ValueError if it cannot be satisfied."""
     match = RANGE.fullmatch(text.strip())
     if not match or not any(match.groups()):
         raise ValueError(text)
@@ -186,7 +186,7 @@ def delete_tag(req: ImageRequest, image_id: str, tag: str) -> None:
 
 
 def list_tasks(req: ImageRequest, image_id: str) -> dict[str, typing.Any]:
-    """What goes on in the background with an image: here nothing ever does."""
+    """Return the tasks of an image: there are never any."""
     req.store.show(req.context, image_id)
     return {'tasks': []}
 
@@ -211,7 +211,7 @@ def delete_member(req: ImageRequest, image_id: str, member: str) -> None:
     req.store.delete_member(req.context, image_id, member)
 
 
-# ---- schemas and what the service can do -------------------------------------
+# ---- schemas and capabilities -------------------------------------------------
 
 def show_schema(req: ImageRequest, name: str) -> dict[str, typing.Any]:
     if name not in views.SCHEMAS:
@@ -229,7 +229,7 @@ def show_stores(req: ImageRequest) -> dict[str, typing.Any]:
 
 def show_usage(req: ImageRequest) -> dict[str, typing.Any]:
     if not req.context.project_id:
-        raise exception.Forbidden('The usage is that of a project: ask with a token of one.')
+        raise exception.Forbidden('Usage requires a project-scoped token.')
     return views.usage(req.store.usage(req.context))
 
 
@@ -260,7 +260,7 @@ def _document(req: Request) -> typing.Any:
 
 
 def _body(req: Request) -> dict[str, typing.Any]:
-    """The JSON object of the request."""
+    """Return the JSON object of the request."""
     if req.content_type not in ('application/json', ''):
         raise exception.UnsupportedMediaType()
     document = _document(req)
@@ -275,9 +275,9 @@ def _fault_of(code: int, message: str, headers: Headers) -> Response:
 
 
 def fault(code: int, message: str, allow: list[str] | None = None) -> Response:
-    """The answer to an error.
+    """Return the answer to an error.
 
-    :param allow: methods that the path has, of a 405
+    :param allow: allowed methods for a 405
     """
     return _fault_of(code, message, [('Allow', ', '.join(allow))] if allow else [])
 
@@ -288,7 +288,7 @@ _IMAGE = '/v2/images/{image_id}'
 _TAG, _MEMBERS = _IMAGE + '/tags/{tag}', _IMAGE + '/members'
 _MEMBER = _MEMBERS + '/{member}'
 
-# Handlers read the bodies: what is not there is 404 before it is read, and a refused upload is drained.
+# handlers read the bodies: a 404 precedes reading, and a refused upload is drained
 ROUTES = (
     Route('GET', '/v2/images', list_images),
     Route('POST', '/v2/images', create_image, status=201, streams=True),

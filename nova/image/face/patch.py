@@ -1,11 +1,11 @@
-"""The two patch forms of the Image API, applied to the flat form of an image."""
+"""Parse the Image API's two patch formats and apply them to an image's flat form."""
 from collections.abc import Callable
 from typing import Any
 
 from nova import exception
 from nova.image import fields
 
-Operation = tuple[str, str, Any]                                     # its name, field or property, value
+Operation = tuple[str, str, Any]                                     # operation, field or property, value
 Change = tuple[dict[str, Any], dict[str, Any], list[str]]             # columns, properties, tags
 
 OPERATIONS = ('add', 'replace', 'remove')
@@ -16,9 +16,9 @@ MAX_OPERATIONS = 512
 
 
 def parse(document: Any, media_type: str) -> list[Operation]:
-    """[(operation, field or property, value)] of a request body.
+    """Parse a body into [(operation, field or property, value)].
 
-    :raises BadRequest: the document is not a patch of this media type
+    :raises BadRequest: not a patch of this media type
     """
     if not isinstance(document, list) or len(document) > MAX_OPERATIONS:
         raise exception.BadRequest(f'The body must be a list of at most {MAX_OPERATIONS} operations.')
@@ -43,16 +43,16 @@ def _operation(change: Any, media_type: str) -> Operation:
 
 
 def _name(pointer: Any) -> str:
-    """The one member that a JSON pointer (RFC 6901) of depth one names."""
+    """Return the member named by a JSON pointer (RFC 6901) of depth one."""
     if not isinstance(pointer, str) or not pointer.startswith('/') or '/' in pointer[1:] or len(pointer) < 2:
         raise exception.BadRequest('A path must be a slash and one name.')
     if '~' in pointer.replace('~0', '').replace('~1', ''):
-        raise exception.BadRequest('A path holds a tilde that escapes nothing.')
+        raise exception.BadRequest('A path has an invalid escape sequence.')
     return pointer[1:].replace('~1', '/').replace('~0', '~')
 
 
 def change(operations: list[Operation]) -> Callable[[dict[str, Any]], Change]:
-    """The function that nova.image.embedded.service.Store.update calls with the image's row."""
+    """Return the change function for nova.image.embedded.service.Store.update."""
     def apply(image: dict[str, Any]) -> Change:
         values, properties, tags = {}, dict(image['properties']), image['tags']
         for operation, name, value in operations:

@@ -9,15 +9,15 @@ from nova.web import sizes
 
 MIB = 2 ** 20
 SIZES = ('image_size_total',)
-NOTHING_STAGED = {'limit': 0, 'usage': 0}        # here data comes by upload alone
-# What this face speaks of: 2.5 community images, 2.7 hidden images and os_hash_*.
+NOTHING_STAGED = {'limit': 0, 'usage': 0}        # staging is not supported
+# supported features: 2.5 community images, 2.7 hidden images and os_hash_*
 VERSIONS = ('v2.7', 'v2.5', 'v2.4', 'v2.3', 'v2.2', 'v2.1', 'v2.0')
 PLAIN = ('id', 'name', 'status', 'visibility', 'owner', 'protected', 'os_hidden', 'disk_format', 'container_format',
          'min_disk', 'min_ram', 'size', 'virtual_size', 'checksum', 'os_hash_algo', 'os_hash_value', 'tags')
 
 
 def image(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The flat form: columns, links and properties side by side. Links begin at the service's own root."""
+    """Return the flat form: columns, links and properties. Links are relative to the service's root."""
     url = f'/v2/images/{row["id"]}'
     return {**row['properties'], **{name: row[name] for name in PLAIN},
             'created_at': utils.isotime(row['created_at']), 'updated_at': utils.isotime(row['updated_at']),
@@ -26,7 +26,7 @@ def image(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def images(rows: Sequence[Mapping[str, Any]], query: list[tuple[str, str]], limit: int, cut: bool = False,
            ) -> dict[str, Any]:
-    """A page of images; ``next`` is there while a further page may follow."""
+    """Return a page of images; ``next`` is present if a further page may follow."""
     kept = [(name, value) for name, value in query if name != 'marker']
     shown = [image(row) for row in rows]
     number = sizes.fitting(shown)
@@ -51,7 +51,7 @@ def members(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def usage(used: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
-    """The document of GET /v2/info/usage: sizes in MiB, rounded up.
+    """Return the document of GET /v2/info/usage: sizes in MiB, rounded up.
 
     :param used: {resource: (limit, used)}, sizes in bytes
     """
@@ -62,9 +62,9 @@ def usage(used: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
 
 
 def versions(root: str) -> dict[str, Any]:
-    """The version document.
+    """Return the version document.
 
-    :param root: address of this service, without a slash at its end
+    :param root: URL of this service, without a trailing slash
     """
     return {'versions': [{'id': version, 'status': 'CURRENT' if version == VERSIONS[0] else 'SUPPORTED',
                           'links': [{'rel': 'self', 'href': f'{root}/v2/'}]} for version in VERSIONS]}

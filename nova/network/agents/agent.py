@@ -1,6 +1,6 @@
-"""The agent of the network services on one host: it keeps the host's plumbing as they say, and has no database.
+"""Network agent of one host: applies the state that the network services send; it has no database.
 
-What is there stays when no service answers: bridges, filters, DHCP and routers go on, and the agent asks again.
+If no service answers, bridges, filters, DHCP and routers keep running, and the agent asks again.
 """
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from oslo_config.cfg import ConfigOpts
 from nova import context as nova_context
 from nova import exception
 from nova.network import drivers
-from nova.network.agents.combined import Combined
+from nova.network.agents.coalesced_run import CoalescedRun
 from nova.network.agents.leases import LeaseReports
 from nova.network.host import state as host_state
 from nova.network.interface import AGENT
@@ -25,7 +25,7 @@ from nova.runtime import release
 
 LOG = logging.getLogger(__name__)
 
-REPORT_S = 2                    # between two reports; a host is taken for dead after gateways.DOWN_S
+REPORT_S = 2                    # between two reports; a host is considered down after gateways.DOWN_S
 
 
 class Services(Protocol):
@@ -42,12 +42,13 @@ class Services(Protocol):
 
 
 class NetworkAgent:
-    """
-    methods  what serves interface.AGENT
+    """Agent of one host.
+
+    methods  RPC methods of interface.AGENT
 
     :param host: name of this host
     :param driver: drivers.load(conf)
-    :param services: sends as this host
+    :param services: RPC client that sends as this host
     """
 
     methods: Methods
@@ -55,24 +56,24 @@ class NetworkAgent:
     def __init__(self, conf: ConfigOpts, host: str, driver: drivers.NetworkDriver, services: Services) -> None:
         self._conf, self._host, self._driver, self._services = conf, host, driver, services
         self._address = str(conf.network.tunnel_address or conf.my_ip)
-        self._plumb = Combined(self._plumb_once)
+        self._plumb = CoalescedRun(self._plumb_once)
         self._leases = LeaseReports(driver, self._report_leases)
-        self._whole = threading.Event()     # the next run asks for all of the state, and
-        self._look = threading.Event()      # looks at all of the host
-        self._revision: list[int] = []      # of what this host has, and
+        self._full_state = threading.Event()     # the next run requests the full state
+        self._check_host = threading.Event()      # the next run checks the whole host
+        self._revision: list[int] = []      # revision of the applied state
         self._state: host_state.HostState | None = None
         self.methods = Methods(AGENT, {'plumb': self.plumb, 'changed': self.changed})
 
     def start(self) -> None:
-        """Check what the host must have; bring it in line, or leave it as it is until a service answers."""
+        """Check the host's prerequisites and apply its state. If no service answers, the host is left as it is."""
         self._driver.start()
         try:
             self.report()
         except exception.NovaException as error:
-            LOG.warning('The network services do not answer; what is on this host stays as it is: %s', error)
+            LOG.warning('No network service answers; the network state of this host stays unchanged: %s', error)
 
     def report(self) -> None:
-        """Periodic: say that this host is there, and follow what no notification has said."""
+        """Periodic task: send the heartbeat of this host, and catch up on missed notifications."""
         if self._services.report_host(nova_context.admin_context(), host=self._host, address=self._address,
                                       routers=self._conf.network.routers and drivers.forwards(self._driver),
                                       version=release.VERSION) != self._revision:
@@ -80,9 +81,9 @@ class NetworkAgent:
         self._leases.report()
 
     def sync(self) -> None:
-        """Periodic: repair what others changed on the host."""
-        self._look.set()
-        self._whole.set()
+        """Periodic task: repair what others changed on the host."""
+        self._check_host.set()
+        self._full_state.set()
         self._plumb()
         self._leases.report(whole=True)
 
@@ -90,33 +91,33 @@ class NetworkAgent:
         self._services.report_leases(nova_context.admin_context(), host=self._host, leases=leases)
 
     def messages_lost(self) -> None:
-        """A change may have been among them."""
+        """Forget the revision: a change may be among the lost messages."""
         self._revision = []
 
     def plumb(self, context: nova_context.RequestContext) -> None:
-        """See interface.py.
+        """Apply the host's state; see interface.py.
 
         :raises Unavailable: no network service answers
         """
-        self._whole.set()
+        self._full_state.set()
         self._plumb()
 
     def changed(self, context: nova_context.RequestContext) -> None:
-        """See interface.py."""
+        """Apply changes; see interface.py."""
         self._plumb()
 
     def _plumb_once(self) -> None:
-        whole, look = self._whole.is_set(), self._look.is_set()
-        self._whole.clear()
-        self._look.clear()
+        whole, look = self._full_state.is_set(), self._check_host.is_set()
+        self._full_state.clear()
+        self._check_host.clear()
         try:
             self._follow(whole, look)
         except BaseException:
-            self._revision = []             # what failed is done again with the next report
+            self._revision = []             # a failed run is repeated with the next report
             raise
 
     def _follow(self, whole: bool, look: bool) -> None:
-        # before the driver begins: without an answer nothing on the host is touched
+        # before the driver begins: without an answer the host is not touched
         known: dict[str, Any] = {'parts': True, 'names': True, 'moves': True, 'domains': True}
         if not whole and self._state is not None and self._revision:
             known |= {'revision': self._revision, 'members': sorted(self._state.members)}
@@ -125,22 +126,22 @@ class NetworkAgent:
             address=self._address, known=known)
         if 'state' in answer:
             state = host_state.from_json(answer['state'])
-            mended = self._driver.refresh(lambda: state) if look else drivers.follow(self._driver, lambda: state)
+            repaired = self._driver.refresh(lambda: state) if look else drivers.follow(self._driver, lambda: state)
         elif 'rules' in answer and self._state is not None:
             members = {**self._state.members, **answer['members']}
             state = dataclasses.replace(self._state, rules=answer['rules'], members={
                 group: members[group] for group in host_state.remote_groups(answer['rules'])})
-            mended = drivers.refilter(self._driver, state)
+            repaired = drivers.refilter(self._driver, state)
         else:
             return
-        for kind in mended:
+        for kind in repaired:
             metrics.NETWORK_MENDED.labels(kind).inc()
         self._revision, self._state = answer['revision'], state
 
 
 def admission_of_agent(host: str) -> admission.Admission:
-    """The Admission of the agent on a host: the host's own nova-compute may ask it, and no other host."""
+    """Return the Admission of a host's agent: only the host's own nova-compute may call it."""
     def own(call: admission.Call) -> None:
         if call.host != host:
-            call.refuse('it is another host')
+            call.refuse('the caller is on another host')
     return admission.Admission('network_agent', {'plumb': (own,)})

@@ -1,4 +1,4 @@
-"""What a host reports of the leases that its DHCP servers gave."""
+"""Report the DHCP leases of a host."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -15,11 +15,11 @@ LOG = logging.getLogger(__name__)
 
 
 class LeaseReports:
-    """Reports leases that differ from what was reported before. A report that fails is repeated with the next one.
+    """Reports leases that changed since the last report. A failed report is retried with the next one.
 
-    Two periodic tasks report, each on a thread of its own: one after the other.
+    Two periodic tasks report on separate threads; a lock serializes them.
 
-    :param send: takes at most MAX_LEASES of them
+    :param send: takes at most MAX_LEASES leases
     """
 
     def __init__(self, driver: drivers.NetworkDriver, send: Callable[[list[dict[str, Any]]], None]) -> None:
@@ -29,9 +29,9 @@ class LeaseReports:
         self._lock = threading.Lock()
 
     def report(self, whole: bool = False) -> None:
-        """Report what is new.
+        """Report new leases.
 
-        :param whole: look at all leases, which may have been renewed
+        :param whole: check all leases for renewals
         """
         with self._lock:
             self._report(whole)
@@ -41,12 +41,12 @@ class LeaseReports:
             key = lease['mac'], lease['address']
             if self._sent.get(key) != lease['until']:
                 self._unsent[key] = lease['until']
-        for keys in _pieces(list(self._unsent)):
+        for keys in _batches(list(self._unsent)):
             try:
                 self._send([{'mac': mac, 'address': address, 'until': self._unsent[mac, address]}
                             for mac, address in keys])
             except exception.Unavailable as error:
-                LOG.warning('Leases of this host were not reported, and are with its next report: %s', error)
+                LOG.warning('Cannot report DHCP leases of this host; the next report retries: %s', error)
                 return
             for key in keys:
                 self._sent[key] = self._unsent.pop(key)
@@ -55,5 +55,5 @@ class LeaseReports:
             self._sent = {key: until for key, until in self._sent.items() if until > now}
 
 
-def _pieces(keys: list[tuple[str, str]]) -> list[list[tuple[str, str]]]:
+def _batches(keys: list[tuple[str, str]]) -> list[list[tuple[str, str]]]:
     return [keys[at:at + MAX_LEASES] for at in range(0, len(keys), MAX_LEASES)]

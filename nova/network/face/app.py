@@ -1,7 +1,7 @@
-"""The HTTP face of the embedded network service: the Networking API v2.0 as its clients use it.
+"""HTTP API of the embedded network service: the Networking API v2.0.
 
-The middleware before it puts the caller into ``environ['nova.context']``. A resource is a row of RESOURCES, and each
-has the same operations; the other documents are rows of ``documents``.
+The preceding middleware sets ``environ['nova.context']``. Each resource in RESOURCES has the same operations; other
+documents are in ``documents``.
 """
 import typing
 
@@ -36,18 +36,18 @@ ROUTES = (*documents.routes(RESOURCES), *qos.ROUTES, *topology.ROUTES,
 
 
 def _resource(row: Route) -> typing.Any:
-    """The resource of a row's path, or None."""
+    """Return the resource of a route, or None."""
     _, first, *more = row.path.split('/')
     return RESOURCES.get(first) or RESOURCES.get('/'.join([first, *more[:1]])) or next(
         (resource for resource in RESOURCES.values() if resource.at and resource.plural == first), None)
 
 
 class NetworkRequest(Request):
-    """What a handler gets.
+    """Request to a handler.
 
     face    see Face
     query   [(name, value)]
-    body    what stands below the name of the resource
+    body    value below the name of the resource
     """
 
     __slots__ = ('face',)
@@ -58,12 +58,11 @@ class NetworkRequest(Request):
 
 
 class Face:
-    """What the operations use.
+    """Dependencies of the operations.
 
     :param api_db: the API database
-    :param network_rpc: client of the network service, which is notified of changes that its filters must follow; None:
-        no service is
-    :param servers: servers.Servers, whose hosts are notified of changed addresses; None: none are
+    :param network_rpc: client of the network service, to notify it of filter changes; None: no notification
+    :param servers: servers.Servers, to notify hosts of changed addresses; None: no notification
     """
 
     def __init__(self, conf: typing.Any, api_db: typing.Any, network_rpc: typing.Any = None,
@@ -72,7 +71,7 @@ class Face:
 
 
 class NetworkApi(application.Api[NetworkRequest]):
-    """Paths below /v2.0; some clients name a format at their end."""
+    """Paths below /v2.0; a format suffix (.json) is ignored."""
 
     def __init__(self, face: Face) -> None:
         super().__init__(ROUTES)
@@ -118,5 +117,5 @@ class NetworkApi(application.Api[NetworkRequest]):
 
 def Application(conf: typing.Any, api_db: typing.Any, network_rpc: typing.Any = None,
                 servers: typing.Any = None) -> application.Application:
-    """A WSGI application, to be mounted at /network; the parameters are those of Face."""
+    """Return the WSGI application, to be mounted at /network; the parameters are those of Face."""
     return application.Application(NetworkApi(Face(conf, api_db, network_rpc, servers)))

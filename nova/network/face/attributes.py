@@ -1,4 +1,4 @@
-"""What a request may say about a resource: a row an attribute, and the checks of its value.
+"""Attributes of resources in request bodies: a row for each attribute, and checks of values.
 
 A check gets the value and returns it in stored form, or raises InvalidInput.
 """
@@ -16,7 +16,7 @@ from nova.network import group_rules
 from nova.network.host import state as host_state
 
 REQUIRED = object()
-UNSET = object()           # default of an attribute whose absence means something else than null
+UNSET = object()           # default of an attribute if absence differs from null
 MAC = re.compile('[0-9a-f]{2}(:[0-9a-f]{2}){5}')
 MAX_ITEMS = 100
 DEVICE_OWNERS = ('network:', 'compute:', 'baremetal:', 'trunk:')
@@ -25,10 +25,11 @@ Check = Callable[[typing.Any], typing.Any]
 
 @dataclasses.dataclass(frozen=True)
 class Attribute:
-    """
-    default   value when a POST leaves it out; REQUIRED; None
-    post, put whether a create, an update may name it
-    admin     only administrators may name it
+    """An attribute of a resource.
+
+    default   value if a POST omits it; REQUIRED; None
+    post, put whether creates, updates may set it
+    admin     only administrators may set it
     """
 
     check: Check
@@ -91,7 +92,7 @@ def network(value: typing.Any) -> str:
 
 
 def host_address(value: typing.Any) -> str:
-    """An address that a host may have."""
+    """Check an address that a host may have."""
     found = ipaddress.ip_address(address(value))
     if found.is_multicast or found.is_link_local or found.is_loopback or found.is_unspecified or found.is_reserved:
         _invalid('an address of a host is expected.')
@@ -103,7 +104,7 @@ _HOSTS_6 = [ipaddress.ip_network(each) for each in ('2000::/3', 'fc00::/7')]
 
 
 def host_range(value: typing.Any) -> str:
-    """An address that a host may have, or a range of those."""
+    """Check an address that a host may have, or a range of them."""
     if '/' not in text(43)(value):
         return host_address(value)
     found = ipaddress.ip_network(network(value))
@@ -112,12 +113,12 @@ def host_range(value: typing.Any) -> str:
     else:
         fits = any(found.subnet_of(each) for each in _HOSTS_6)                    # type: ignore[arg-type]
     if not fits:
-        _invalid('a range of addresses of hosts is expected; what sends from any is a port without port security.')
+        _invalid('a range of host addresses is expected. To send from any address, use a port without port security.')
     return str(found)
 
 
 def host_name(value: typing.Any) -> str:
-    """A label of a DNS name, or nothing."""
+    """Check a DNS label, or ''."""
     value = text(63)(value).lower()
     if value and not re.fullmatch('[a-z0-9]([a-z0-9-]*[a-z0-9])?', value):
         _invalid('a label of a DNS name is expected.')
@@ -125,7 +126,7 @@ def host_name(value: typing.Any) -> str:
 
 
 def domain(value: typing.Any) -> str:
-    """A fully qualified domain that ends with a dot, in lower case, or ''."""
+    """Check a fully qualified domain that ends with a dot, or ''; return it in lower case."""
     value = text(host_state.DOMAIN_LENGTH + 1)(value).lower()
     if value and not (value.endswith('.') and host_state.DOMAIN.fullmatch(value[:-1])):
         _invalid(f"'{value[:60]}' is not a FQDN: labels of letters, digits and hyphens are expected, with a dot "
@@ -133,7 +134,7 @@ def domain(value: typing.Any) -> str:
     return value
 
 
-# options whose values are what a guest boots, or where it looks for things
+# options that select what a guest boots, or its servers
 DHCP_OPTIONS = ('bootfile-name', 'tftp-server', 'server-ip-address', 'domain-name', 'domain-search', 'ntp-server',
                 'mtu', 'router', 'dns-server', 'netbios-ns', 'netbios-nodetype')
 
@@ -153,11 +154,11 @@ def dhcp_value(value: typing.Any) -> str:
 
 
 def service_types(value: typing.Any) -> tuple[str, ...]:
-    """The device_owners whose ports a subnet is for."""
+    """Check device_owners that a subnet is restricted to."""
     found = tuple(dict.fromkeys(items(text(), 20)(value)))
     for each in found:
         if not each.startswith(DEVICE_OWNERS):
-            _invalid(f"'{each[:60]}' is no device_owner: they begin with {', '.join(DEVICE_OWNERS)}.")
+            _invalid(f"'{each[:60]}' is not a device_owner. It must begin with one of {', '.join(DEVICE_OWNERS)}.")
     return found
 
 
@@ -178,13 +179,13 @@ def mac(value: typing.Any) -> str:
 def items(check: Check, limit: int = MAX_ITEMS) -> Check:
     def check_all(value: typing.Any) -> list[typing.Any]:
         if not isinstance(value, list) or len(value) > limit:
-            _invalid(f'a list of at most {limit} is expected.')
+            _invalid(f'a list of at most {limit} items is expected.')
         return [check(item) for item in value]
     return check_all
 
 
 def record(**checks: Check) -> Check:
-    """An object with some of these keys; names in ``checks`` that end in '_' are required."""
+    """Return a check of an object with some of these keys; names in ``checks`` that end in '_' are required."""
     known = {name.rstrip('_'): check for name, check in checks.items()}
     required = {name.rstrip('_') for name in checks if name.endswith('_')}
 
@@ -208,20 +209,20 @@ def one_of(*values: object) -> Check:
 
 
 def zone_hints(value: typing.Any) -> list[str]:
-    """Availability zones of networks; there is one."""
+    """Check availability zones of networks; there is one."""
     return list(dict.fromkeys(items(one_of('nova'), 10)(value)))
 
 
 def refused(reason: str, nothing: object | None = None) -> Check:
-    """An attribute that has no value here; the reason says why."""
+    """Return a check that refuses all values except ``nothing`` for the given reason."""
     return lambda value: nothing if value == nothing else _invalid(reason)
 
 
 def protocol(value: typing.Any) -> str:
-    """A protocol's name or number; what it means is checked with the rule."""
+    """Check a protocol's name or number; the rule's check interprets it."""
     found = str(value) if isinstance(value, int) and not isinstance(value, bool) else text(40)(value)
     if found in group_rules.NOT_GIVEN:
-        _invalid(f"'{found}' is no protocol. Give null, any or 0 for all protocols.")
+        _invalid(f"'{found}' is not a protocol. Give null, any or 0 for all protocols.")
     return found
 
 
@@ -230,10 +231,10 @@ ident = text(36)
 
 def parse(rows: Mapping[str, Attribute], context: nova_context.RequestContext, values: Mapping[str, typing.Any],
           creating: bool) -> dict[str, typing.Any]:
-    """The checked values of a request; a create's defaults filled in.
+    """Return the checked values of a request, with defaults for a create.
 
     :param rows: {name: Attribute}
-    :raises InvalidInput: an unknown or read-only name, a wrong value, one missing
+    :raises InvalidInput: unknown or read-only name, invalid or missing value
     :raises PolicyDenied: an attribute for administrators only
     """
     unknown = sorted(str(name)[:60] for name in values if name not in rows)
@@ -248,31 +249,28 @@ def parse(rows: Mapping[str, Attribute], context: nova_context.RequestContext, v
             found[name] = row.check(value)
         except exception.InvalidInput as error:
             raise exception.InvalidInput(reason=f"{name}: {error.kwargs['reason']}")
-        # the default says nothing in a create; in an update it would take away what others rely on
+        # a default is harmless in a create; in an update it could remove an administrator's setting
         if row.admin and not context.is_admin and (not creating or found[name] != row.default):
             raise exception.PolicyDenied(rule=f'{"create" if creating else "update"}:{name}')
     if not creating:
         return found
     missing = [name for name, row in rows.items() if row.default is REQUIRED and name not in found]
     if missing:
-        raise exception.BadRequest(
-            f"Failed to parse request. Required attribute '{missing[0]}' not specified"
-        )
+        raise exception.BadRequest(f"Failed to parse request. Required attribute '{missing[0]}' not specified")
     return {**{name: row.default for name, row in rows.items() if row.post}, **found}
 
 
-# Attributes whose meaning, or check, needs the others of their set.
+# attributes that are interpreted, or checked, together
 _TOGETHER = ({'port_id', 'fixed_ip_address'}, {'internal_port_id', 'internal_ip_address'},
              {'gateway_ip', 'allocation_pools'}, {'port_security_enabled', 'security_groups'})
 
 
 def different(rows: Mapping[str, Attribute], view: Mapping[str, typing.Any],
               values: Mapping[str, typing.Any]) -> dict[str, typing.Any]:
-    """The part of an update that is not what the caller reads, with the attributes that belong to it: sending back what
-    was read changes nothing.
+    """Return the changed values of an update, with related attributes. Unchanged values have no effect.
 
     :param rows: {name: Attribute}
-    :param view: what the caller reads
+    :param view: the resource as the caller reads it
     """
     found = {name: value for name, value in values.items() if not (
         name in view and view[name] == value and name in rows and rows[name].put)}
@@ -283,7 +281,7 @@ def different(rows: Mapping[str, Attribute], view: Mapping[str, typing.Any],
 
 
 def owner(context: nova_context.RequestContext, values: dict[str, typing.Any]) -> str:
-    """The project that a new resource belongs to; takes the attributes that name it out of ``values``."""
+    """Return the project of a new resource; removes its attributes from ``values``."""
     tenant, project = values.pop('tenant_id', None), values.pop('project_id', None)
     if tenant and project and tenant != project:
         raise exception.BadRequest("'project_id' and 'tenant_id' do not match")

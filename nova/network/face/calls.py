@@ -1,4 +1,4 @@
-"""The operations of the Network API without HTTP: in a transaction of the caller's, in the name of a context."""
+"""Operations of the Network API without HTTP, in the caller's transaction and context."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from nova.network.face.app import Face
 
 
-MAX_ID = 255                # characters of an id that are looked up
+MAX_ID = 255                # maximum length of an id in a lookup
 
 
 def seen(conn: engine.Connection, context: nova_context.RequestContext, resource: Resource,
          ident: str) -> dict[str, Any]:
-    """The row that the caller may see; another project's row is missing like one that is not there.
+    """Return a row visible to the caller. Another project's row is treated as missing.
 
     :raises NotFound:
     """
@@ -34,9 +34,9 @@ def seen(conn: engine.Connection, context: nova_context.RequestContext, resource
 
 def changeable(conn: engine.Connection, context: nova_context.RequestContext, resource: Resource, ident: str,
                rule: str) -> dict[str, Any]:
-    """A row that the caller may change.
+    """Return a row that the caller may change.
 
-    :param rule: the name of the refusal
+    :param rule: policy rule named in the error
     :raises NotFound, PolicyDenied:
     """
     row = seen(conn, context, resource, ident)
@@ -47,7 +47,7 @@ def changeable(conn: engine.Connection, context: nova_context.RequestContext, re
 
 def removable(conn: engine.Connection, context: nova_context.RequestContext, resource: Resource,
               ident: str) -> dict[str, Any]:
-    """A row that the caller may delete.
+    """Return a row that the caller may delete.
 
     :raises NotFound, PolicyDenied:
     """
@@ -62,9 +62,9 @@ def removable(conn: engine.Connection, context: nova_context.RequestContext, res
 
 def create(conn: engine.Connection, face: Face, context: nova_context.RequestContext, resource: Resource,
            values: Mapping[str, Any]) -> str:
-    """Make one, as a POST with these values does; its id.
+    """Create a resource like a POST with these values, and return its id.
 
-    :raises InvalidInput, PolicyDenied, OverQuota: and what the resource raises
+    :raises InvalidInput, PolicyDenied, OverQuota: and the resource's own errors
     """
     ident = resource.create(conn, face, context, attributes.parse(resource.attributes, context, values, creating=True))
     log.about(ident)
@@ -73,7 +73,7 @@ def create(conn: engine.Connection, face: Face, context: nova_context.RequestCon
 
 def delete(conn: engine.Connection, face: Face, context: nova_context.RequestContext, resource: Resource,
            row: dict[str, Any]) -> None:
-    """Delete one that the caller may change, with its tags."""
+    """Delete a resource that the caller may change, with its tags."""
     resource.delete(conn, face, context, row)
     if resource.tagged:
         db_tags.replace(conn, row['id'], [])

@@ -1,4 +1,4 @@
-"""The documents of no resource: versions, extensions, quotas, and empty collections."""
+"""Documents without a resource: versions, extensions, quotas, and empty collections."""
 from __future__ import annotations
 
 import collections.abc
@@ -51,29 +51,32 @@ EXTENSIONS = (
     ('standard-attr-revisions', 'Resource revision numbers'), ('standard-attr-timestamp',
                                                                'Resource timestamps'),
 )
-# collections that clients ask for and that are empty here -> why nothing is made there
+# collections that clients read and that are always empty -> reason for refusing a POST
 EMPTY = {
-    'address-scopes': 'There are no address scopes here: networks are apart unless a router joins them.',
-    'address-groups': 'There are no address groups here: a rule names a range or a security group.',
-    'trunks': 'There are no trunks here: a port carries untagged frames alone.',
-    'segments': 'A network has one segment here: its provider attributes say which.',
-    'network-segment-ranges': 'Numbers of networks between hosts are 1 to 65535 here, given out as they are needed.',
-    'service-providers': 'There is one provider of each service here: nova-network.',
-    'flavors': 'Routers have no flavors here: all are of one kind.',
-    'service_profiles': 'Routers have no flavors here, and no profiles of services.',
-    'local_ips': 'There are no local IPs here.',
-    'ndp_proxies': 'There are no NDP proxies here: a router advertises IPv6 ranges and does not translate them.',
-    'metering/metering-labels': 'Traffic of routers is not metered here.',
-    'metering/metering-label-rules': 'Traffic of routers is not metered here.',
-    'log/logs': 'Packets that security groups refuse are not logged here.',
+    'address-scopes': 'Address scopes are not supported: networks are isolated unless a router connects them.',
+    'address-groups': 'Address groups are not supported: a rule names a range or a security group.',
+    'trunks': 'Trunks are not supported: a port carries only untagged frames.',
+    'segments': 'A network has exactly one segment, described by its provider attributes.',
+    'network-segment-ranges': 'Segmentation ids of overlay networks are 1 to 65535, allocated on demand.',
+    'service-providers': 'The only service provider is nova-network.',
+    'flavors': 'Router flavors are not supported.',
+    'service_profiles': 'Router flavors and service profiles are not supported.',
+    'local_ips': 'Local IPs are not supported.',
+    'ndp_proxies': 'NDP proxies are not supported: a router advertises IPv6 ranges and does not translate them.',
+    'metering/metering-labels': 'Metering of router traffic is not supported.',
+    'metering/metering-label-rules': 'Metering of router traffic is not supported.',
+    'log/logs': 'Logging of packets refused by security groups is not supported.',
 }
 
-# first segments of paths that belong to no project: a token without one may read them
+# first path segments that a token without project may read
 UNSCOPED = ('extensions', 'availability_zones', 'service-providers')
 
 
 def version(url: str) -> dict[str, typing.Any]:
-    """:param url: of the service's root"""
+    """Return the version document.
+
+    :param url: URL of the service's root
+    """
     return {'id': 'v2.0', 'status': 'CURRENT', 'links': [{'rel': 'self', 'href': url + '/v2.0/'}]}
 
 
@@ -89,7 +92,7 @@ def zones() -> list[dict[str, typing.Any]]:
 # ---- hosts and addresses ---------------------------------------------------------
 
 def list_agents(req: NetworkRequest) -> dict[str, typing.Any]:
-    """The hosts of networks, as agents."""
+    """List the hosts of networks as agents."""
     if not req.context.is_admin:
         return {'agents': []}
     with req.face.api_db.reader() as conn:
@@ -112,7 +115,7 @@ def _agent(req: NetworkRequest, row: collections.abc.Mapping[str, typing.Any]) -
 
 
 def list_availability(req: NetworkRequest) -> dict[str, typing.Any]:
-    """How many addresses the networks have, and how many of them are taken."""
+    """List the total and used addresses of networks."""
     if not req.context.is_admin:
         raise exception.PolicyDenied(rule='get_network_ip_availability')
     return {'network_ip_availabilities': pages.fields(req.query, _availabilities(req, req.query))}
@@ -132,7 +135,10 @@ _AVAILABILITIES = listing.Listing(t.networks, {
 
 
 def _availabilities(req: NetworkRequest, query: pages.Query) -> list[dict[str, typing.Any]]:
-    """Addresses of the networks that a query selects, in three statements; with ip_version those of such subnets."""
+    """Return the addresses of the networks selected by a query, in three statements.
+
+    A filter ip_version selects subnets, too.
+    """
     versions = {value for name, value in query if name == 'ip_version'}
     with req.face.api_db.reader() as conn:
         condition = _AVAILABILITIES.condition(query) & db_networks.visible(req.context)
@@ -221,7 +227,7 @@ def _check_project(req: NetworkRequest, project: str) -> None:
 
 
 def _empty(name: str) -> collections.abc.Callable[[NetworkRequest], dict[str, typing.Any]]:
-    """A handler that lists nothing."""
+    """Return a handler that lists nothing."""
     key = name.rpartition('/')[2].replace('-', '_')
     return lambda req: {key: []}
 
@@ -232,27 +238,27 @@ def _refuse(reason: str) -> collections.abc.Callable[..., typing.Any]:
     return handler
 
 
-# what clients ask for besides -> why it is not done
+# unsupported operations -> reason
 REFUSED = (
-    *((method, path, 'Hosts say by themselves that they are there; which one has a router is chosen by nova-network.')
+    *((method, path, 'nova-network manages agents: hosts register themselves, and it places routers.')
       for method, path in (('PUT', 'agents/{id}'), ('DELETE', 'agents/{id}'), ('POST', 'agents/{id}/l3-routers'),
                            ('DELETE', 'agents/{id}/l3-routers/{router}'), ('POST', 'agents/{id}/dhcp-networks'),
                            ('DELETE', 'agents/{id}/dhcp-networks/{network}'))),
-    *((method, 'routers/{id}/conntrack_helpers', 'Routers have no helpers of connection tracking here.')
+    *((method, 'routers/{id}/conntrack_helpers', 'Conntrack helpers of routers are not supported.')
       for method in ('GET', 'POST')),
-    ('PUT', 'subnetpools/{id}/onboard_network_subnets', 'A subnet keeps the range that it was made with: one that is '
-                                                        'in no pool is not put into one here.'),
+    ('PUT', 'subnetpools/{id}/onboard_network_subnets', 'Onboarding is not supported: a subnet cannot be moved into a '
+                                                        'pool.'),
     *(('POST', path, reason) for path, reason in EMPTY.items()),
 )
 
 
 def routes(resources: dict[str, typing.Any]) -> collections.abc.Iterator[Route]:
-    """The rows of these documents.
+    """Return the routes of these documents.
 
     :param resources: {path: Resource} of the index
     """
     def index(req: NetworkRequest) -> dict[str, typing.Any]:
-        # a version document, too, for clients whose catalog names this path
+        # also a version document, for clients with this path in their catalog
         return {'version': version(req.root_url),
                 'resources': [{'name': resource.singular, 'collection': resource.plural,
                                'links': [{'rel': 'self', 'href': f'{req.root_url}/v2.0/{path}'}]}

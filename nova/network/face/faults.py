@@ -1,9 +1,9 @@
-"""Errors in the form of the Networking API: ``{"NeutronError": {"type", "message", "detail"}}``."""
+"""Faults in the Networking API's format: ``{"NeutronError": {"type", "message", "detail"}}``."""
 from nova import exception
 from nova.web import faults
 from nova.web.request import Response
 
-# our class -> the type that clients of the Networking API know
+# exception class -> type in the Networking API
 TYPES = {
     'BadRequest': 'HTTPBadRequest',
     'NotFound': 'HTTPNotFound',
@@ -20,10 +20,8 @@ TYPES = {
 
 
 class SubnetInUse(exception.Conflict):
-    template = (
-        'Unable to complete operation on subnet %(subnet_id)s: One or more ports have an IP allocation from '
-        'this subnet.'
-    )
+    template = ('Unable to complete operation on subnet %(subnet_id)s: One or more ports have an IP allocation from '
+                'this subnet.')
 
 
 class MacAddressInUse(exception.Conflict):
@@ -75,11 +73,11 @@ class RouterInterfaceNotFound(exception.NotFound):
 
 
 class RouterInterfaceInUse(exception.Conflict):
-    template = 'Subnet %(subnet_id)s is needed on router %(router_id)s: %(by)s'
+    template = 'Subnet %(subnet_id)s is in use on router %(router_id)s: %(by)s'
 
 
 class RouterExternalGatewayInUseByFloatingIp(exception.Conflict):
-    template = 'The gateway of router %(router_id)s to %(net_id)s is needed by floating IPs.'
+    template = 'The gateway of router %(router_id)s to network %(net_id)s is in use by floating IPs.'
 
 
 class FloatingIPNotFound(exception.NotFound):
@@ -91,7 +89,7 @@ class FloatingIPPortAlreadyAssociated(exception.Conflict):
 
 
 class ExternalGatewayForFloatingIPNotFound(exception.NotFound):
-    template = 'No router joins subnet %(subnet_id)s of port %(port_id)s with the external network %(network_id)s.'
+    template = 'No router connects subnet %(subnet_id)s of port %(port_id)s to external network %(network_id)s.'
 
 
 class PortForwardingNotFound(exception.NotFound):
@@ -119,7 +117,7 @@ class NoNetworkAvailable(exception.Unavailable):
 
 
 class TunnelIdInUse(exception.Conflict):
-    template = 'Number %(number)s of networks between hosts is in use.'
+    template = 'Segmentation id %(number)s of overlay networks is in use.'
 
 
 class VlanIdInUse(exception.Conflict):
@@ -139,7 +137,7 @@ class SubnetAllocationError(exception.Conflict):
 
 
 class SubnetPoolQuotaExceeded(exception.Conflict):
-    template = "The project's part of subnet pool %(subnetpool_id)s, its default_quota, is used up."
+    template = "The project's default_quota of subnet pool %(subnetpool_id)s is exceeded."
 
 
 class QosPolicyNotFound(exception.NotFound):
@@ -155,7 +153,7 @@ class QosRuleNotFound(exception.NotFound):
 
 
 class QosRuleExists(exception.Conflict):
-    template = 'QoS policy %(policy_id)s limits the bandwidth of direction %(direction)s already.'
+    template = 'QoS policy %(policy_id)s already limits the bandwidth of direction %(direction)s.'
 
 
 class TagNotFound(exception.NotFound):
@@ -167,11 +165,11 @@ class ServicePortInUse(exception.Conflict):
 
 
 class PortSecurityPortHasSecurityGroup(exception.Conflict):
-    template = 'A port without port security has no security groups and no pairs of addresses.'
+    template = 'A port without port security cannot have security groups or allowed address pairs.'
 
 
 class RevisionNumberConstraintFailed(exception.NovaException):
-    """The resource is not what a request says that it changes."""
+    """If-Match does not match the current revision."""
 
     code = 412
     template = 'Constrained to %(expected)s, but current revision is: %(current)s'
@@ -181,11 +179,11 @@ class OverQuota(exception.Conflict):
     template = "Quota exceeded for resources: ['%(resource)s']."
 
 
-_BY_CODE = {500: 'HTTPInternalServerError', 503: 'ServiceUnavailable'}     # of errors that are not ours
+_BY_CODE = {500: 'HTTPInternalServerError', 503: 'ServiceUnavailable'}     # types of errors that are not NovaExceptions
 
 
 def answer(error: Exception, request_id: str | None) -> Response:
-    """The answer to an error."""
+    """Return the answer to an error."""
     code, message, _english = faults.explain(error, request_id)
     name = type(error).__name__
     kind = TYPES.get(name, name) if isinstance(error, exception.NovaException) else _BY_CODE[code]

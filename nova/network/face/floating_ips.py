@@ -1,4 +1,4 @@
-"""Floating addresses, and single ports of them that are forwarded."""
+"""Floating addresses and port forwarding."""
 from __future__ import annotations
 
 import uuid
@@ -23,7 +23,7 @@ from nova.network.face import routers
 if TYPE_CHECKING:
     from nova.network.face.app import Face
 
-MAX_FORWARDINGS = 256          # of one address: each is a rule that its router looks at
+MAX_FORWARDINGS = 256          # of one address: each is a rule that its router evaluates
 CONSTANTS = {'dns_domain': '', 'dns_name': '', 'qos_policy_id': None, 'qos_network_policy_id': None}
 
 
@@ -66,7 +66,7 @@ def create(conn: Any, face: Any, context: Any, values: dict[str, Any]) -> str:
     if values['port_id']:
         _associate(conn, context, row, values['port_id'], values['fixed_ip_address'])
     elif values['fixed_ip_address']:
-        raise exception.BadRequest('fixed_ip_address is one of a port: name its port_id.')
+        raise exception.BadRequest('fixed_ip_address needs the port_id of its port.')
     return ident
 
 
@@ -86,7 +86,7 @@ def update(conn: Any, face: Any, context: Any, row: Any, values: dict[str, Any])
             db_networks.update(conn, t.floating_ips, row['id'], {
                 'port_id': None, 'fixed_ip_address': None, 'router_id': None, 'status': 'DOWN'})
     elif values.get('fixed_ip_address'):
-        raise exception.BadRequest('fixed_ip_address is one of a port: name its port_id.')
+        raise exception.BadRequest('fixed_ip_address needs the port_id of its port.')
 
 
 def delete(conn: Any, face: Any, context: Any, row: Any) -> None:
@@ -97,7 +97,7 @@ def delete(conn: Any, face: Any, context: Any, row: Any) -> None:
 
 def _associate(conn: engine.Connection, context: nova_context.RequestContext, row: Mapping[str, Any], port_id: str,
                address: str | None) -> None:
-    """Give the floating address to one of a port."""
+    """Associate the floating address with a fixed address of a port."""
     if db.forwardings(conn, [row['id']]):
         raise faults.FloatingIpInUse(floatingip_id=row['id'], by='it has port forwardings.')
     port, entry = _fixed(conn, context, port_id, address)
@@ -111,7 +111,7 @@ def _associate(conn: engine.Connection, context: nova_context.RequestContext, ro
 
 def _fixed(conn: engine.Connection, context: nova_context.RequestContext, port_id: str,
            address: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(port, {'subnet_id', 'ip_address'}) of a port of the caller that an address outside is to reach."""
+    """Return (port, {'subnet_id', 'ip_address'}) of the caller's port for a floating address."""
     port = db_networks.lock(conn, t.ports, port_id)
     if port is None or not resource.owner(context, port) or not db_ports.seen(conn, context, [port_id]):
         raise exception.PortNotFound(port_id=port_id)
@@ -131,7 +131,7 @@ def _router(conn: engine.Connection, row: Mapping[str, Any], port_id: str, entry
     return router
 
 
-# ---- forwarded ports ----------------------------------------------------------------
+# ---- port forwarding ----------------------------------------------------------------
 
 _FORWARDING = {
     'protocol': a.Attribute(a.one_of('tcp', 'udp'), a.REQUIRED),
@@ -169,12 +169,12 @@ def create_forwarding(conn: engine.Connection, face: Face, context: nova_context
     values = a.parse(_FORWARDING, context, _below(body), creating=True)
     row = _locked(conn, row)
     if row['port_id']:
-        raise faults.FloatingIpInUse(floatingip_id=row['id'], by='it belongs to a port as a whole.')
+        raise faults.FloatingIpInUse(floatingip_id=row['id'], by='it is associated with a port.')
     made = {**_resolved(conn, context, row, values), 'id': str(uuid.uuid4()), 'project_id': row['project_id'],
             'floating_ip_id': row['id'], 'description': values['description'] or ''}
     _check_single(conn, row, made)
     if len(db.forwardings(conn, [row['id']])) >= MAX_FORWARDINGS:
-        raise exception.BadRequest(f'A floating IP forwards at most {MAX_FORWARDINGS} ports.')
+        raise exception.BadRequest(f'A floating IP has at most {MAX_FORWARDINGS} port forwardings.')
     db_networks.insert(conn, t.port_forwardings, [made])
     return {'port_forwarding': forwarding_view(made)}
 
@@ -211,11 +211,11 @@ def _below(body: Any) -> dict[str, Any]:
 
 def _resolved(conn: engine.Connection, context: nova_context.RequestContext, row: Mapping[str, Any],
               values: dict[str, Any]) -> dict[str, Any]:
-    """The columns of a forwarding; the floating address is on the router that reaches the port from then on."""
+    """Return the columns of a port forwarding, and place the floating address on the router of the port."""
     _port, entry = _fixed(conn, context, values['internal_port_id'], values['internal_ip_address'])
     router = _router(conn, row, values['internal_port_id'], entry)
     if row['router_id'] not in (None, router):
-        raise exception.BadRequest('All ports of a floating IP are forwarded by one router.')
+        raise exception.BadRequest('All port forwardings of a floating IP must use the same router.')
     db_networks.update(conn, t.floating_ips, row['id'], {'router_id': router, 'status': 'ACTIVE'})
     return {'internal_ip_address': entry['ip_address'],
             **{name: values[name] for name in ('protocol', 'external_port', 'internal_port', 'internal_port_id')}}
@@ -225,7 +225,7 @@ def _check_single(conn: engine.Connection, row: Mapping[str, Any], made: Mapping
     for each in db.forwardings(conn, [row['id']]):
         if each['id'] != made['id'] and (each['protocol'], each['external_port']) == (
                 made['protocol'], made['external_port']):
-            raise exception.BadRequest(f"Port {made['external_port']} of {made['protocol']} is forwarded already.")
+            raise exception.BadRequest(f"Port {made['external_port']} of {made['protocol']} is already forwarded.")
 
 
 _C = t.floating_ips.c
@@ -240,7 +240,7 @@ FLOATING_IPS = resource.Resource(
         'subnet_id': a.Attribute(a.maybe(a.ident), put=False),
         'port_id': a.Attribute(a.maybe(a.ident)),
         'fixed_ip_address': a.Attribute(a.maybe(a.address)),
-        'qos_policy_id': a.Attribute(a.refused('policies are for ports and networks: limit the port behind it.')),
+        'qos_policy_id': a.Attribute(a.refused('QoS policies apply to ports and networks only: limit the port.')),
         'dns_name': a.Attribute(a.one_of(''), '', put=False),
         'dns_domain': a.Attribute(a.one_of(''), '', put=False),
     },
@@ -251,7 +251,7 @@ FLOATING_IPS = resource.Resource(
         'fixed_ip_address': _C.fixed_ip_address,
     }, CONSTANTS),
     visible=db_networks.own(t.floating_ips), writable=resource.owner, views=views, create=create, update=update,
-    shown=lambda _conn, row: (row['port_id'], row['fixed_ip_address']), delete=delete,
+    server_view=lambda _conn, row: (row['port_id'], row['fixed_ip_address']), delete=delete,
     missing=lambda ident: faults.FloatingIPNotFound(floatingip_id=ident),
     actions=(('GET', 'port_forwardings', list_forwardings), ('POST', 'port_forwardings', create_forwarding),
              ('GET', 'port_forwardings/{part}', show_forwarding), ('PUT', 'port_forwardings/{part}', update_forwarding),

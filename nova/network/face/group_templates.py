@@ -1,4 +1,4 @@
-"""Templates of rules, an administrator's: what new security groups begin with. Groups that are there keep theirs."""
+"""Default security group rules, managed by administrators. They are copied to new groups only."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -22,8 +22,8 @@ from nova.network.face import resource
 if TYPE_CHECKING:
     from nova.network.face.app import Face
 
-PARENT = 'PARENT'                  # the group itself, as a remote one
-MAX_TEMPLATES = 100                # each new group has them all
+PARENT = 'PARENT'                  # the group itself as remote group
+MAX_TEMPLATES = 100                # each new group gets all of them
 _C = t.default_group_rules.c
 _SAME = ('direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max', 'remote_ip_prefix')
 
@@ -47,14 +47,14 @@ def create(conn: engine.Connection, face: Face, context: nova_context.RequestCon
         if each['of_group'] == row['of_group'] and group_rules.key(each) == group_rules.key(row):
             raise faults.SecurityGroupRuleExists(rule_id=each['id'])
     if len(known) >= MAX_TEMPLATES:
-        raise exception.BadRequest(f'New groups begin with at most {MAX_TEMPLATES} rules.')
+        raise exception.BadRequest(f'There can be at most {MAX_TEMPLATES} default rules.')
     db_networks.insert(conn, t.default_group_rules, [row])
     return row['id']
 
 
 def update(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
            values: dict[str, Any]) -> NoReturn:
-    raise exception.BadRequest('A default rule is not changed: delete it and create another one.')
+    raise exception.BadRequest('A default rule cannot be changed: delete it and create another one.')
 
 
 def delete(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any]) -> None:

@@ -74,7 +74,7 @@ def delete_group(conn: engine.Connection, face: Face, context: nova_context.Requ
 
 
 def prepare(conn: engine.Connection, context: nova_context.RequestContext) -> None:
-    """A project that looks at its groups finds its default one."""
+    """Create the project's default group if it is missing."""
     if context.project_id:
         db.ensure_default(conn, context.project_id)
 
@@ -124,7 +124,7 @@ def create_rule(conn: engine.Connection, face: Face, context: nova_context.Reque
 
 
 def _group(conn: engine.Connection, context: nova_context.RequestContext, ident: str) -> dict[str, Any]:
-    """A group that the caller may change, locked."""
+    """Lock and return a group that the caller may change."""
     row = db_networks.lock(conn, t.security_groups, ident)
     if row is None or not resource.owner(context, row):
         raise exception.SecurityGroupNotFound(security_group_id=ident)
@@ -143,7 +143,7 @@ def delete_rule(conn: engine.Connection, face: Face, context: nova_context.Reque
 
 
 def with_protocol(column: Any) -> Callable[[list[str]], Any]:
-    """Condition on rules for one of these protocols, whatever form of it a rule and the query have."""
+    """Return a condition on rules for any of these protocols, in all notations."""
     def condition(values: list[str]) -> Any:
         wanted = {form for value in values for form in (group_rules.forms(value) if value else group_rules.ANY)}
         return listing.among(column, wanted, nothing=wanted >= set(group_rules.ANY))

@@ -1,8 +1,8 @@
 """Networks and subnets.
 
-A flat network is a part of the hosts' own routing table, where a project must not take addresses that it does not own:
-projects make them in [network] project_ranges, administrators everywhere. An overlay network has a routing table of
-its own wherever it is routed, and any addresses. A network to the outside is where routers have their gateways.
+A flat network is part of the hosts' own routing table. Projects create flat subnets only in [network] project_ranges,
+administrators anywhere. An overlay network has a separate routing table and any addresses. Routers have their gateways
+in external networks.
 """
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ SUBNET_CONSTANTS: dict[str, Any] = {
     'segment_id': None, 'dns_publish_fixed_ip': False,
     'router:external': False}
 IPV6_MODES = ('slaac', 'dhcpv6-stateful', 'dhcpv6-stateless')
-VXLAN_BYTES = 50            # of a frame that carries another one (RFC 7348)
+VXLAN_BYTES = 50            # overhead of an encapsulated frame (RFC 7348)
 Cidr = Any                  # IPv4Network or IPv6Network
 
 
 def _allow(face: Face, context: nova_context.RequestContext, network: Mapping[str, Any], rule: str) -> None:
-    """:raises PolicyDenied: the caller's project makes no such networks here"""
+    """Check that the caller may create such networks; raises PolicyDenied (project networks may not be flat)."""
     if not context.is_admin and network['network_type'] == db.FLAT and not face.conf.network.project_ranges:
         raise exception.PolicyDenied(rule=rule)
 
@@ -114,41 +114,42 @@ def create_network(conn: engine.Connection, face: Face, context: nova_context.Re
 
 
 def _check_kind(face: Face, row: Mapping[str, Any], number: int | None) -> None:
-    """What a network may be."""
+    """Check the combination of attributes."""
     if row['is_default'] and not row['external']:
-        raise exception.InvalidInput(reason='The default network of servers is the one of the configuration.')
+        raise exception.InvalidInput(reason='is_default is supported only for external networks.')
     if row['external'] and row['network_type'] != db.FLAT:
-        raise exception.InvalidInput(reason='A network to the outside is flat.')
+        raise exception.InvalidInput(reason='An external network must be of type flat.')
     _check_port_security(row, row['port_security_enabled'])
     if number is not None and row['network_type'] == db.FLAT:
         raise exception.InvalidInput(reason='Only a network of type vxlan or vlan has a segmentation_id.')
     if row['physical_network'] is not None:
         if not row['external'] and row['network_type'] != db.VLAN:
-            raise exception.InvalidInput(reason='Only a network to the outside, or of type vlan, is on a physical '
-                                                'network.')
+            raise exception.InvalidInput(reason='physical_network is supported only for external networks and networks '
+                                                'of type vlan.')
         if row['physical_network'] not in face.conf.network.physical_networks:
-            raise exception.InvalidInput(reason=f"physical_network '{row['physical_network'][:60]}' is none of "
+            raise exception.InvalidInput(reason=f"physical_network '{row['physical_network'][:60]}' is not in "
                                                 '[network] physical_networks.')
 
 
 def _check_port_security(row: Mapping[str, Any], wanted: bool | None) -> None:
     if wanted is False and row['network_type'] == db.FLAT and not row['external']:
-        raise exception.InvalidInput(reason='Networks without port security are of type vxlan or vlan: guests of '
-                                            'others share the routing table of the hosts.')
+        raise exception.InvalidInput(reason='Disabling port security is supported only for networks of type vxlan or '
+                                            'vlan: guests of other projects share the routing table of the hosts.')
 
 
 def _check_domain(conn: engine.Connection, wanted: str, present: str) -> None:
-    """
+    """Check that all hosts support dns_domain.
+
     :raises Conflict: hosts of an older release would announce another domain
     """
-    older = db_hosts.older(conn, gateways.SINCE) if wanted and wanted != present else []
+    older = db_hosts.older(conn, gateways.FEATURE_RELEASE) if wanted and wanted != present else []
     if older:
-        raise exception.Conflict('dns_domain is set when all network services are of this release; these are not: '
+        raise exception.Conflict('dns_domain requires this release on all network hosts. Upgrade first: '
                                  f'{utils.some(older)}.')
 
 
 def _check_default(conn: engine.Connection, row: Mapping[str, Any], wanted: bool) -> None:
-    """There is one default network to the outside.
+    """Check that there is at most one default external network.
 
     :raises DefaultExternalNetworkExists:
     """
@@ -159,14 +160,14 @@ def _check_default(conn: engine.Connection, row: Mapping[str, Any], wanted: bool
 
 
 def _check_mtu(face: Face, kind: str, mtu: int | None) -> None:
-    """A frame of an overlay is carried within one of the hosts' own."""
+    """Check that an encapsulated frame fits into the hosts' MTU."""
     most = face.conf.network.mtu - VXLAN_BYTES
     if kind == db.OVERLAY and mtu is not None and mtu > most:
-        raise exception.InvalidInput(reason=f'mtu: at most {most} in a network of type vxlan here.')
+        raise exception.InvalidInput(reason=f'mtu must be at most {most} in a network of type vxlan.')
 
 
 def _number(conn: engine.Connection, wanted: int | None) -> int:
-    """The number of an overlay that an administrator names, or a free one."""
+    """Return the requested segmentation id of an overlay, or a free one."""
     if wanted is None:
         return _free_number(conn)
     if db.many(conn, t.segments, [wanted], 'number'):
@@ -175,7 +176,7 @@ def _number(conn: engine.Connection, wanted: int | None) -> int:
 
 
 def _free_number(conn: engine.Connection) -> int:
-    """A number that no network has; the unique key refuses the second of two that choose the same one at a time."""
+    """Return an unused segmentation id. The unique key refuses the second of two concurrent choices."""
     while True:
         number = random.choice(db.SEGMENTS)
         if not db.many(conn, t.segments, [number], 'number'):
@@ -200,7 +201,7 @@ def update_network(conn: engine.Connection, face: Face, context: nova_context.Re
         stored.update(_outside(conn, row, values['router:external']))
     if values.get('is_default') not in (None, row['is_default']):
         if not {**row, **stored}['external'] or not context.is_admin:
-            raise exception.InvalidInput(reason='is_default: of networks to the outside alone, by an administrator.')
+            raise exception.InvalidInput(reason='is_default can be set only on external networks, by an administrator.')
         _check_default(conn, row, values['is_default'])
         stored['is_default'] = values['is_default']
     db.update(conn, t.networks, row['id'], stored)
@@ -209,9 +210,9 @@ def update_network(conn: engine.Connection, face: Face, context: nova_context.Re
 
 
 def _outside(conn: engine.Connection, row: Mapping[str, Any], external: bool) -> dict[str, Any]:
-    """The columns of a network that becomes, or no longer is, one to the outside.
+    """Return the changed columns of a network that becomes external or internal.
 
-    :raises NetworkInUse: it has ports, or subnets of another type of network
+    :raises NetworkInUse: it has ports, or subnets of another network type
     """
     other_type = external and row['network_type'] != db.FLAT
     if db_ports.count(conn, network_id=row['id']) or other_type and db.ranges_of(conn, row['id']):
@@ -231,7 +232,7 @@ def delete_network(conn: engine.Connection, face: Face, context: nova_context.Re
     own += [floating['floating_port_id'] for floating in unused]
     if db_ports.count(conn, network_id=row['id']) > len(own):
         raise exception.NetworkInUse(network_id=row['id'])
-    for floating in unused:                              # floating addresses that lead nowhere go with their network
+    for floating in unused:  # unassociated floating addresses are deleted with their network
         db_routers.remove_floating(conn, floating['id'])
     if own:
         db_ports.remove(conn, own)
@@ -287,18 +288,19 @@ def subnet_views(conn: engine.Connection, context: nova_context.RequestContext,
 
 def _check_service_types(conn: engine.Connection, context: nova_context.RequestContext, wanted: list[str],
                          present: list[str]) -> None:
-    """
-    :param present: what the subnet has: who sends the whole of it back changes nothing
-    :raises PolicyDenied: administrators alone say for whose ports a subnet is
+    """Check and return the changed service_types.
+
+    :param present: current value; sending it back is allowed
+    :raises PolicyDenied: only administrators may change it
     :raises Conflict: network services of an older release would give its addresses to any port
     """
     if wanted == present:
         return
     if not context.is_admin:
         raise exception.PolicyDenied(rule='service_types of a subnet')
-    older = db_hosts.older(conn, gateways.SINCE) if wanted else []
+    older = db_hosts.older(conn, gateways.FEATURE_RELEASE) if wanted else []
     if older:
-        raise exception.Conflict('service_types are set when all network services are of this release; these are not: '
+        raise exception.Conflict('service_types requires this release on all network hosts. Upgrade first: '
                                  f'{utils.some(older)}.')
 
 
@@ -315,10 +317,10 @@ def create_subnet(conn: engine.Connection, face: Face, context: nova_context.Req
     _check_service_types(conn, context, list(values['service_types']), [])
     overlay = network['network_type'] != db.FLAT
     others = db.ranges_of(conn, network['id']) if overlay else db.host_ranges(conn)
-    pool, wanted = subnet_pools.cut(conn, context, values, network['project_id'], others)
+    pool, wanted = subnet_pools.allocate(conn, context, values, network['project_id'], others)
     cidr = ipam.parse_cidr(wanted, strict=False, versions=(4, 6) if overlay else (4,))
     if values['ip_version'] != cidr.version:
-        raise exception.InvalidInput(reason=f"ip_version {values['ip_version']} is not that of {cidr}.")
+        raise exception.InvalidInput(reason=f"ip_version {values['ip_version']} does not match {cidr}.")
     if not overlay:
         managers.check_dhcp(face.conf, values['enable_dhcp'])
         _check_range(face, context, network, cidr)
@@ -384,7 +386,7 @@ def delete_subnet(conn: engine.Connection, face: Face, context: nova_context.Req
 
 
 def _serve_dhcp(conn: engine.Connection, face: Face, network: Mapping[str, Any], subnet: Any) -> None:
-    """An address of the subnet for who answers DHCP and DNS there, on each host the same; or none any more."""
+    """Claim an address of the subnet for DHCP and DNS, equal on all hosts, or release it."""
     port: Any = next((port for port in db_ports.in_network(conn, network['id'])
                       if port['device_owner'] == db_ports.DHCP), None)
     if not subnet['enable_dhcp']:
@@ -406,33 +408,33 @@ def _serve_dhcp(conn: engine.Connection, face: Face, network: Mapping[str, Any],
 
 
 def _modes(cidr: Cidr, values: dict[str, Any]) -> dict[str, Any]:
-    """How guests get their IPv6 addresses."""
+    """Return the IPv6 modes of a subnet."""
     ra, address = values['ipv6_ra_mode'], values['ipv6_address_mode']
     if cidr.version == 4 and (ra or address):
-        raise exception.InvalidInput(reason='ipv6_ra_mode and ipv6_address_mode are for IPv6 subnets.')
+        raise exception.InvalidInput(reason='ipv6_ra_mode and ipv6_address_mode are supported only for IPv6 subnets.')
     if ra != address:
-        raise exception.InvalidInput(reason='ipv6_ra_mode and ipv6_address_mode are the same: this service advertises '
+        raise exception.InvalidInput(reason='ipv6_ra_mode and ipv6_address_mode must be equal: this service advertises '
                                             'what it serves.')
     if address in ipam.SLAAC and cidr.prefixlen != 64:
         raise exception.InvalidInput(reason=f'{address} needs a prefix length of 64.')
     if address and not values['enable_dhcp']:
-        raise exception.InvalidInput(reason='ipv6_address_mode is served with enable_dhcp alone.')
+        raise exception.InvalidInput(reason='ipv6_address_mode requires enable_dhcp.')
     return {'ipv6_ra_mode': ra, 'ipv6_address_mode': address}
 
 
 def _check_versions(cidr: Cidr, row: Mapping[str, Any]) -> None:
-    """Name servers, routes and pools are of the subnet's version of IP."""
+    """Check that name servers and routes have the subnet's IP version."""
     given = [*row['dns_nameservers'], *(each for route in row['host_routes'] for each in
                                         (route['nexthop'], route['destination'].partition('/')[0]))]
     if any(ipaddress.ip_address(each).version != cidr.version for each in given):
-        raise exception.InvalidInput(reason=f'Name servers and routes of {cidr} are of IPv{cidr.version}.')
+        raise exception.InvalidInput(reason=f'Name servers and routes of {cidr} must be IPv{cidr.version}.')
 
 
 def _check_range(face: Face, context: nova_context.RequestContext, network: Mapping[str, Any], cidr: Cidr) -> None:
     ranges = face.conf.network.project_ranges
     if not context.is_admin and not any(cidr.version == each.version and cidr.subnet_of(each)
                                         for each in map(ipaddress.ip_network, ranges)):
-        raise exception.InvalidInput(reason=f'Subnets of projects lie in {", ".join(ranges)}.')
+        raise exception.InvalidInput(reason=f'Subnets of projects must be in {", ".join(ranges)}.')
 
 
 def _check_overlap(others: Sequence[str], cidr: Cidr) -> None:
@@ -447,7 +449,7 @@ def _check_gateway(cidr: Cidr, row: Mapping[str, Any], overlay: bool) -> None:
     if gateway is None:
         if row['enable_dhcp'] and not overlay:
             raise exception.InvalidInput(
-                reason="DHCP is served from the gateway: a subnet without one needs enable_dhcp false.")
+                reason="DHCP is served from the gateway: a subnet without a gateway needs enable_dhcp false.")
         return
     address = ipaddress.ip_address(gateway)
     if address not in cidr or address == cidr.network_address or cidr.version == 4 and (
@@ -461,7 +463,7 @@ def _pools(cidr: Cidr, row: Mapping[str, Any], pools: list[dict[str, str]] | Non
         return ipam.default_pools(cidr, gateway)
     spans: list[tuple[Any, Any]] = sorted(
         ((ipaddress.ip_address(pool['start']), ipaddress.ip_address(pool['end'])) for pool in pools),
-        key=lambda span: [(each.version, int(each)) for each in span])        # the versions are checked below
+        key=lambda span: [(each.version, int(each)) for each in span])        # versions are checked below
     previous = cidr.network_address
     for start, end in spans:
         if {start.version, end.version} != {cidr.version} or start > end or start <= previous or (

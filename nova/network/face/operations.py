@@ -1,4 +1,4 @@
-"""The operations that every resource has: list, create, show, update and delete."""
+"""Operations of every resource: list, create, show, update and delete."""
 from __future__ import annotations
 
 import collections.abc
@@ -26,16 +26,16 @@ if typing.TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-_Shown = tuple[str | None, collections.abc.Hashable]           # see Resource.shown
-MAX_BULK = 100              # resources that one request makes
+_Shown = tuple[str | None, collections.abc.Hashable]           # see Resource.server_view
+MAX_BULK = 100              # resources created by one request
 MAX_TAGS = 50               # of one resource
 
 
 class Wrapped:
-    """A body: the resource's name, and below it what is given of the resource.
+    """A body with the resource's name as its only key, and the attributes below it.
 
-    :param name: of the resource
-    :param many: name of the list under which several may stand, each of them an object; None: one alone
+    :param name: name of the resource
+    :param many: key of a list of objects for bulk creation; None: single only
     """
 
     def __init__(self, name: str, many: str | None = None) -> None:
@@ -43,14 +43,14 @@ class Wrapped:
 
     def validate(self, document: dict[str, typing.Any], _version: int = 0, _relaxed: bool = False
                  ) -> dict[str, typing.Any]:
-        """What stands below the name.
+        """Return the value below the name.
 
-        :raises BadRequest: no object does
+        :raises BadRequest: it is not an object
         """
         several = document.get(self.many) if self.many and self.name not in document else None
         if isinstance(several, list) and several and all(isinstance(each, dict) for each in several):
             if len(several) > MAX_BULK:
-                raise exception.BadRequest(f'At most {MAX_BULK} {self.many} are made by one request.')
+                raise exception.BadRequest(f'One request can create at most {MAX_BULK} {self.many}.')
             return {str(self.many): several}
         if not isinstance(document.get(self.name), dict):
             raise exception.BadRequest(f"Unable to find '{self.name}' in request body")
@@ -58,7 +58,7 @@ class Wrapped:
 
 
 class Anything:
-    """A body that the handler looks at."""
+    """A body that the handler validates."""
 
     def validate(self, document: dict[str, typing.Any], _version: int = 0, _relaxed: bool = False
                  ) -> dict[str, typing.Any]:
@@ -69,7 +69,7 @@ class Anything:
 
 def _views(conn: typing.Any, context: typing.Any, resource: Resource, rows: list[dict[str, typing.Any]],
            query: pages.Query = ()) -> list[dict[str, typing.Any]]:
-    """What the API shows of rows, with their tags where the query does not leave them out."""
+    """Return the views of rows, with their tags unless the query excludes them."""
     views = resource.views(conn, context, rows)
     named = pages.named(query)
     if resource.tagged and rows and (not named or 'tags' in named):
@@ -80,7 +80,7 @@ def _views(conn: typing.Any, context: typing.Any, resource: Resource, rows: list
 
 
 def _columns(resource: Resource, query: pages.Query) -> tuple[list[str] | None, set[str]]:
-    """(columns that a list of the fields that a query names reads, these fields); no columns: it reads whole rows."""
+    """Return (columns to read, requested fields) of a list; columns None: whole rows."""
     named = pages.named(query)
     if resource.narrow is None or not named:
         return None, named
@@ -119,7 +119,7 @@ def create(resource: Resource, req: NetworkRequest) -> dict[str, typing.Any]:
 
     def make(conn: typing.Any) -> tuple[list[dict[str, typing.Any]], list[str]]:
         found = []
-        for each in several or [req.body]:                  # all of them are made, or none
+        for each in several or [req.body]:                  # all or none are created
             wanted = _tags_of(each) if resource.tagged else None
             ident = calls.create(conn, req.face, req.context, resource, each)
             if wanted:
@@ -128,13 +128,13 @@ def create(resource: Resource, req: NetworkRequest) -> dict[str, typing.Any]:
         rows = [_made(conn, resource, ident) for ident in found]
         return _views(conn, req.context, resource, rows), _showing(conn, {_shown(conn, resource, row) for row in rows})
 
-    views, showing = req.face.api_db.run(ipam.arbitrated(make))
+    views, showing = req.face.api_db.run(ipam.retry_on_duplicate(make))
     _refresh(resource, req, showing)
     return {resource.plural: views} if several else {resource.singular: views[0]}
 
 
 def _tags_of(body: dict[str, typing.Any]) -> list[str] | None:
-    """The tags that a new resource gets, taken out of its attributes."""
+    """Return the tags of a new resource, and remove them from its attributes."""
     return _check_tags(body.pop('tags')) if 'tags' in body else None
 
 
@@ -152,7 +152,7 @@ def update(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing
         after = _shown(conn, resource, made)
         return _views(conn, req.context, resource, [made])[0], _showing(conn, {shown, after}) if shown != after else []
 
-    view, showing = req.face.api_db.run(ipam.arbitrated(change))
+    view, showing = req.face.api_db.run(ipam.retry_on_duplicate(change))
     _refresh(resource, req, showing)
     return {resource.singular: view}
 
@@ -170,7 +170,7 @@ def delete(resource: Resource, req: NetworkRequest, id: str) -> None:
 
 def act(resource: Resource, function: collections.abc.Callable[..., typing.Any], reads: bool, req: NetworkRequest,
         id: str, **parts: str) -> dict[str, typing.Any] | None:
-    """One of the resource's own operations."""
+    """Handle a resource-specific operation."""
     def work(conn: typing.Any) -> dict[str, typing.Any] | None:
         if reads:
             return function(conn, req.face, req.context, calls.seen(conn, req.context, resource, id), None, **parts)
@@ -180,7 +180,7 @@ def act(resource: Resource, function: collections.abc.Callable[..., typing.Any],
     if reads:
         with req.face.api_db.reader() as conn:
             return work(conn)
-    found = req.face.api_db.run(ipam.arbitrated(work))
+    found = req.face.api_db.run(ipam.retry_on_duplicate(work))
     _refresh(resource, req)
     if found is None and req.method != 'DELETE':
         return show(resource, req, id)
@@ -196,12 +196,12 @@ def _check_tags(values: typing.Any) -> list[str]:
 def _check_tag(value: typing.Any) -> str:
     tag = attributes.text(255)(value)
     if not tag or ',' in tag:
-        raise exception.InvalidInput(reason='a tag is a text without a comma.')
+        raise exception.InvalidInput(reason='a tag must be a non-empty string without a comma.')
     return tag
 
 
 def tags(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing.Any] | None:
-    """GET, PUT or DELETE of all tags."""
+    """Handle GET, PUT or DELETE of all tags."""
     def work(conn: typing.Any) -> dict[str, typing.Any]:
         row = calls.seen(conn, req.context, resource, id)
         if req.method == 'GET':
@@ -216,7 +216,7 @@ def tags(resource: Resource, req: NetworkRequest, id: str) -> dict[str, typing.A
 
 
 def tag(resource: Resource, req: NetworkRequest, id: str, tag: str) -> None:
-    """GET, PUT or DELETE of one tag."""
+    """Handle GET, PUT or DELETE of one tag."""
     def work(conn: typing.Any) -> None:
         row = calls.seen(conn, req.context, resource, id)
         known = db_tags.of(conn, [row['id']]).get(row['id'], [])
@@ -232,42 +232,45 @@ def tag(resource: Resource, req: NetworkRequest, id: str, tag: str) -> None:
 
 
 def _check_revision(req: NetworkRequest, row: collections.abc.Mapping[str, typing.Any]) -> None:
-    """A request may say which revision it changes (If-Match: revision_number=N)."""
+    """Check the revision in If-Match: revision_number=N."""
     given = req.header('If-Match', None)
     if given is None:
         return
     name, _, number = given.partition('=')
     if name.strip() != 'revision_number' or not re.fullmatch('[0-9]{1,18}', number.strip()):
-        raise exception.BadRequest('If-Match is revision_number=N here.')
+        raise exception.BadRequest('If-Match must be revision_number=N.')
     if int(number.strip()) != row['revision']:
         raise faults.RevisionNumberConstraintFailed(expected=number.strip(), current=row['revision'])
 
 
 def _shown(conn: typing.Any, resource: Resource, row: collections.abc.Mapping[str, typing.Any]) -> _Shown:
-    return resource.shown(conn, row) if resource.shown is not None else (None, None)
+    return resource.server_view(conn, row) if resource.server_view is not None else (None, None)
 
 
 def _showing(conn: typing.Any, shown: set[_Shown]) -> list[str]:
-    """Uuids of the servers that show rows of a resource among their addresses."""
+    """Return the uuids of the servers that show the rows among their addresses."""
     idents = {ident for ident, _what in shown if ident is not None}
     return servers.of_ports(conn, idents) if idents else []
 
 
 def _refresh(resource: Resource, req: NetworkRequest, showing: collections.abc.Sequence[str] = ()) -> None:
-    """:param showing: uuids of servers that are to show the change"""
+    """Notify the network service of a change.
+
+    :param showing: uuids of servers that show the change
+    """
     refresh(req, resource.singular)
     if showing and req.face.servers is not None:
         req.face.servers.changed(req.context, list(showing))
 
 
 def refresh(req: NetworkRequest, what: str) -> None:
-    """Notify the network service. Hosts that do not hear of it find the committed change with their next report."""
+    """Notify the network service. Hosts without the notification find the change with their next report."""
     if req.face.network_rpc is None:
         return
     try:
         req.face.network_rpc.refresh_security(req.context, port_ids=[])
     except exception.Unavailable as error:
-        LOG.warning('The network service was not notified of a changed %s: %s', what, error)
+        LOG.warning('Cannot notify the network service of a changed %s: %s', what, error)
 
 
 def _made(conn: typing.Any, resource: Resource, ident: str) -> dict[str, typing.Any]:
@@ -275,7 +278,7 @@ def _made(conn: typing.Any, resource: Resource, ident: str) -> dict[str, typing.
 
 
 def routes(resource: Resource) -> collections.abc.Iterator[Route]:
-    """The rows of a resource; the policy of each is its name in the audit log and in a refusal."""
+    """Return the routes of a resource. Their policy names appear in the audit log and in errors."""
     one, body = f'/{resource.path}/{{id}}', Wrapped(resource.singular)
 
     def route(method: str, path: str, handler: typing.Any, name: str, status: int = 200,
@@ -292,7 +295,7 @@ def routes(resource: Resource) -> collections.abc.Iterator[Route]:
         yield Route(method, f'{one}/{path}', functools.partial(act, resource, function, method == 'GET'),
                     f'{path.partition("/")[0].replace("-", "_")}_{resource.singular}', status=status,
                     body=Anything() if method in ('POST', 'PUT') else None)
-    # clients look for the tags of a resource below its plural, wherever the resource itself is
+    # clients expect tags below the plural, independent of the resource's path
     for path in dict.fromkeys((f'{one}/tags', f'/{resource.plural}/{{id}}/tags' if resource.at else f'{one}/tags')
                               ) if resource.tagged else ():
         yield route('GET', path, tags, 'show_tags')

@@ -1,4 +1,4 @@
-"""What a list shows of its rows: the fields that a query names, and the link to the next page."""
+"""Fields and pagination links of lists."""
 import typing
 import urllib.parse
 
@@ -7,12 +7,12 @@ View = dict[str, typing.Any]
 
 
 def named(query: Query) -> set[str]:
-    """The fields that a query names; none: all are shown."""
+    """Return the requested fields, or an empty set for all."""
     return {value for name, value in query if name == 'fields' and value}
 
 
 def fields(query: Query, views: list[View]) -> list[View]:
-    """The views with only the fields that the query names, all when it names none."""
+    """Return the views with only the requested fields."""
     wanted = named(query)
     if not wanted:
         return views
@@ -20,6 +20,6 @@ def fields(query: Query, views: list[View]) -> list[View]:
 
 
 def next_link(url: str, query: Query, last: View) -> list[dict[str, str]]:
-    """The link to the page after the row ``last``."""
+    """Return the link to the page after the row ``last``."""
     rest = [(name, value) for name, value in query if name != 'marker']
     return [{'rel': 'next', 'href': f'{url}?{urllib.parse.urlencode([*rest, ("marker", last["id"])])}'}]

@@ -33,7 +33,7 @@ CONSTANTS = {'binding:vnic_type': 'normal', 'dns_domain': '',
              'dns_assignment': [], 'ip_allocation': 'immediate', 'propagate_uplink_status': False,
              'resource_request': None, 'numa_affinity_policy': None}
 
-# Fields that a list may read alone: columns as they are, and what other tables have of ports.
+# fields that a list can read without whole rows: columns, and data of other tables
 PLAIN = ('id', 'project_id', 'name', 'description', 'network_id', 'mac_address', 'admin_state_up', 'status',
          'device_id', 'device_owner', 'port_security_enabled', 'dns_name', 'qos_policy_id')
 OF_OTHERS: dict[str, Callable[[engine.Connection, list[str]], dict[str, list[Any]]]] = {
@@ -41,10 +41,10 @@ OF_OTHERS: dict[str, Callable[[engine.Connection, list[str]], dict[str, list[Any
 
 
 def narrow(conn: engine.Connection, rows: list[dict[str, Any]], wanted: set[str]) -> list[dict[str, Any]]:
-    """Ports with a few fields.
+    """Return views of ports with a few fields.
 
-    :param rows: have the columns that are wanted, and the id
-    :param wanted: of PLAIN and OF_OTHERS
+    :param rows: rows with id and the requested columns
+    :param wanted: fields in PLAIN and OF_OTHERS
     """
     idents, plain = [row['id'] for row in rows], [name for name in PLAIN if name in wanted]
     found = [{name: row[name] for name in plain} for row in rows]
@@ -148,13 +148,13 @@ def delete(conn: engine.Connection, face: Face, context: nova_context.RequestCon
     if row['device_owner'].startswith('network:'):
         raise faults.ServicePortInUse(port_id=row['id'], reason=f"it has device owner {row['device_owner']}")
     if row['device_id']:
-        # a server's filters go with its device, not before
+        # a server's filters are removed with its device
         raise exception.PortInUse(port_id=row['id'])
     db.remove(conn, [row['id']])
 
 
 def removable(conn: engine.Connection, context: nova_context.RequestContext, row: Mapping[str, Any]) -> bool:
-    """Whether the caller may delete a port: its owner and the network's."""
+    """Return whether the caller may delete a port, as owner of the port or network."""
     return resource.owner(context, row) or resource.owner(context, _network(conn, row))
 
 
@@ -173,37 +173,37 @@ def _check_mac(conn: engine.Connection, context: nova_context.RequestContext, ne
 
 def _security(conn: engine.Connection, context: nova_context.RequestContext, network: Mapping[str, Any],
               values: dict[str, Any]) -> dict[str, Any]:
-    """The columns of what a port may do besides its own addresses."""
+    """Return the columns of port security and allowed address pairs."""
     enabled = values['port_security_enabled']
     if enabled is None:
         enabled = network['port_security_enabled']
     pairs = values['allowed_address_pairs'] or []
     if (not enabled or pairs) and network['network_type'] == db_networks.FLAT:
-        raise exception.InvalidInput(reason='Ports without port security, and pairs of addresses, are for networks of '
-                                            'type vxlan or vlan: guests of others share the routing table of the '
-                                            'hosts.')
+        raise exception.InvalidInput(reason='Disabling port security and allowed_address_pairs are supported only in '
+                                            'networks of type vxlan or vlan: guests of other projects share the '
+                                            'routing table of the hosts.')
     if not resource.owner(context, network) and (not enabled and network['port_security_enabled'] or pairs):
         raise exception.PolicyDenied(rule='create_port:port_security_enabled, allowed_address_pairs')
     if not enabled and (pairs or values['security_groups']):
         raise faults.PortSecurityPortHasSecurityGroup()
-    older = db_hosts.older(conn, gateways.SINCE) if any(
+    older = db_hosts.older(conn, gateways.FEATURE_RELEASE) if any(
         ranges.is_range(pair['ip_address']) for pair in pairs) else []
     if older:
-        raise exception.Conflict('Ranges in allowed_address_pairs are taken when all network services are of this '
-                                 f'release; these are not: {utils.some(older)}.')
+        raise exception.Conflict('Ranges in allowed_address_pairs require this release on all network hosts. Upgrade '
+                                 f'first: {utils.some(older)}.')
     return {'port_security_enabled': enabled, 'allowed_address_pairs': [
         {'mac_address': None, **pair} for pair in pairs] or None}
 
 
 def _change_addresses(conn: engine.Connection, face: Face, context: nova_context.RequestContext,
                       row: Mapping[str, Any], wanted: list[dict[str, Any]]) -> None:
-    """Keep the addresses that stay, let the others rest and claim the new ones."""
-    db.lock_many(conn, [row['id']])                         # before the subnets, as who gives ports to servers does
+    """Keep unchanged addresses, release the others and claim new ones."""
+    db.lock_many(conn, [row['id']])                         # lock order: ports before subnets, as in allocation
     network, subnets = db_networks.usable(
         conn, nova_context.ALL_PROJECTS, [row['network_id']], lock=True)[row['network_id']]
     have = db_networks.addresses_of(conn, [row['id']]).get(row['id'], [])
     if row['device_owner'] == db.INTERFACE and (len(wanted) != 1 or not _stays(subnets, wanted[0], have)):
-        raise exception.BadRequest('An interface of a router keeps its subnet, and has one address in it.')
+        raise exception.BadRequest('A router interface must keep its subnet, with exactly one address in it.')
     kept: list[dict[str, str]] = []
     fresh: list[dict[str, str]] = []
     for request in wanted:
@@ -221,19 +221,19 @@ def _change_addresses(conn: engine.Connection, face: Face, context: nova_context
 
 
 def _shown(conn: engine.Connection, row: resource.Row) -> tuple[str, Any]:
-    """The addresses that a server with this port shows."""
+    """Return the addresses that a server with this port shows."""
     held = db_networks.addresses_of(conn, [row['id']]).get(row['id'], [])
     return row['id'], tuple(entry['ip_address'] for entry in held)
 
 
 def _stays(subnets: list[Any], wanted: dict[str, Any], have: list[dict[str, str]]) -> bool:
-    """Whether a request is for an address in the subnet of those that a port has."""
+    """Return whether a request is for an address in the port's subnet."""
     ident = wanted.get('subnet_id') or ipam.check_fixed(subnets, wanted.get('ip_address', ''))['id']
     return all(entry['subnet_id'] == ident for entry in have)
 
 
 def _groups(conn: engine.Connection, project: str, wanted: list[str] | None) -> list[str]:
-    """Ids of the groups named, which are the project's or shared with it; the default one for None."""
+    """Return the ids of own or shared groups in a request; the default group for None."""
     if wanted is None:
         return [db_groups.ensure_default(conn, project)]
     known = {row['id'] for row in db_groups.of_project(conn, project)} if wanted else set()
@@ -254,7 +254,7 @@ PORTS = resource.Resource(
         'mac_address': a.Attribute(a.maybe(a.mac)),
         'fixed_ips': a.Attribute(a.maybe(a.items(a.record(subnet_id=a.ident, ip_address=a.address), 10))),
         'security_groups': a.Attribute(a.maybe(a.items(a.ident, 20))),
-        # which server a port belongs to is the business of the compute service
+        # only the compute service assigns ports to servers
         'device_id': a.Attribute(a.text(), '', admin=True),
         'device_owner': a.Attribute(a.text(), '', admin=True),
         'binding:host_id': a.Attribute(a.maybe(a.text()), admin=True),
@@ -281,5 +281,5 @@ PORTS = resource.Resource(
     }, CONSTANTS, {'fixed_ips': db.by_fixed_ips, 'security_groups': db.by_groups,
                    'security_group_id': db.by_groups}),
     visible=db.visible, writable=resource.owner, views=views, create=create, update=update, delete=delete,
-    narrow=(PLAIN, OF_OTHERS, narrow), removable=removable, shown=_shown,
+    narrow=(PLAIN, OF_OTHERS, narrow), removable=removable, server_view=_shown,
     missing=lambda ident: exception.PortNotFound(port_id=ident))

@@ -1,6 +1,6 @@
-"""Policies of quality of service: limits of bandwidth, marks of packets. Other kinds of rules are refused.
+"""QoS policies with bandwidth limits and DSCP marking. Other rule types are refused.
 
-Administrators make policies; projects put on their ports and networks those that are their own or shared.
+Administrators create policies; projects assign their own and shared ones to ports and networks.
 """
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KIND, MARKING = 'bandwidth_limit', 'dscp_marking'
 OTHERS = ('minimum_bandwidth', 'minimum_packet_rate', 'packet_rate_limit')
 DIRECTIONS = ('egress', 'ingress')
 MAX_POLICIES = 1000             # of a project
-MAX_KBPS = 80_000_000           # 80 Gbit/s: the kernel counts rate and burst in nanoseconds, in 64 bits
+MAX_KBPS = 80_000_000           # 80 Gbit/s: the kernel computes rate and burst in nanoseconds, in 64 bits
 CONSTANTS = {'is_default': False}
 
 
@@ -80,16 +80,16 @@ def delete(conn: engine.Connection, face: Face, context: nova_context.RequestCon
 
 def chosen(conn: engine.Connection, context: nova_context.RequestContext, known: str | None,
            wanted: str | None) -> str | None:
-    """The policy that a port or network is to have, for its row.
+    """Check and return the policy id for a port or network.
 
-    :param known: the one that it has
-    :raises QosPolicyNotFound: the caller sees none of this id
-    :raises PolicyDenied: the one that it has is not the caller's to take away
+    :param known: current policy
+    :raises QosPolicyNotFound: not visible to the caller
+    :raises PolicyDenied: the caller may not remove the current policy
     """
     if wanted == known:
         return known
     if wanted:
-        db_networks.lock(conn, t.qos_policies, wanted)           # before the look whether it is shared
+        db_networks.lock(conn, t.qos_policies, wanted)           # before the check whether it is shared
     for ident in filter(None, (wanted, known)):
         if db_networks.seen(conn, t.qos_policies, db.visible(context), ident) is None:
             if ident == known:
@@ -173,7 +173,7 @@ def delete_rule(conn: engine.Connection, face: Face, context: nova_context.Reque
     db_networks.update(conn, t.qos_policies, row['id'], {})
 
 
-# ---- marks of packets ---------------------------------------------------------------
+# ---- DSCP marking ---------------------------------------------------------------
 
 _MARKING = {'dscp_mark': a.Attribute(_dscp_mark, a.REQUIRED)}
 
@@ -234,7 +234,7 @@ def delete_marking(conn: engine.Connection, face: Face, context: nova_context.Re
     db_networks.update(conn, t.qos_policies, row['id'], {})
 
 
-# ---- kinds of rules -----------------------------------------------------------------
+# ---- rule types -----------------------------------------------------------------
 
 def _nothing(kind: str) -> Callable[..., dict[str, Any]]:
     return lambda conn, face, context, row, body: {f'{kind}_rules': []}
@@ -242,8 +242,8 @@ def _nothing(kind: str) -> Callable[..., dict[str, Any]]:
 
 def _refused(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
              body: Any) -> NoReturn:
-    raise exception.BadRequest('This service carries out limits of bandwidth (bandwidth_limit) and marks of packets '
-                               '(dscp_marking) alone: rules of other types would promise what no host keeps.')
+    raise exception.BadRequest('QoS rules of this type are not supported: only bandwidth_limit and dscp_marking can be '
+                               'enforced by the hosts.')
 
 
 def rule_types(req: Request) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How many networks, ports, groups and rules a project may have."""
+"""Network quotas in the Network API."""
 from __future__ import annotations
 
 from typing import Any
@@ -17,15 +17,15 @@ _number = attributes.integer(-1, 2 ** 31 - 1)
 
 
 def limits(conf: cfg.ConfigOpts, own: dict[str, int] | None = None) -> dict[str, Any]:
-    """{resource: limit}; -1: no limit.
+    """Return {resource: limit}; -1: unlimited.
 
-    :param own: {resource: limit} that was set for a project
+    :param own: {resource: limit} set for a project
     """
     return {name: quotas.limit(conf, name, own) for name in quotas.COUNTED}
 
 
 def check(conn: engine.Connection, conf: cfg.ConfigOpts, name: str, project_id: str, adding: int = 1) -> None:
-    """Refuse what would exceed the quota; the project's other requests wait until the transaction ends.
+    """Check the quota; the project's other requests wait until the transaction ends.
 
     :raises OverQuota:
     """
@@ -42,24 +42,25 @@ def details(conn: engine.Connection, conf: cfg.ConfigOpts, project_id: str) -> d
 
 
 def of_project(conn: engine.Connection, conf: cfg.ConfigOpts, project_id: str) -> dict[str, Any]:
-    """{resource: limit} of a project."""
+    """Return {resource: limit} of a project."""
     return limits(conf, db_limits.of(conn, project_id))
 
 
 def options(body: dict[str, Any]) -> bool:
-    """Take check_limit and force out of a request; whether its limits are compared with the usage. ``force`` alone, or
-    neither, compares nothing (neutron-lib's extension quota-check-limit).
+    """Remove check_limit and force from a request; return whether limits are checked against the usage.
 
-    :raises InvalidInput: one is no boolean
+    Only check_limit does that (extension quota-check-limit); ``force`` or neither does not.
+
+    :raises InvalidInput: not a boolean
     """
     check, _force = (attributes.maybe(attributes.boolean)(body.pop(name, None)) for name in ('check_limit', 'force'))
     return bool(check)
 
 
 def replace(conn: engine.Connection, project_id: str, wanted: dict[str, int], check_usage: bool) -> None:
-    """Set all of these limits of a project, or none.
+    """Set all limits of a project, or none.
 
-    :param check_usage: refuse a limit below what the project has
+    :param check_usage: refuse a limit below the usage
     :raises BadRequest:
     """
     db_quotas.lock(conn, project_id)
@@ -72,9 +73,9 @@ def replace(conn: engine.Connection, project_id: str, wanted: dict[str, int], ch
 
 
 def parse(body: Any) -> dict[str, Any]:
-    """{resource: limit} that a request sets.
+    """Return {resource: limit} of a request.
 
-    :raises BadRequest, InvalidInput: a resource that this service does not count, or no number
+    :raises BadRequest, InvalidInput: unknown resource, or not a number
     """
     unknown = sorted(str(name)[:60] for name in body if name not in quotas.COUNTED)
     if unknown:

@@ -1,4 +1,4 @@
-"""A resource of the face: its rows, its attributes, and what create, update and delete do."""
+"""A resource of the Network API: rows, attributes, and the functions for create, update and delete."""
 from __future__ import annotations
 
 import dataclasses
@@ -19,19 +19,19 @@ Row = Mapping[str, typing.Any]
 
 @dataclasses.dataclass(frozen=True)
 class Resource:
-    """
-    visible   function(context) -> condition on rows that the caller may see
+    """A resource.
+
+    visible   function(context) -> condition on rows visible to the caller
     writable  function(context, row) -> whether the caller may change the row
-    removable function(conn, context, row) -> whether the caller may delete the row; None: who may change it
+    removable function(conn, context, row) -> whether the caller may delete the row; None: as writable
     views     function(conn, context, rows) -> list of dicts
-    create, update, delete   function(conn, face, context, values | row, values | row); create returns the
-    new id
-    missing   function(id) -> the error when there is no such row
+    create, update, delete   function(conn, face, context, values | row, values | row); create returns the id
+    missing   function(id) -> the error for a missing row
     prepare   function(conn, context): called in a transaction before a list
-    narrow    (columns, fields of others, function(conn, rows, fields) -> views): what lists of these fields alone read
+    narrow    (columns, other fields, function(conn, rows, fields) -> views): reads for lists with only these fields
     tagged    whether it has tags
-    shown     function(conn, row) -> (id of a port or None, what a server with this port shows of the row)
-    at        its path; '': its plural
+    shown     function(conn, row) -> (port id or None, data of the row that the port's server shows)
+    at        path; '': the plural
     actions   (method, path below one, function(conn, face, context, row, body, **parts) -> document or None)
     """
 
@@ -51,7 +51,7 @@ class Resource:
     actions: tuple[tuple[str, str, Callable[..., typing.Any]], ...] = ()
     narrow: tuple[Sequence[str], Collection[str], Callable[..., list[dict[str, typing.Any]]]] | None = None
     tagged: bool = True
-    shown: Callable[[Connection, Row], tuple[str | None, typing.Any]] | None = None
+    server_view: Callable[[Connection, Row], tuple[str | None, typing.Any]] | None = None
     at: str = ''
     removable: Callable[[Connection, nova_context.RequestContext, Row], bool] | None = None
 
@@ -61,9 +61,9 @@ class Resource:
 
 
 def found(row: dict[str, typing.Any] | None, missing: Exception) -> dict[str, typing.Any]:
-    """A row that was read or locked; another request may have deleted it since it was seen.
+    """Return a row, or raise: another request may have deleted it.
 
-    :raises missing: so it is
+    :raises missing: the row is None
     """
     if row is None:
         raise missing
@@ -75,7 +75,7 @@ def owner(context: nova_context.RequestContext, row: Row) -> bool:
 
 
 def times(row: Row) -> dict[str, typing.Any]:
-    """The columns that every resource shows."""
+    """Return the attributes that every resource has."""
     return {'id': row['id'], 'project_id': row['project_id'], 'tenant_id': row['project_id'],
             'description': row['description'], 'created_at': utils.isotime(row['created_at']),
             'updated_at': utils.isotime(row['updated_at']), 'revision_number': row['revision'], 'tags': []}

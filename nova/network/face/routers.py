@@ -1,4 +1,4 @@
-"""Routers: which subnets they join, and by which address they reach the outside."""
+"""Routers: interfaces to subnets, external gateways and routes."""
 from __future__ import annotations
 
 import ipaddress
@@ -51,12 +51,12 @@ def views(conn: engine.Connection, context: nova_context.RequestContext,
 
 
 def _status(row: Mapping[str, Any], active: bool) -> dict[str, str | None]:
-    """Whether a host forwards the router's packets, and the reason where none does."""
+    """Return the status, with a reason if no host forwards the router's packets."""
     if active:
         return {'status': 'ACTIVE', 'status_reason': None}
-    why = ('the host of the router does not answer, or may have no routers any more, and there is no other one'
+    why = ('the host of the router is down or no longer a gateway host, and there is no other one'
            if row['host'] else 'no host of this cloud forwards packets of routers')
-    return {'status': 'DOWN', 'status_reason': f'Router {row["id"]} leads nowhere: {why}. An administrator has to '
+    return {'status': 'DOWN', 'status_reason': f'Router {row["id"]} is not active: {why}. An administrator must '
             'start a nova-network with driver = linux and routers = true in [network].'}
 
 
@@ -104,7 +104,7 @@ def delete(conn: engine.Connection, face: Face, context: nova_context.RequestCon
 
 def _set_gateway(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
                  info: dict[str, Any] | None) -> None:
-    """Give a router this way to the outside, or none."""
+    """Set or remove the external gateway of a router."""
     if info:
         _check_rights(conn, context, row, info)
     if info and info['network_id'] == row['external_network_id'] and 'external_fixed_ips' not in info:
@@ -124,8 +124,9 @@ def _set_gateway(conn: engine.Connection, face: Face, context: nova_context.Requ
 
 def _check_rights(conn: engine.Connection, context: nova_context.RequestContext, row: Mapping[str, Any],
                   info: dict[str, Any]) -> None:
-    """Addresses outside that are chosen, and packets that leave under any address, are for who has that network. What
-    the router has already may be said again.
+    """Check permissions: fixed external addresses and disabling SNAT need ownership of the external network.
+
+    Repeating the router's current values is allowed.
 
     :raises PolicyDenied:
     """
@@ -159,23 +160,23 @@ def _add_gateway_port(conn: engine.Connection, face: Face, context: nova_context
 
 def external(conn: engine.Connection, context: nova_context.RequestContext,
              ident: str) -> tuple[NetworksRow, list[Any]]:
-    """(network, subnets) of a network to the outside, its subnets locked.
+    """Return (network, subnets) of an external network, with the subnets locked.
 
-    :raises NetworkNotFound: there is no such network, or none that the caller may see
-    :raises BadRequest: it is none to the outside, or has no subnet
+    :raises NetworkNotFound: no such network, or not visible to the caller
+    :raises BadRequest: it is not external, or has no subnet
     """
     found = db_networks.usable(conn, nova_context.ALL_PROJECTS, [ident], lock=True).get(ident)
     if found is None or not (found[0]['external'] or found[0]['shared'] or resource.owner(context, found[0])
                              or db_networks.is_shared_with(conn, ident, str(context.project_id))):
         raise exception.NetworkNotFound(network_id=ident)
     if not found[0]['external'] or not found[1]:
-        raise exception.BadRequest(f'Network {ident} is no network to the outside that has a subnet.')
+        raise exception.BadRequest(f'Network {ident} is not an external network with a subnet.')
     return found
 
 
 def service_port(network: Mapping[str, Any], owner: str, device_id: str, host: str = '', project_id: str = '',
                  mac: str | None = None) -> dict[str, Any]:
-    """The row of a port that the service itself uses."""
+    """Return the row of a port for the service itself."""
     return {'id': str(uuid.uuid4()), 'project_id': project_id, 'network_id': network['id'], 'name': '',
             'description': '', 'mac_address': mac or ipam.new_mac(), 'admin_state_up': True,
             'status': 'ACTIVE' if host else 'DOWN', 'device_id': device_id, 'device_owner': owner, 'host': host,
@@ -196,19 +197,19 @@ def add_interface(conn: engine.Connection, face: Face, context: nova_context.Req
     network = resource.found(db_networks.get(conn, t.networks, subnet['network_id']),
                              exception.NetworkNotFound(network_id=subnet['network_id']))
     if network['network_type'] == db_networks.FLAT:
-        raise exception.BadRequest(f"Network {network['id']} is routed by the hosts themselves: no router joins it.")
+        raise exception.BadRequest(f"Network {network['id']} is flat and routed by the hosts. It cannot have a router.")
     if not resource.owner(context, network):                     # guests there would learn of this router
         raise exception.BadRequest(f"Cannot add interface to router because subnet {subnet['id']} is not owned by "
                                    'project making the request')
     others = db.subnets_on(conn, row['id'])
     if subnet['id'] in {other['id'] for other in others}:
-        raise exception.BadRequest(f"Router {row['id']} has an interface to subnet {subnet['id']} already.")
+        raise exception.BadRequest(f"Router {row['id']} already has an interface to subnet {subnet['id']}.")
     if row['external_network_id']:
         others += db_networks.many(conn, t.subnets, [row['external_network_id']], 'network_id')
     _check_apart(ipaddress.ip_network(subnet['cidr']), [ipaddress.ip_network(other['cidr']) for other in others])
     if port is None:
         if not subnet['gateway_ip']:
-            raise exception.BadRequest(f"Subnet {subnet['id']} has no gateway address, which the router would have.")
+            raise exception.BadRequest(f"Subnet {subnet['id']} has no gateway_ip for the router.")
         quotas.check(conn, face.conf, 'port', row['project_id'])
         port = service_port(network, db_ports.INTERFACE, row['id'], row['host'], row['project_id'])
         ipam.claim(conn, network['id'], [subnet], port['id'],
@@ -238,7 +239,7 @@ def remove_interface(conn: engine.Connection, face: Face, context: nova_context.
 
 
 def _named(body: Any, both: bool = False) -> dict[str, Any]:
-    """The subnet_id or port_id of a request."""
+    """Return the subnet_id or port_id of a request."""
     given = {name: a.ident(body[name]) for name in ('subnet_id', 'port_id') if body.get(name) is not None}
     if body.keys() - {'subnet_id', 'port_id', 'tenant_id', 'project_id'} or not given or len(given) > 1 and not both:
         raise exception.BadRequest('Either subnet_id or port_id must be specified.')
@@ -255,7 +256,7 @@ def _subnet(conn: engine.Connection, context: nova_context.RequestContext, ident
 
 def _of_port(conn: engine.Connection, context: nova_context.RequestContext, router: Mapping[str, Any],
              ident: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(port, subnet) of a port of its own that the caller puts on the router."""
+    """Return (port, subnet) of the caller's port for a router interface."""
     port = db_networks.lock(conn, t.ports, ident)
     if port is None or not resource.owner(context, port) or not db_ports.seen(conn, context, [ident]):
         raise exception.PortNotFound(port_id=ident)
@@ -263,7 +264,7 @@ def _of_port(conn: engine.Connection, context: nova_context.RequestContext, rout
         raise exception.PortInUse(port_id=ident)
     fixed = db_networks.addresses_of(conn, [ident]).get(ident, [])
     if len(fixed) != 1:
-        raise exception.BadRequest(f'Port {ident} has not exactly one address.')
+        raise exception.BadRequest(f'Port {ident} must have exactly one address.')
     return port, resource.found(db_networks.get(conn, t.subnets, fixed[0]['subnet_id']),
                                 exception.SubnetNotFound(subnet_id=fixed[0]['subnet_id']))
 
@@ -276,11 +277,11 @@ def _interface(row: Mapping[str, Any], port_id: str, subnet: Mapping[str, Any]) 
 def _check_apart(cidr: Cidr, others: Iterable[Cidr]) -> None:
     for other in others:
         if cidr.version == other.version and cidr.overlaps(other):
-            raise exception.BadRequest(f'Range {cidr} overlaps with {other}, which is on the router already.')
+            raise exception.BadRequest(f'Range {cidr} overlaps with {other}, which is already connected to the router.')
 
 
 def _check_unneeded(conn: engine.Connection, row: Mapping[str, Any], subnet: Mapping[str, Any]) -> None:
-    """A subnet may leave: no floating address and no route needs it."""
+    """Check that no floating address and no route uses the subnet."""
     ports = {floating['port_id'] for floating in db.floating_through(conn, row['id'])}
     ports |= {each['internal_port_id'] for each in db.forwardings(
         conn, [floating['id'] for floating in db.floating_through(conn, row['id'])])}
@@ -309,7 +310,7 @@ def _change_routes(conn: engine.Connection, row: Mapping[str, Any], body: Any,
                    change: Callable[[Routes, Routes], Routes]) -> None:
     row = _locked(conn, row)
     if not isinstance(body.get('router'), dict) or body['router'].keys() != {'routes'}:
-        raise exception.BadRequest("A router with its routes is expected.")
+        raise exception.BadRequest("An object 'router' with only 'routes' is expected.")
     routes = change(row['routes'], a.items(_ROUTE, MAX_ROUTES)(body['router']['routes']))
     _check_routes(conn, row, routes)
     db_networks.update(conn, t.routers, row['id'], {'routes': routes})
@@ -317,7 +318,7 @@ def _change_routes(conn: engine.Connection, row: Mapping[str, Any], body: Any,
 
 
 def _check_routes(conn: engine.Connection, row: Mapping[str, Any], routes: Routes) -> None:
-    """Each goes by an address that the router reaches at once, and is not its own."""
+    """Check that next hops are on connected subnets, and not the router's own addresses."""
     if len(routes) > MAX_ROUTES:
         raise exception.BadRequest(f'A router has at most {MAX_ROUTES} routes.')
     subnets = db.subnets_on(conn, row['id'])
@@ -334,13 +335,13 @@ def _check_routes(conn: engine.Connection, row: Mapping[str, Any], routes: Route
         if str(hop) in own:
             raise exception.BadRequest(f'Invalid format for routes: {hop} is the router itself.')
         if (str(destination), str(hop)) in seen:
-            raise exception.BadRequest(f'Invalid format for routes: {destination} by {hop} is there twice.')
+            raise exception.BadRequest(f'Invalid format for routes: {destination} via {hop} is duplicated.')
         seen.add((str(destination), str(hop)))
 
 
 def l3_agents(conn: engine.Connection, face: Face, context: nova_context.RequestContext,
               row: Mapping[str, Any], body: None) -> dict[str, Any]:
-    """Which host has the router, as the list of its agents."""
+    """Return the router's host in the form of a list of agents."""
     alive = bool(db.active(conn, [row['id']], gateways.DOWN_S))
     return {'agents': [] if not row['host'] or not context.is_admin else [
         {'id': str(uuid.uuid5(uuid.NAMESPACE_DNS, row['host'])), 'host': row['host'], 'binary': 'nova-network',

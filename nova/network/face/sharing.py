@@ -1,4 +1,4 @@
-"""Rules that share a network, security group, policy of quality of service or subnet pool with other projects."""
+"""RBAC policies: share a network, security group, QoS policy or subnet pool with other projects."""
 from __future__ import annotations
 
 import uuid
@@ -32,10 +32,11 @@ def views(conn: engine.Connection, context: nova_context.RequestContext,
 
 
 class Kind(NamedTuple):
-    """
-    table    of what is shared
-    missing  function(id) -> the error that there is none
-    users    function(connection, id) -> the projects that use it; None: a rule ends although others use it
+    """A kind of shared object.
+
+    table    table of the objects
+    missing  function(id) -> the error for a missing object
+    users    function(connection, id) -> projects that use it; None: a policy can be removed while it is used
     """
 
     table: Any
@@ -95,7 +96,7 @@ def delete(conn: engine.Connection, face: Face, context: nova_context.RequestCon
 
 
 def _check_unused(conn: engine.Connection, row: Mapping[str, Any]) -> None:
-    """No project uses what is shared by this rule alone."""
+    """Check that no project uses the object because of this policy only."""
     kind = KINDS[row['object_type']]
     shared = db_networks.lock(conn, kind.table, row['network_id'])
     if kind.users is None or shared is None or shared.get('shared'):
@@ -109,7 +110,7 @@ def _check_unused(conn: engine.Connection, row: Mapping[str, Any]) -> None:
 
 
 def _end(conn: engine.Connection, row: Mapping[str, Any]) -> None:
-    """End the use of a network by projects that no rule names any more: its owner decides, not who uses it."""
+    """Evict projects that no policy permits any more: the owner of the network decides."""
     network = db_networks.get(conn, t.networks, row['network_id']) if row['object_type'] == 'network' else None
     if network is not None:
         db_ports.evict(conn, network)

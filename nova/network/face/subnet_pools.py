@@ -1,6 +1,6 @@
-"""Pools of ranges that subnets are cut out of: no two subnets of a pool overlap, whatever networks they are in.
+"""Subnet pools: subnets of a pool do not overlap, in whatever networks they are.
 
-A pool's row is locked while a piece is chosen, so that two requests at a time get two pieces.
+The pool's row is locked during an allocation, so that concurrent requests get different ranges.
 """
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 CONSTANTS: dict[str, Any] = {'address_scope_id': None}
 LENGTHS = ('min_prefixlen', 'default_prefixlen', 'max_prefixlen')
-SHORTEST = {4: 8, 6: 64}            # what min_prefixlen is when it is not given (Networking API reference)
+SHORTEST = {4: 8, 6: 64}            # default of min_prefixlen (Networking API reference)
 COUNTED_AS = {4: 32, 6: 64}         # default_quota counts ranges of this length
-DELEGATED = 'prefix_delegation'     # what clients name in place of a pool
+PREFIX_DELEGATION = 'prefix_delegation'     # the API's id for prefix delegation
 
 
 def views(conn: engine.Connection, context: nova_context.RequestContext,
@@ -82,14 +82,14 @@ def delete(conn: engine.Connection, face: Face, context: nova_context.RequestCon
 def add_prefixes(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
                  body: Any) -> dict[str, Any]:
     row = _locked(conn, row['id'])
-    return _store(conn, row, _prefixes([*row['prefixes'], *_told(body)]))
+    return _store(conn, row, _prefixes([*row['prefixes'], *_body_prefixes(body)]))
 
 
 def remove_prefixes(conn: engine.Connection, face: Face, context: nova_context.RequestContext, row: Mapping[str, Any],
                     body: Any) -> dict[str, Any]:
     row = _locked(conn, row['id'])
     left: list[ranges.Cidr] = _of(row)
-    for gone in _prefixes(_told(body)):
+    for gone in _prefixes(_body_prefixes(body)):
         if not ranges.covers(_of(row), gone):
             raise exception.InvalidInput(reason=f'prefixes: {gone} is not in the pool.')
         left = [piece for each in left for piece in _without(each, gone)]
@@ -109,10 +109,10 @@ def _store(conn: engine.Connection, row: Mapping[str, Any], prefixes: list[range
     return {'prefixes': stored}
 
 
-def _told(body: Any) -> list[str]:
+def _body_prefixes(body: Any) -> list[str]:
     found: list[str] = a.items(a.network)(body.get('prefixes'))
     if not found or body.keys() != {'prefixes'}:
-        raise exception.BadRequest("'prefixes' with one range or more are expected, and nothing else.")
+        raise exception.BadRequest("A body with only 'prefixes', a list of at least one range, is expected.")
     return found
 
 
@@ -127,12 +127,12 @@ def _of(row: Mapping[str, Any]) -> list[ranges.Cidr]:
 
 
 def _prefixes(given: Sequence[str]) -> list[ranges.Cidr]:
-    """The ranges, merged."""
+    """Check ranges and merge them."""
     found = [ipaddress.ip_network(each) for each in given]
     if not found:
-        raise exception.InvalidInput(reason='prefixes: a pool has one range or more.')
+        raise exception.InvalidInput(reason='prefixes: a pool needs at least one range.')
     if len({each.version for each in found}) > 1:
-        raise exception.InvalidInput(reason='prefixes: a pool has ranges of one version of IP.')
+        raise exception.InvalidInput(reason='prefixes: all ranges of a pool must have the same IP version.')
     bad = [each for each in found if each.is_multicast or each.is_loopback or each.is_link_local or
            each.is_unspecified or each.network_address.is_unspecified]
     if bad:
@@ -142,63 +142,64 @@ def _prefixes(given: Sequence[str]) -> list[ranges.Cidr]:
 
 def _fitting(conn: engine.Connection, row: Mapping[str, Any], prefixes: list[ranges.Cidr],
              kept: Iterable[ranges.Cidr]) -> list[ranges.Cidr]:
-    """The pool's new prefixes, which must have room for what it keeps.
+    """Check the pool's new prefixes: they must cover the ranges in use.
 
     :raises InvalidInput:
     """
     if not prefixes or len(prefixes) > a.MAX_ITEMS:
         raise exception.InvalidInput(reason=f'prefixes: a pool has 1 to {a.MAX_ITEMS} ranges.')
     if prefixes[0].version != row['ip_version']:
-        raise exception.InvalidInput(reason=f"prefixes: the pool is one of IPv{row['ip_version']}.")
+        raise exception.InvalidInput(reason=f"prefixes: the pool is for IPv{row['ip_version']}.")
     for each in kept:
         if not ranges.covers(prefixes, each):
-            raise exception.InvalidInput(reason=f'prefixes: {each} is in use, or was in the pool before: it stays.')
+            raise exception.InvalidInput(reason=f'prefixes: {each} is in use or in the pool, and cannot be removed.')
     return prefixes
 
 
 def _lengths(version: int, values: Mapping[str, Any]) -> dict[str, int]:
-    """Prefix lengths of what is cut out, in order."""
+    """Return the prefix lengths of allocations."""
     longest = 32 if version == 4 else 128
     low = values['min_prefixlen'] if values['min_prefixlen'] is not None else SHORTEST[version]
     high = values['max_prefixlen'] if values['max_prefixlen'] is not None else longest
     usual = values['default_prefixlen'] if values['default_prefixlen'] is not None else low
     if not low <= usual <= high <= longest:
-        raise exception.InvalidInput(reason='min_prefixlen, default_prefixlen and max_prefixlen are in this order, '
-                                            f'and at most {longest}: not {low}, {usual}, {high}.')
+        raise exception.InvalidInput(reason='min_prefixlen <= default_prefixlen <= max_prefixlen must hold, with at '
+                                            f'most {longest}: not {low}, {usual}, {high}.')
     return {'min_prefixlen': low, 'default_prefixlen': usual, 'max_prefixlen': high}
 
 
 def _check_default(conn: engine.Connection, row: Mapping[str, Any]) -> None:
-    """The key arbitrates between two at a time; this finds the words."""
+    """Report a second default pool. The unique key decides between concurrent requests."""
     if row['default_of'] is not None:
         known = db_networks.many(conn, t.subnet_pools, [row['default_of']], 'default_of')
         if any(each['id'] != row['id'] for each in known):
-            raise exception.InvalidInput(reason=f"is_default: IPv{row['ip_version']} has a default pool already.")
+            raise exception.InvalidInput(reason=f"is_default: IPv{row['ip_version']} already has a default pool.")
 
 
-# ---- pieces ----------------------------------------------------------------------
+# ---- allocation ------------------------------------------------------------------
 
-def cut(conn: engine.Connection, context: nova_context.RequestContext, values: Mapping[str, Any], project: str,
+def allocate(conn: engine.Connection, context: nova_context.RequestContext, values: Mapping[str, Any], project: str,
         others: Sequence[str]) -> tuple[str | None, str]:
-    """(id of the pool or None, CIDR) of a subnet that is to be made.
+    """Return (pool id or None, CIDR) for a new subnet.
 
-    :param project: whose network it is in
-    :param others: ranges (CIDR) that the new one must not meet besides those of the pool
+    :param project: project of the network
+    :param others: ranges (CIDR) outside the pool that the subnet must not overlap
     :raises InvalidInput, SubnetPoolNotFound, SubnetAllocationError, SubnetPoolQuotaExceeded:
     """
     ident, length = _chosen(conn, context, values), values['prefixlen']
     if ident is None:
         if values['cidr'] is None or length is not None:
-            raise exception.InvalidInput(reason='A subnet names its cidr, or a subnet pool and perhaps a prefixlen.')
+            raise exception.InvalidInput(reason='A subnet needs a cidr, or a subnet pool with an optional prefixlen.')
         return None, values['cidr']
     pool = db.locked(conn, context, ident)
     if pool is None:
         raise faults.SubnetPoolNotFound(subnetpool_id=ident)
     if pool['ip_version'] != values['ip_version']:
-        raise exception.InvalidInput(reason=f"The pool is one of IPv{pool['ip_version']}: ip_version says otherwise.")
+        raise exception.InvalidInput(reason=f"ip_version does not match the pool: it is for IPv{pool['ip_version']}.")
     pieces = db.pieces(conn, pool['id'])
     taken = [ipaddress.ip_network(each) for _owner, each in pieces]
-    found = _named(pool, values, taken) if values['cidr'] is not None else _any(pool, values, taken, others)
+    found = (_allocate_requested(pool, values, taken) if values['cidr'] is not None
+             else _allocate_any(pool, values, taken, others))
     own = [ipaddress.ip_network(each) for owner, each in pieces if owner == project]
     if pool['default_quota'] is not None and _size([*own, found]) > pool['default_quota']:
         raise faults.SubnetPoolQuotaExceeded(subnetpool_id=pool['id'])
@@ -207,23 +208,23 @@ def cut(conn: engine.Connection, context: nova_context.RequestContext, values: M
 
 def _chosen(conn: engine.Connection, context: nova_context.RequestContext, values: Mapping[str, Any]) -> str | None:
     ident: str | None = values['subnetpool_id']
-    if ident == DELEGATED:
-        raise exception.InvalidInput(reason='subnetpool_id: prefixes are not delegated here: name a pool or a cidr.')
+    if ident == PREFIX_DELEGATION:
+        raise exception.InvalidInput(reason='subnetpool_id: prefix delegation is not supported. Give a pool or a cidr.')
     if not values['use_default_subnetpool']:
         return ident
     if ident is not None:
-        raise exception.InvalidInput(reason='subnetpool_id and use_default_subnetpool name two pools: give one.')
+        raise exception.InvalidInput(reason='subnetpool_id and use_default_subnetpool exclude each other.')
     ident = db.default_id(conn, context, values['ip_version'])
     if ident is None:
         raise exception.InvalidInput(reason=f"use_default_subnetpool: IPv{values['ip_version']} has no default pool.")
     return ident
 
 
-def _any(pool: Mapping[str, Any], values: Mapping[str, Any], taken: list[ranges.Cidr],
+def _allocate_any(pool: Mapping[str, Any], values: Mapping[str, Any], taken: list[ranges.Cidr],
          others: Sequence[str]) -> ranges.Cidr:
     if values['allocation_pools'] or values['gateway_ip'] not in (a.UNSET, None):
-        raise exception.InvalidInput(reason='gateway_ip and allocation_pools are of a range that the request names: '
-                                            'give a cidr of the pool with them.')
+        raise exception.InvalidInput(reason='gateway_ip and allocation_pools need a known range: give a cidr of the '
+                                            'pool with them.')
     length = pool['default_prefixlen'] if values['prefixlen'] is None else values['prefixlen']
     _check_length(pool, length)
     found = ranges.free_piece(_of(pool), [*taken, *map(ipaddress.ip_network, others)], length)
@@ -232,9 +233,9 @@ def _any(pool: Mapping[str, Any], values: Mapping[str, Any], taken: list[ranges.
     return found
 
 
-def _named(pool: Mapping[str, Any], values: Mapping[str, Any], taken: list[ranges.Cidr]) -> ranges.Cidr:
+def _allocate_requested(pool: Mapping[str, Any], values: Mapping[str, Any], taken: list[ranges.Cidr]) -> ranges.Cidr:
     if values['prefixlen'] is not None:
-        raise exception.InvalidInput(reason='cidr and prefixlen say the same: give one.')
+        raise exception.InvalidInput(reason='cidr and prefixlen exclude each other.')
     found = ipaddress.ip_network(a.network(values['cidr']))
     _check_length(pool, found.prefixlen)
     if not ranges.covers(_of(pool), found):
@@ -251,7 +252,7 @@ def _check_length(pool: Mapping[str, Any], length: int) -> None:
 
 
 def _size(pieces: list[ranges.Cidr]) -> int:
-    """As default_quota counts; what is smaller than its unit counts as one."""
+    """Return the size as default_quota counts it; a smaller range counts as one unit."""
     return sum(1 << max(0, COUNTED_AS[each.version] - each.prefixlen) for each in pieces)
 
 
@@ -267,7 +268,7 @@ POOLS = resource.Resource(
         'default_quota': a.Attribute(a.maybe(a.integer(0, 2 ** 31 - 1))),
         'shared': a.Attribute(a.boolean, False, put=False, admin=True),
         'is_default': a.Attribute(a.boolean, False, admin=True),
-        'address_scope_id': a.Attribute(a.refused('there are no address scopes here.')),
+        'address_scope_id': a.Attribute(a.refused('address scopes are not supported.')),
     },
     listing=listing.Listing(t.subnet_pools, {
         'id': _C.id, 'name': _C.name, 'project_id': _C.project_id, 'tenant_id': _C.project_id, 'shared': _C.shared,

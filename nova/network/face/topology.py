@@ -1,7 +1,7 @@
-"""A network, a subnet and a router for a project that has none, made by one request that names nothing.
+"""Auto-allocated topology: a network, subnet and router for a project without networks.
 
-The subnet is cut out of the default subnet pool, and the router leads to the default network to the outside, both of
-which an administrator has named. The row of the project arbitrates: two requests at a time get one network.
+The subnet comes from the default subnet pool, and the router connects to the default external network. An administrator
+must create both. The project's row serializes concurrent requests.
 """
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PATH = '/auto-allocated-topology/{project}'
 
 
 def show(req: NetworkRequest, project: str) -> dict[str, Any]:
-    """The project's topology, made where there is none; with ``fields=dry-run`` only whether it can be."""
+    """Return the project's topology, creating it if missing; with ``fields=dry-run`` only check it."""
     project = _project(req, project)
     if ('fields', DRY_RUN) in req.query:
         with req.face.api_db.reader() as conn:
@@ -44,16 +44,14 @@ def show(req: NetworkRequest, project: str) -> dict[str, Any]:
     if known is None:
         if not req.context.may_write():
             raise exception.PolicyDenied(rule='create_auto_allocated_topology')
-        ident = req.face.api_db.run(ipam.arbitrated(make), req.face, project)
+        ident = req.face.api_db.run(ipam.retry_on_duplicate(make), req.face, project)
         operations.refresh(req, 'auto_allocated_topology')
         return _view(ident, project)
     return _view(known['network_id'], project)
 
 
 def delete(req: NetworkRequest, project: str) -> None:
-    """
-    :raises NetworkInUse, RouterInUse: it is in use
-    """
+    """Delete the project's topology; raises NetworkInUse, RouterInUse."""
     project = _project(req, project)
     if not req.context.may_write():
         raise exception.PolicyDenied(rule='delete_auto_allocated_topology')
@@ -73,9 +71,9 @@ def _view(ident: str, project: str) -> dict[str, Any]:
 
 
 def check(conn: engine.Connection) -> str:
-    """Id of the network to the outside that routers of topologies lead to.
+    """Return the id of the default external network.
 
-    :raises AutoAllocationFailure: an administrator has not prepared it
+    :raises AutoAllocationFailure: the administrator has not prepared automatic allocation
     """
     outside = db_networks.page(conn, t.networks, t.networks.c.external & t.networks.c.is_default,
                                [('id', 'asc')], None, 1)
@@ -87,7 +85,7 @@ def check(conn: engine.Connection) -> str:
 
 
 def make(conn: engine.Connection, face: Face, project: str) -> str:
-    """Id of the network of a project's topology, which is made where it is missing."""
+    """Return the network id of a project's topology, creating it if missing."""
     outside, known = check(conn), db.of(conn, project)
     if known is not None:
         return known['network_id']

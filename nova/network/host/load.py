@@ -1,4 +1,4 @@
-"""Reads from the database what one host's plumbing is made from."""
+"""Load the network state of one host from the database."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -25,14 +25,14 @@ from nova.network.host.state import Subnet
 def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dict[str, str] | None = None,
          tunnel: str = '', metadata_key: str = '', distributed: bool = False,
          move_key: Callable[[str], str] | None = None) -> HostState:
-    """The HostState of a host, in nine statements; more where networks between hosts or routers are there.
+    """Load the HostState of a host in nine statements, more if overlay networks or routers exist.
 
-    :param devname: port id -> name of its device
+    :param devname: function: port id -> name of its device
     :param physical: {physical network: bridge of the operator}
-    :param tunnel: this host's address between hosts
-    :param metadata_key: of its relay's signatures
-    :param move_key: name of a move -> key of its two hosts; None: connections do not go with guests
-    :param distributed: whether routers of networks of its guests have a part on it, wherever they are
+    :param tunnel: this host's tunnel address
+    :param metadata_key: signing key of the host's metadata relay
+    :param move_key: function: name of a migration -> key shared by its two hosts. None: connections are not handed over
+    :param distributed: whether routers of the guests' networks have a distributed instance on this host
     """
     physical = physical or {}
     rows = ports.on_host(conn, host)
@@ -43,25 +43,26 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
     flat = {row['id']: row for row in networks.page(
         conn, t.networks, (t.networks.c.bridge != '') & (t.networks.c.network_type == networks.FLAT),
         [('id', 'asc')], None, None)}
-    routed = host_routers.load(conn, host, _inhabited(rows, flat) if distributed else None)
-    crossing = {row['id']: row for row in networks.many(
+    routed = host_routers.load(conn, host, _guest_projects_by_network(rows, flat) if distributed else None)
+    overlay_rows = {row['id']: row for row in networks.many(
         conn, t.networks, ({row['network_id'] for row in rows} | routed.network_ids) - flat.keys())}
-    wired = {row['bridge']: physical[row['physical_network']] for row in flat.values()
+    physical_bridges = {row['bridge']: physical[row['physical_network']] for row in flat.values()
              if row['physical_network'] in physical}
-    known = flat | crossing
+    known = flat | overlay_rows
     qualities = qos.of_ports(conn, rows, known)
     subnets = _subnets(conn, flat)
     moves = _moves(conn, host, rows, move_key) if move_key else {}
-    cross = host_overlays.load(conn, crossing, host, physical, routed.substitutes, routed.partly)
+    overlay_state = host_overlays.load(conn, overlay_rows, host, physical, routed.substitutes, routed.transit)
     return HostState(
-        networks=[_network(row, subnets.get(ident, [])) for ident, row in flat.items() if row['bridge'] not in wired],
+        networks=[_network(row, subnets.get(ident, [])) for ident, row in flat.items()
+                  if row['bridge'] not in physical_bridges],
         ports=[_port(row, host, devname(row['id']), known[row['network_id']]['bridge'], fixed, groups, qualities, moves)
                for row in rows if row['network_id'] in known],
         rules=rules,
         members=_members(conn, remote_groups(rules)),
-        overlays=cross.overlays,
-        routers=[host_routers.among(router, cross.neighbours) for router in routed.routers],
-        outside=wired,
+        overlays=overlay_state.overlays,
+        routers=[host_routers.with_neighbours(router, overlay_state.neighbours) for router in routed.routers],
+        outside=physical_bridges,
         tunnel=tunnel,
         host=host,
         metadata_key=metadata_key,
@@ -70,7 +71,7 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
 
 
 def _names(conn: Connection, known: Mapping[str, Any]) -> list[list[str]]:
-    """``names`` of the HostState, in one statement."""
+    """Load ``names`` of the HostState in one statement."""
     owners: dict[str, list[str]] = {}
     for ident, row in sorted(known.items()):
         if row['project_id']:
@@ -80,7 +81,7 @@ def _names(conn: Connection, known: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _subnets(conn: Connection, idents: Iterable[str]) -> dict[str, list[Subnet]]:
-    """{id of a network: its subnets}"""
+    """Return {network id: its subnets}."""
     found: dict[str, list[Subnet]] = {}
     for row in networks.many(conn, t.subnets, idents, 'network_id'):
         found.setdefault(row['network_id'], []).append(Subnet(
@@ -108,7 +109,7 @@ def _port(row: Mapping[str, Any], host: str, device: str, bridge: str, fixed: di
 
 
 def _moves(conn: Connection, host: str, rows: list[Any], key: Callable[[str], str]) -> dict[str, list[str]]:
-    """{port id: its ``move``}, in one statement where a guest moves."""
+    """Return {port id: its ``move``} for migrating guests, in one statement."""
     moving = [row for row in rows if row['migrating_to'] and row['host'] and row['migrating_to'] != row['host']]
     places = {row['host']: row['address'] for row in hosts.every(conn)} if moving else {}
     found = {}
@@ -120,8 +121,8 @@ def _moves(conn: Connection, host: str, rows: list[Any], key: Callable[[str], st
     return found
 
 
-def _inhabited(rows: list[Any], flat: Collection[str]) -> dict[str, set[str]]:
-    """{network id: the projects of the guests' ports there} of networks between hosts."""
+def _guest_projects_by_network(rows: list[Any], flat: Collection[str]) -> dict[str, set[str]]:
+    """Return {id of an overlay network: the projects of the guests' ports in it}."""
     found: dict[str, set[str]] = {}
     for row in rows:
         if row['network_id'] not in flat:
@@ -130,9 +131,9 @@ def _inhabited(rows: list[Any], flat: Collection[str]) -> dict[str, set[str]]:
 
 
 def filters(conn: Connection, host: str, known: set[str]) -> tuple[dict[str, list[Any]], dict[str, list[str]]]:
-    """(rules, members) of the HostState of a host, in two statements.
+    """Load (rules, members) of a host's HostState in two statements.
 
-    :param known: ids of groups whose members are not read, nor in what is returned
+    :param known: ids of groups; their members are neither read nor returned
     """
     rules = _rules(conn, security_groups.on_host(conn, host))
     return rules, _members(conn, remote_groups(rules) - known)

@@ -1,4 +1,4 @@
-"""What the kinds of work of the network service share: its host, the database, the plumbing, and VIFs of ports."""
+"""Shared parts of the network service's managers: host, database, refresh, and VIFs of ports."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -38,23 +38,23 @@ class HostNetwork:
     refresh: Callable[[], None]
 
     def binding(self, instance: Instance, host: str) -> dict[str, Any]:
-        """Columns of a port that is the server's."""
+        """Return the columns that bind a port to a server."""
         zone = instance.availability_zone or self.conf.default_availability_zone
         return {'device_id': instance.uuid, 'host': host, 'status': 'ACTIVE', 'device_owner': f'compute:{zone}'}
 
     def vifs(self, conn: Connection, rows: list[Any]) -> list[dict[str, Any]]:
-        """VIFs of ports as the database has them."""
+        """Build VIFs of port rows."""
         known = networks.usable(conn, nova_context.ALL_PROJECTS, {row['network_id'] for row in rows}) if rows else {}
         fixed = networks.addresses_of(conn, [row['id'] for row in rows])
-        more = extras(conn, rows, {ident: network for ident, (network, _subnets) in known.items()})
+        more = overlay_addresses(conn, rows, {ident: network for ident, (network, _subnets) in known.items()})
         return [vif(self.conf, row, *known[row['network_id']], fixed.get(row['id'], []), more) for row in rows]
 
 
 @dataclasses.dataclass(frozen=True)
-class Extras:
-    """What ports of networks between hosts have besides.
+class OverlayAddresses:
+    """Addresses of ports in overlay networks.
 
-    served    {subnet id: the address of DHCP and DNS there}
+    served    {subnet id: address of DHCP and DNS in it}
     floating  {(port id, fixed address): floating address}
     """
 
@@ -62,20 +62,21 @@ class Extras:
     floating: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)
 
 
-NOTHING = Extras()
+NO_ADDRESSES = OverlayAddresses()
 
 
-def extras(conn: Connection, rows: list[Any], known: dict[str, NetworksRow]) -> Extras:
-    """The Extras of ports, in two statements; in none where all of their networks are the hosts' own."""
-    crossing = [ident for ident, network in known.items() if network['network_type'] != networks.FLAT]
-    if not crossing:
-        return NOTHING
-    return Extras(ports.dhcp_addresses(conn, crossing), routers.floating_of(conn, [row['id'] for row in rows]))
+def overlay_addresses(conn: Connection, rows: list[Any], known: dict[str, NetworksRow]) -> OverlayAddresses:
+    """Load the OverlayAddresses of ports in two statements, or none if all their networks are flat."""
+    overlays = [ident for ident, network in known.items() if network['network_type'] != networks.FLAT]
+    if not overlays:
+        return NO_ADDRESSES
+    return OverlayAddresses(ports.dhcp_addresses(conn, overlays),
+                            routers.floating_of(conn, [row['id'] for row in rows]))
 
 
 def vif(conf: ConfigOpts, port: Any, network: NetworksRow, subnets: list[SubnetsRow],
-        fixed: list[dict[str, str]], more: Extras = NOTHING) -> dict[str, Any]:
-    """One entry of a server's network information (nova/objects/network_info.py)."""
+        fixed: list[dict[str, str]], more: OverlayAddresses = NO_ADDRESSES) -> dict[str, Any]:
+    """Return one entry of a server's network information (nova/objects/network_info.py)."""
     floating = {each['ip_address']: more.floating.get((port['id'], each['ip_address'])) for each in fixed}
     by_subnet: dict[str, list[dict[str, Any]]] = {}
     for entry in fixed:
@@ -119,12 +120,12 @@ def _subnet(conf: ConfigOpts, subnet: SubnetsRow, ips: list[dict[str, Any]], net
 
 
 def name_servers(conf: ConfigOpts, subnet: SubnetsRow) -> list[str]:
-    """The name servers that DHCP gives to guests of a subnet (a row)."""
+    """Return the name servers that DHCP gives to guests of a subnet (a row)."""
     return (subnet['dns_nameservers'] or [str(ip) for ip in conf.network.dns_servers]
             or ([subnet['gateway_ip']] if subnet['gateway_ip'] else []))
 
 
 def dns_name(instance: Instance) -> str:
-    """The name by which others of its networks find a server; '' where it has none."""
+    """Return the server's DNS name in its networks, or '' if it has none."""
     name = (instance.hostname or '').lower()[:63] if instance.obj_attr_is_set('hostname') else ''
     return name if LABEL.fullmatch(name) else ''

@@ -1,4 +1,4 @@
-"""The networks between hosts as one host needs them."""
+"""Load the overlay networks that one host needs."""
 from __future__ import annotations
 
 import bisect
@@ -19,23 +19,26 @@ from nova.network.host.state import OverlaySubnet
 
 
 @dataclasses.dataclass
-class Crossing:
-    """``neighbours``: {bridge: [[address, MAC]]} of guests whose addresses no other port of the network may have."""
+class OverlayState:
+    """Overlays of a host and their guests.
+
+    neighbours  {bridge: [[address, MAC]]} of guests; without addresses that other ports of the network may use
+    """
 
     overlays: list[Overlay]
     neighbours: dict[str, list[list[str]]]
 
 
 def load(conn: Connection, rows: dict[str, Any], host: str, physical: dict[str, str],
-         substitutes: Mapping[str, str | None] | None = None, partly: Collection[str] = ()) -> Crossing:
-    """Overlays of networks (rows by id), in five statements, six where one is a VLAN; none where there are none.
+         substitutes: Mapping[str, str | None] | None = None, transit: Collection[str] = ()) -> OverlayState:
+    """Load overlays of networks (rows by id) in five statements, six if one is a VLAN, none without rows.
 
     :param physical: {physical network: bridge of the operator}
-    :param substitutes: see routers.Routed
-    :param partly: ids of those that have no guest here, and are not served
+    :param substitutes: see routers.HostRouters
+    :param transit: ids of networks without guests on this host; no DHCP or DNS is served in them
     """
     if not rows:
-        return Crossing([], {})
+        return OverlayState([], {})
     numbers = networks.segments_of(conn, rows)
     ports, subnets = _by_network(networks.many(conn, t.ports, rows, 'network_id')), _by_network(
         networks.many(conn, t.subnets, rows, 'network_id'))
@@ -45,12 +48,13 @@ def load(conn: Connection, rows: dict[str, Any], host: str, physical: dict[str, 
     found = [_overlay(row, numbers[ident], ports.get(ident, []), subnets.get(ident, []), fixed, places, host,
                       substitutes or {})
              for ident, row in sorted(rows.items()) if ident in numbers]
-    return Crossing([_placed(each, vlans, physical, rows[each.id], each.id in partly) for each in found],
+    return OverlayState([_with_transport(each, vlans, physical, rows[each.id], each.id in transit) for each in found],
                     {row['bridge']: _neighbours(ports.get(ident, []), fixed) for ident, row in rows.items()})
 
 
-def _placed(overlay: Overlay, vlans: dict[str, int], physical: dict[str, str], row: Any, partly: bool) -> Overlay:
-    if partly:
+def _with_transport(overlay: Overlay, vlans: dict[str, int], physical: dict[str, str], row: Any,
+                    transit: bool) -> Overlay:
+    if transit:
         overlay = dataclasses.replace(overlay, mac=None, subnets=[], leases=[])
     if overlay.id not in vlans:
         return overlay
@@ -59,21 +63,21 @@ def _placed(overlay: Overlay, vlans: dict[str, int], physical: dict[str, str], r
 
 
 def _neighbours(ports: list[Any], fixed: dict[str, list[Any]]) -> list[list[str]]:
-    """Of guests on hosts alone. Who has an address that several ports may send with is not known."""
+    """Return neighbours on hosts. The owner of an address shared by several ports is unknown, so it is left out."""
     several = {pair['ip_address'] for port in ports for pair in port['allowed_address_pairs'] or ()}
-    wide = _Ranges([each for each in several if ranges.is_range(each)])
+    wide = _AddressRanges([each for each in several if ranges.is_range(each)])
     return sorted([entry['ip_address'], port['mac_address']] for port in ports
                   if port['host'] and not port['device_owner'].startswith('network:')
                   for entry in fixed.get(port['id'], ())
                   if entry['ip_address'] not in several and entry['ip_address'] not in wide)
 
 
-class _Ranges:
-    """Which addresses are in one of some ranges: in time that grows with the logarithm of their number."""
+class _AddressRanges:
+    """Set of address ranges with a lookup in logarithmic time."""
 
     def __init__(self, ranges: list[str]) -> None:
         networks = [ipaddress.ip_network(each) for each in ranges]
-        self._of = {version: list(ipaddress.collapse_addresses([          # sorted, and none overlaps another one
+        self._of = {version: list(ipaddress.collapse_addresses([          # sorted, without overlaps
             each for each in networks if each.version == version])) for version in (4, 6)}      # type: ignore[type-var]
         self._first = {version: [each.network_address for each in some] for version, some in self._of.items()}
 
@@ -83,9 +87,10 @@ class _Ranges:
         return bool(before) and found in self._of[found.version][before - 1]
 
 
-def _holders(row: Any, ports: list[Any]) -> dict[str, str]:
-    """{name: the project whose ports have it}: the network's own, else the first one that took it. In a network that is
-    shared no project answers to the names of another one's servers.
+def _name_owners(row: Any, ports: list[Any]) -> dict[str, str]:
+    """Return {name: project that owns it}: the network's own project, else the project of the oldest port.
+
+    In a shared network a project cannot answer to the names of another project's servers.
     """
     found: dict[str, str] = {}
     for port in sorted(ports, key=lambda port: port['project_id'] != row['project_id']):
@@ -95,7 +100,7 @@ def _holders(row: Any, ports: list[Any]) -> dict[str, str]:
 
 
 def _options(port: Any) -> list[dict[str, Any]]:
-    """Those that a host takes: one that it refuses would stop all that it does for other projects, too."""
+    """Return the DHCP options that a host accepts. A refused option would stop all work of the host."""
     return [dict(option) for option in port['extra_dhcp_opts'] or ()
             if host_state.OPTION_NAME.fullmatch(option['opt_name'])
             and host_state.OPTION_VALUE.fullmatch(option['opt_value'])
@@ -113,9 +118,9 @@ def _overlay(row: Any, number: int, ports: list[Any], subnets: list[Any], fixed:
              places: dict[str, str], host: str, substitutes: Mapping[str, str | None]) -> Overlay:
     service = next((port for port in ports if port['device_owner'] == db_ports.DHCP), None)
     served = {entry['subnet_id']: entry['ip_address'] for entry in fixed.get(service['id'], ())} if service else {}
-    holders = _holders(row, ports)
+    owners = _name_owners(row, ports)
     leases = [{'mac': port['mac_address'], 'address': entry['ip_address'],
-               'name': port['dns_name'] if holders.get(port['dns_name']) == port['project_id'] else '',
+               'name': port['dns_name'] if owners.get(port['dns_name']) == port['project_id'] else '',
                'options': _options(port) if host in (port['host'], port['migrating_to']) else []}
               for port in ports if not port['device_owner'].startswith('network:')
               for entry in fixed.get(port['id'], ())]

@@ -1,4 +1,4 @@
-"""The routers of one host as it needs them: those that are on it, and parts of those on others."""
+"""Load the routers of one host: those placed on it, and distributed instances of routers on other hosts."""
 from __future__ import annotations
 
 import dataclasses
@@ -10,43 +10,44 @@ from nova.db.networks import networks
 from nova.db.networks import ports as db_ports
 from nova.db.networks import routers as db
 from nova.db.tables import network as t
-from nova.network.host.state import ALONE
-from nova.network.host.state import GATEWAY
+from nova.network.host.state import CENTRAL
+from nova.network.host.state import DVR_GATEWAY
+from nova.network.host.state import DVR_ISOLATED
+from nova.network.host.state import DVR_LOCAL
 from nova.network.host.state import gateway_mac
-from nova.network.host.state import Leg
-from nova.network.host.state import PART
 from nova.network.host.state import Router
-from nova.network.host.state import WHOLE
+from nova.network.host.state import RouterInterface
 
 
 @dataclasses.dataclass
-class Routed:
-    """
-    network_ids   of all networks that the routers are in
-    partly        of those that are here because of parts alone, besides those that were requested
-    substitutes   {id of a part's port: the MAC that means the router on the host that has it, None where none has}
+class HostRouters:
+    """Routers of a host.
+
+    network_ids   networks that the routers are connected to
+    transit       those of them without guests on this host, needed by distributed routers only
+    substitutes   {id of a distributed router's port: MAC of the router on its gateway host, None if it has no host}
     """
 
     routers: list[Router]
     network_ids: set[str]
-    partly: set[str] = dataclasses.field(default_factory=set)
+    transit: set[str] = dataclasses.field(default_factory=set)
     substitutes: dict[str, str | None] = dataclasses.field(default_factory=dict)
 
 
-def load(conn: Connection, host: str, inhabited: dict[str, set[str]] | None = None) -> Routed:
-    """The routers of a host, in one statement where it has none, else in seven.
+def load(conn: Connection, host: str, guest_projects: dict[str, set[str]] | None = None) -> HostRouters:
+    """Load the routers of a host: one statement if it has none, else seven.
 
-    :param inhabited: {id of a network that its guests are in: their projects}; routers of these have a part here, in
-                      two statements more. None: each router is on one host alone
+    :param guest_projects: {network id: projects of the guests' ports in it}. Their routers have an instance here (two
+        more statements). None: routing is central
     """
     rows = db.of_host(conn, host)
     ports = _ports(conn, rows)
-    parts = db.elsewhere(conn, inhabited, set().union(*inhabited.values()), host) if inhabited else []
+    parts = db.elsewhere(conn, guest_projects, set().union(*guest_projects.values()), host) if guest_projects else []
     if not rows and not parts:
-        return Routed([], set())
+        return HostRouters([], set())
     if parts:
         ports += [port for port in _ports(conn, parts) if port['device_owner'] == db_ports.INTERFACE]
-    return _routed(conn, rows, parts, ports, None if inhabited is None else set(inhabited))
+    return _routed(conn, rows, parts, ports, None if guest_projects is None else set(guest_projects))
 
 
 def _ports(conn: Connection, rows: list[Any]) -> list[Any]:
@@ -55,26 +56,30 @@ def _ports(conn: Connection, rows: list[Any]) -> list[Any]:
 
 
 def _routed(conn: Connection, rows: list[Any], parts: list[Any], ports: list[Any],
-            inhabited: set[str] | None) -> Routed:
+            guest_projects: set[str] | None) -> HostRouters:
     nets = {row['id']: row for row in networks.many(conn, t.networks, {port['network_id'] for port in ports})}
     joined = {port['device_id'] for port in ports
-              if port['network_id'] in (inhabited or ()) and _everywhere(nets[port['network_id']])}
+              if port['network_id'] in (guest_projects or ()) and _can_be_distributed(nets[port['network_id']])}
     away = {row['id']: row['host'] for row in parts if row['id'] in joined}
     here = {row['id'] for row in rows}
     ports = [port for port in ports if port['device_id'] in here
-             or port['device_id'] in away and _everywhere(nets[port['network_id']])]
-    found = _routers(conn, rows + [row for row in parts if row['id'] in away], ports, nets, inhabited is not None, away)
+             or port['device_id'] in away and _can_be_distributed(nets[port['network_id']])]
+    found = _routers(conn, rows + [row for row in parts if row['id'] in away], ports, nets, guest_projects is not None,
+                     away)
     reached = {port['network_id'] for port in ports}
-    if inhabited is None:
-        return Routed(found, reached)
-    served = inhabited | {port['network_id'] for port in ports if port['device_id'] in here}
-    return Routed(found, reached, reached - served, {
+    if guest_projects is None:
+        return HostRouters(found, reached)
+    served = guest_projects | {port['network_id'] for port in ports if port['device_id'] in here}
+    return HostRouters(found, reached, reached - served, {
         port['id']: gateway_mac(port['mac_address']) if away[port['device_id']] else None
         for port in ports if port['device_id'] in away})
 
 
-def _everywhere(network: Any) -> bool:
-    """Between hosts without switches that learn where a MAC is: of others each host would say that it is there."""
+def _can_be_distributed(network: Any) -> bool:
+    """Return whether a distributed router can be on every host of a network.
+
+    Only overlays qualify: a physical switch would learn the shared MAC from each host.
+    """
     return bool(network['network_type'] == networks.OVERLAY)
 
 
@@ -93,9 +98,11 @@ def _routers(conn: Connection, rows: list[Any], ports: list[Any], nets: dict[str
         mine = [each for each in floating if each['router_id'] == row['id']]
         found.append(Router(
             id=row['id'], up=row['admin_state_up'],
-            inside=[_leg(port, nets, subnets, fixed, everywhere=distributed and _everywhere(nets[port['network_id']]))
+            inside=[_interface(port, nets, subnets, fixed,
+                               everywhere=distributed and _can_be_distributed(nets[port['network_id']]))
                     for port in internal],
-            outside=outside and _leg(outside, nets, subnets, fixed, [each['floating_ip_address'] for each in mine]),
+            outside=outside and _interface(outside, nets, subnets, fixed,
+                                           [each['floating_ip_address'] for each in mine]),
             gateway=_gateway(outside, subnets, fixed), snat=row['enable_snat'], routes=row['routes'],
             floating=sorted([each['floating_ip_address'], each['fixed_ip_address']]
                             for each in mine if each['fixed_ip_address']),
@@ -105,17 +112,17 @@ def _routers(conn: Connection, rows: list[Any], ports: list[Any], nets: dict[str
 
 def _role(row: Any, distributed: bool, away: dict[str, str]) -> str:
     if row['id'] in away:
-        return PART if row['host'] else ALONE
-    return GATEWAY if distributed else WHOLE
+        return DVR_LOCAL if row['host'] else DVR_ISOLATED
+    return DVR_GATEWAY if distributed else CENTRAL
 
 
-def _leg(port: Any, nets: dict[str, Any], subnets: dict[str, Any], fixed: dict[str, list[Any]],
-         more: list[str] | None = None, everywhere: bool = False) -> Leg:
+def _interface(port: Any, nets: dict[str, Any], subnets: dict[str, Any], fixed: dict[str, list[Any]],
+         more: list[str] | None = None, everywhere: bool = False) -> RouterInterface:
     network, held = nets[port['network_id']], fixed.get(port['id'], [])
     on = [subnets[entry['subnet_id']] for entry in held]
     advertised = [subnet for entry, subnet in zip(held, on, strict=True)
                   if subnet['ipv6_ra_mode'] and subnet['gateway_ip'] == entry['ip_address']]
-    return Leg(
+    return RouterInterface(
         port=port['id'], mac=port['mac_address'], bridge=network['bridge'], mtu=network['mtu'],
         addresses=[f"{entry['ip_address']}/{ipaddress.ip_network(subnet['cidr']).prefixlen}"
                    for entry, subnet in zip(held, on, strict=True)] + [f'{each}/32' for each in sorted(more or ())],
@@ -123,17 +130,17 @@ def _leg(port: Any, nets: dict[str, Any], subnets: dict[str, Any], fixed: dict[s
         everywhere=everywhere)
 
 
-def among(router: Router, neighbours: dict[str, list[list[str]]]) -> Router:
-    """The router with the neighbours of its legs that are everywhere.
+def with_neighbours(router: Router, neighbours: dict[str, list[list[str]]]) -> Router:
+    """Return the router with the neighbours of its distributed interfaces.
 
-    :param neighbours: see overlays.Crossing
+    :param neighbours: see overlays.OverlayState
     """
-    def leg(each: Leg) -> Leg:
+    def interface(each: RouterInterface) -> RouterInterface:
         ranges = [ipaddress.ip_interface(address).network for address in each.addresses]
         return dataclasses.replace(each, neighbours=[
             known for known in neighbours.get(each.bridge, ())
             if any(ipaddress.ip_address(known[0]) in cidr for cidr in ranges)])
-    return dataclasses.replace(router, inside=[leg(each) if each.everywhere else each for each in router.inside])
+    return dataclasses.replace(router, inside=[interface(each) if each.everywhere else each for each in router.inside])
 
 
 def _gateway(outside: Any, subnets: dict[str, Any], fixed: dict[str, list[Any]]) -> str | None:

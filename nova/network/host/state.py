@@ -1,4 +1,4 @@
-"""What one host's plumbing is made from: plain data, read from the database in one moment (host_load)."""
+"""Network state of one host: plain data, read from the database in one transaction."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ import dataclasses
 import re
 from typing import Any, NamedTuple
 
-# of DHCP: what the API takes, what a host gets of what is stored, and what its privileged part takes
+# DHCP options: checked by the API, when a host's state is loaded, and by the host's privileged process
 OPTION_NAME = re.compile(r'[a-z0-9][a-z0-9-]{0,30}')
 OPTION_VALUE = re.compile(r'[!#-~]([ !#-~]{0,253}[!#-~])?')         # printable, without quotation marks
 OPTION_VERSIONS = (4, 6)
@@ -17,7 +17,7 @@ DEFAULT_DOMAIN = 'openstacklocal'        # the default of the Networking service
 
 
 def search_domain(of_network: str, configured: str) -> str:
-    """The domain of the guests' names in a network, which DHCP and router advertisements announce.
+    """Return the DNS domain of a network's guests, which DHCP and router advertisements announce.
 
     :param of_network: ``dns_domain`` of the network
     :param configured: [metadata] dhcp_domain
@@ -42,12 +42,15 @@ class Network:
     is_default: bool
     subnets: list[Any]
     external: bool = False
-    domain: str = ''                     # dns_domain; '': that of the configuration
+    domain: str = ''                     # dns_domain; '': the configured domain
 
 
 @dataclasses.dataclass
 class Port:
-    """A guest's port on this host. ``groups``: ids of its security groups."""
+    """A guest's port on this host.
+
+    groups  ids of its security groups
+    """
 
     id: str
     device: str
@@ -55,23 +58,23 @@ class Port:
     bridge: str
     addresses: list[Any]
     groups: list[Any]
-    # [{'ip_address', 'mac_address' or None}]; a range with '/' for an address
+    # [{'ip_address', 'mac_address' or None}]; the address may be a range with '/'
     pairs: list[Any] = dataclasses.field(default_factory=list)
-    secured: bool = True                                          # False: no filter but that of frames' tags
+    secured: bool = True                                          # False: only VLAN tags are filtered
     limits: list[Any] = dataclasses.field(default_factory=list)        # [[direction, kbit/s, burst in kbit, 0: any]]
-    mark: int | None = None                                       # of what the guest sends, in the field DS
-    arriving: bool = False                                        # it runs on another host, and is about to come
-    # while it moves: [address of the other host, key by which these two know each other, in hexadecimal digits]
+    mark: int | None = None                                       # DSCP value of the packets that the guest sends
+    arriving: bool = False  # the guest runs on another host and migrates to this one
+    # during a migration: [address of the other host, key shared by the two hosts, in hexadecimal digits]
     move: list[Any] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass
 class OverlaySubnet:
-    """``mode``: how guests get IPv6 addresses, as the API names it, or None. ``dns``: besides the service's own."""
+    """``mode``: IPv6 address mode as in the API, or None. ``dns``: servers in addition to the service's own."""
 
     cidr: str
     gateway: str | None
-    dhcp: str | None                # the address of DHCP and DNS in it; None: it is not served
+    dhcp: str | None                # address of DHCP and DNS in it; None: not served
     dns: list[Any]
     routes: list[Any]                    # [{'destination', 'nexthop'}]
     mode: str | None
@@ -79,17 +82,17 @@ class OverlaySubnet:
 
 @dataclasses.dataclass
 class Overlay:
-    """A network between hosts.
+    """An overlay network.
 
-    mac        of the port that answers DHCP and DNS, on each host the same; None: nothing is served
-    leases     [{'mac', 'address', 'name', 'options': [{'opt_name', 'opt_value', 'ip_version'}]}] of all its ports; the
-               options of those on this host alone, which no other one serves
-    remotes    [[MAC, address of the host that has it]] of ports elsewhere
-    moving     [[MAC, address of the host that expects it]] of ports whose guests move to another host; until they run
-               there, their frames go where the guests are
-    vlan       its VLAN, which carries its frames then; None: VXLAN does, with ``number``
-    trunk      the operator's bridge whose frames have that VLAN's tag; None: this host is on no such network
-    domain     dns_domain of the network; '': that of the configuration
+    mac        MAC of the DHCP and DNS port, equal on all hosts; None: not served
+    leases     [{'mac', 'address', 'name', 'options': [{'opt_name', 'opt_value', 'ip_version'}]}] of all its ports.
+               Options are set for ports on this host only: no other host serves them
+    remotes    [[MAC, address of the port's host]] of ports on other hosts
+    moving     [[MAC, address of the target host]] of migrating guests. Frames go to the source until the guest runs on
+               the target
+    vlan       VLAN that carries its frames; None: VXLAN with ``number`` carries them
+    trunk      the operator's bridge that carries the tagged VLAN; None: this host is not on the physical network
+    domain     dns_domain of the network; '': the configured domain
     """
 
     id: str
@@ -107,35 +110,38 @@ class Overlay:
 
 
 @dataclasses.dataclass
-class Leg:
-    """An interface of a router: its port's id and MAC, the bridge, and its addresses with prefix lengths."""
+class RouterInterface:
+    """An interface of a router: port id and MAC, bridge, and addresses with prefix lengths."""
 
     port: str
     mac: str
     bridge: str
     mtu: int
     addresses: list[Any]
-    modes: list[Any] = dataclasses.field(default_factory=list)         # [[IPv6 range, mode]] that it advertises
-    everywhere: bool = False                # each host with guests of its network has it, with this MAC
-    neighbours: list[Any] = dataclasses.field(default_factory=list)    # then: [[address, MAC]] of its network's guests
+    modes: list[Any] = dataclasses.field(default_factory=list)         # [[IPv6 range, mode]] to advertise
+    everywhere: bool = False                # distributed: present with this MAC on each host of its network
+    # if everywhere: [[address, MAC]] of the network's guests
+    neighbours: list[Any] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass
 class Router:
-    """
-    outside      the Leg to the outside, or None
-    gateway      the next hop there, or None
-    snat         whether what has no floating address leaves under the router's
+    """A router on this host.
+
+    outside      the RouterInterface to the external network, or None
+    gateway      next hop in the external network, or None
+    snat         whether traffic without a floating address leaves with the router's external address
     floating     [[floating address, fixed address]]
     forwarded    [[floating address, protocol, port, fixed address, port there]]
-    role         WHOLE: it is on this host alone. GATEWAY: here is the way out, and other hosts have parts. PART: it
-                 leads between its networks, and sends all else to the GATEWAY. ALONE: a PART while no host is GATEWAY
+    role         CENTRAL: the router is on this host only. DVR_GATEWAY: this host connects it to the external network,
+                 other hosts have DVR_LOCAL instances. DVR_LOCAL: routes between its networks and sends other traffic to
+                 the gateway host. DVR_ISOLATED: like DVR_LOCAL, but no gateway host is alive
     """
 
     id: str
     up: bool
     inside: list[Any]
-    outside: Leg | None
+    outside: RouterInterface | None
     gateway: str | None
     snat: bool
     routes: list[Any]
@@ -144,20 +150,21 @@ class Router:
     role: str = 'whole'
 
 
-WHOLE, GATEWAY, PART, ALONE = ROLES = ('whole', 'gateway', 'part', 'alone')
-PARTS = (PART, ALONE)
+CENTRAL, DVR_GATEWAY, DVR_LOCAL, DVR_ISOLATED = ROLES = ('whole', 'gateway', 'part', 'alone')
+DVR_LOCAL_ROLES = (DVR_LOCAL, DVR_ISOLATED)
 
 
 def gateway_mac(mac: str) -> str:
-    """The MAC by which parts of a router send to its GATEWAY through a network where all of them have ``mac``."""
+    """Return the MAC of a distributed router on its gateway host. All other instances share ``mac``."""
     return f'{int(mac[:2], 16) ^ 0x08:02x}{mac[2:]}'
 
 
 @dataclasses.dataclass
 class HostState:
-    """
+    """Network state of a host.
+
     rules    {group id: [row of security_group_rules]} of the groups of the ports
-    members  {group id: [address]} of the groups that rules name as remote ones
+    members  {group id: [address]} of the groups that rules name as remote groups
     """
 
     networks: list[Any]
@@ -168,11 +175,11 @@ class HostState:
     routers: list[Any] = dataclasses.field(default_factory=list)
     # {bridge: bridge of the operator} of networks there
     outside: dict[str, Any] = dataclasses.field(default_factory=dict)
-    tunnel: str = ''                                               # this host's address between hosts
+    tunnel: str = ''                                               # this host's tunnel address
     host: str = ''                                                 # its name
-    metadata_key: str = ''                      # of its relay's signatures (hexadecimal digits); '': it serves nothing
-    # [[id of the network that resolves it, '' for all, address, full name]] of names that users gave to addresses, and
-    # with '' as address of the domains that they are below
+    metadata_key: str = ''  # key of the metadata relay's signatures (hexadecimal digits); '': no metadata
+    # [[id of the network that resolves it, '' for all, address, full name]] of user-defined names. An entry with '' as
+    # address names a parent domain
     names: list[Any] = dataclasses.field(default_factory=list)
 
 
@@ -180,44 +187,44 @@ RULE = ('direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max'
 
 
 def as_json(state: HostState) -> dict[str, Any]:
-    """A HostState as JSON can hold it. Of rules it has the columns that filters are made from."""
+    """Encode a HostState as JSON. Rules keep only the columns that filters use."""
     made = dataclasses.asdict(dataclasses.replace(state, rules={}))
-    for each in made['overlays']:           # agents of a release before VLANs take no field that they do not know
+    for each in made['overlays']:           # agents of releases before VLANs refuse unknown fields
         if each['vlan'] is None:
             del each['vlan'], each['trunk']
-        if not each['moving']:              # nor those of a release before guests were followed
+        if not each['moving']:              # likewise: releases before migration tracking
             del each['moving']
     for each in [*made['overlays'], *made['networks']]:
-        if not each['domain']:              # nor those of a release before domains of networks
+        if not each['domain']:              # likewise: releases before network domains
             del each['domain']
     for each in made['ports']:
         for name in ('arriving', 'move'):
             if not each[name]:
                 del each[name]
-    for each in made['routers']:            # nor those of a release before parts of routers
-        if each['role'] == WHOLE:
+    for each in made['routers']:            # likewise: releases before distributed routers
+        if each['role'] == CENTRAL:
             del each['role']
-            for leg in filter(None, [*each['inside'], each['outside']]):
-                del leg['everywhere'], leg['neighbours']
+            for interface in filter(None, [*each['inside'], each['outside']]):
+                del interface['everywhere'], interface['neighbours']
     return {**made, 'rules': rules_as_json(state.rules)}
 
 
 class Names(NamedTuple):
-    """Names that users gave to addresses, as one network resolves them.
+    """User-defined DNS names, as one network resolves them.
 
     entries  [(address, full name)]
-    domains  that they are below, and others without any; of these no other server is queried
+    domains  parent domains of the names, and domains without names; queries below them are not forwarded
     """
 
     entries: Sequence[tuple[str, str]]
     domains: Sequence[str]
 
 
-DSCP_MARKS = (0, *range(8, 41, 2), 46, 48, 56)           # RFC 2474, 2597, 3246: what a guest's packets may be given
+DSCP_MARKS = (0, *range(8, 41, 2), 46, 48, 56)           # RFC 2474, 2597, 3246: DSCP values allowed for guests
 
 
 def for_older(made: dict[str, Any]) -> dict[str, Any]:
-    """What as_json has made for an agent of a release before names, marks and ranges in pairs, which takes none."""
+    """Remove fields that agents before DNS names, DSCP marks and ranges in address pairs do not accept."""
     return {**{name: value for name, value in made.items() if name != 'names'},
             'ports': [{**{name: value for name, value in port.items() if name != 'mark'},
                        'pairs': [pair for pair in port['pairs'] if '/' not in pair['ip_address']]}
@@ -225,20 +232,20 @@ def for_older(made: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_moves(made: dict[str, Any]) -> dict[str, Any]:
-    """What as_json has made for an agent of a release before it followed guests that move."""
+    """Remove fields that agents before migration tracking do not accept."""
     later = ('moving', 'arriving', 'move')
     return {**made, **{kind: [{name: value for name, value in each.items() if name not in later}
                               for each in made[kind]] for kind in ('overlays', 'ports')}}
 
 
 def without_domains(made: dict[str, Any]) -> dict[str, Any]:
-    """What as_json has made for an agent of a release that announces the domain of the configuration alone."""
+    """Remove fields that agents before network domains do not accept."""
     return {**made, **{kind: [{name: value for name, value in each.items() if name != 'domain'}
                               for each in made[kind]] for kind in ('overlays', 'networks')}}
 
 
 def names_in(state: HostState, network_id: str) -> Names:
-    """Those that a network resolves: its project's before those of all."""
+    """Return the names that a network resolves: its project's names take precedence over global names."""
     own = [(address, name) for of, address, name in state.names if of == network_id and address]
     taken = {name for _address, name in own}
     return Names(own + [(address, name) for of, address, name in state.names
@@ -247,19 +254,19 @@ def names_in(state: HostState, network_id: str) -> Names:
 
 
 def rules_as_json(rules: dict[str, list[Any]]) -> dict[str, list[dict[str, Any]]]:
-    """``rules`` of a HostState, the columns that filters are made from."""
+    """Encode ``rules`` of a HostState with the columns that filters use."""
     return {group: [{name: row[name] for name in RULE} for row in rows] for group, rows in rules.items()}
 
 
 def remote_groups(rules: dict[str, list[Any]]) -> set[str]:
-    """Ids of the groups that rules name as remote ones."""
+    """Return the ids of the groups that rules name as remote groups."""
     return {rule['remote_group_id'] for of_group in rules.values() for rule in of_group if rule['remote_group_id']}
 
 
 def from_json(given: dict[str, Any]) -> HostState:
-    """The HostState of ``as_json``, as the driver takes it; who does privileged work checks its values.
+    """Decode a HostState from ``as_json``. Its values are checked by the privileged process.
 
-    :raises TypeError: it has other fields
+    :raises TypeError: unknown or missing fields
     """
     return HostState(**{
         **given,
@@ -268,6 +275,6 @@ def from_json(given: dict[str, Any]) -> HostState:
         'ports': [Port(**each) for each in given['ports']],
         'overlays': [Overlay(**{**each, 'subnets': [OverlaySubnet(**one) for one in each['subnets']]})
                      for each in given['overlays']],
-        'routers': [Router(**{**each, 'inside': [Leg(**one) for one in each['inside']],
-                              'outside': each['outside'] and Leg(**each['outside'])})
+        'routers': [Router(**{**each, 'inside': [RouterInterface(**one) for one in each['inside']],
+                              'outside': each['outside'] and RouterInterface(**each['outside'])})
                     for each in given['routers']]})

@@ -1,9 +1,9 @@
-"""Routers on each host with guests of their networks: frames that are for them stay on the host of who sends them.
+"""Distributed routers: frames for a router stay on the sender's host.
 
-A router has the same MAC and addresses on each host. It leads to the addresses that the network service knows to be a
-guest's of its networks. What is for any other address goes on, in the network it came from, to the host that has the
-way out: with the MAC ``gateway_mac``, which becomes the router's own there. Nothing for that MAC or about these
-addresses leaves a host, so no host hears another one's router.
+A distributed router has the same MAC and addresses on each host. It routes to the known guest addresses of its
+networks. Packets for other addresses go to the gateway host, in the network they came from, with the MAC
+``gateway_mac``; the gateway host replaces it by the router's own MAC. Frames for the router's MAC, and ARP or ND for
+its addresses, never leave a host.
 """
 from __future__ import annotations
 
@@ -11,94 +11,99 @@ import ipaddress
 import re
 
 from nova.network import relay
-from nova.network.host.state import ALONE
-from nova.network.host.state import GATEWAY
+from nova.network.host.state import DVR_GATEWAY
+from nova.network.host.state import DVR_ISOLATED
+from nova.network.host.state import DVR_LOCAL_ROLES
 from nova.network.host.state import gateway_mac
 from nova.network.host.state import HostState
-from nova.network.host.state import Leg
-from nova.network.host.state import PARTS
 from nova.network.host.state import Router
+from nova.network.host.state import RouterInterface
 from nova.network.linux import frames
 
 
 def to_others(state: HostState, bridge: str) -> list[str]:
-    """Statements about frames that leave the host through an overlay: what is for a router here stays here."""
+    """Return statements that keep frames for a local router from leaving through an overlay."""
     rules = []
     for router in state.routers:
-        for leg in _legs(router):
-            if leg.bridge == bridge:
-                rules += [f'ether daddr {leg.mac} drop', *_questions(leg, '')]
-                if leg.modes:
+        for interface in _distributed_interfaces(router):
+            if interface.bridge == bridge:
+                rules += [f'ether daddr {interface.mac} drop', *_drop_neighbour_queries(interface, '')]
+                if interface.modes:
                     rules.append('ether type ip6 icmpv6 type nd-router-solicit drop')
-                if router.role in PARTS:                # the GATEWAY asks for those that the service does not know
-                    rules += [f'ether saddr {leg.mac} ether type arp drop',
-                              f'ether saddr {leg.mac} ether type ip6 icmpv6 type 133-137 drop']
-                if router.role == ALONE:
-                    rules.append(f'ether daddr {gateway_mac(leg.mac)} drop')
+                if router.role in DVR_LOCAL_ROLES:        # the gateway host resolves addresses unknown to the service
+                    rules += [f'ether saddr {interface.mac} ether type arp drop',
+                              f'ether saddr {interface.mac} ether type ip6 icmpv6 type 133-137 drop']
+                if router.role == DVR_ISOLATED:
+                    rules.append(f'ether daddr {gateway_mac(interface.mac)} drop')
     return rules
 
 
 def sets(state: HostState) -> list[tuple[str, str, list[str]]]:
-    """[(name, type, elements)] of the sets: which addresses the part of a router leads to itself."""
+    """Return [(name, type, elements)] of the sets of addresses that a local router instance routes itself."""
     found = []
     for router in state.routers:
-        if router.role in PARTS:
-            known = _led(router)
+        if router.role in DVR_LOCAL_ROLES:
+            known = _local_destinations(router)
             for version, kind in ((4, 'ipv4_addr'), (6, 'ipv6_addr')):
                 found.append((_set(router, version), kind, sorted(frames.of_version(known, version))))
     return found
 
 
 def chains(state: HostState) -> list[tuple[str, list[str]]]:
-    """[(name, statements)]: of each interface of a part, for frames that are for it; ``rules`` jumps there."""
-    return [(_chain(leg), _on_its_way(router, leg)) for router in state.routers if router.role in PARTS
-            for leg in _legs(router)]
+    """Return [(name, statements)] of the chains for frames to a local router's interfaces; ``rules`` jumps there."""
+    return [(_chain(interface), _to_gateway_host(router, interface)) for router in state.routers
+            if router.role in DVR_LOCAL_ROLES for interface in _distributed_interfaces(router)]
 
 
 def rules(state: HostState) -> list[str]:
-    """Statements about frames that enter an overlay on this host."""
+    """Return statements for frames that enter an overlay on this host."""
     found = []
     for router in state.routers:
-        for leg in _legs(router):
-            through = f'iifname "{frames.vxlan_name(leg.bridge)}" '
-            if router.role == GATEWAY:
-                found.append(f'{through}ether daddr {gateway_mac(leg.mac)} ether daddr set {leg.mac} accept')
+        for interface in _distributed_interfaces(router):
+            through = f'iifname "{frames.vxlan_name(interface.bridge)}" '
+            if router.role == DVR_GATEWAY:
+                found.append(f'{through}ether daddr {gateway_mac(interface.mac)} '
+                             f'ether daddr set {interface.mac} accept')
                 continue
-            found += [f'{through}ether daddr {leg.mac} drop', *_questions(leg, through)]
-            if near := _near(state, leg):
-                found.append(f'iifname {frames.joined(near)} ether daddr {leg.mac} jump {_chain(leg)}')
+            found += [f'{through}ether daddr {interface.mac} drop', *_drop_neighbour_queries(interface, through)]
+            if near := _sender_devices(state, interface):
+                found.append(f'iifname {frames.anonymous_set(near)} ether daddr {interface.mac} '
+                             f'jump {_chain(interface)}')
     return found
 
 
-def _near(state: HostState, leg: Leg) -> list[str]:
-    """Devices on its bridge whose frames may be for it: another network may have its MAC, too."""
-    devices = [port.device for port in state.ports if port.bridge == leg.bridge]
+def _sender_devices(state: HostState, interface: RouterInterface) -> list[str]:
+    """Return the devices on the interface's bridge that may send to it. Another network may use the same MAC."""
+    devices = [port.device for port in state.ports if port.bridge == interface.bridge]
     devices += [frames.router_name(other) for router in state.routers for other in router.inside
-                if other.bridge == leg.bridge and other.port != leg.port]
+                if other.bridge == interface.bridge and other.port != interface.port]
     return [f'"{device}"' for device in devices]
 
 
-def _legs(router: Router) -> list[Leg]:
-    return [leg for leg in router.inside if leg.everywhere] if router.up else []
+def _distributed_interfaces(router: Router) -> list[RouterInterface]:
+    return [interface for interface in router.inside if interface.everywhere] if router.up else []
 
 
-def _questions(leg: Leg, where: str) -> list[str]:
-    """Who has its addresses: guests ask, and the kernel when it gives itself one."""
-    own = [address.partition('/')[0] for address in leg.addresses]
+def _drop_neighbour_queries(interface: RouterInterface, where: str) -> list[str]:
+    """Drop ARP requests and neighbour solicitations for the interface's addresses.
+
+    Guests send them, and so does the kernel when it assigns an address.
+    """
+    own = [address.partition('/')[0] for address in interface.addresses]
     found = []
     if four := frames.of_version(own, 4):
-        found.append(f'{where}ether type arp arp operation request arp daddr ip {frames.joined(four)} drop')
+        found.append(f'{where}ether type arp arp operation request arp daddr ip {frames.anonymous_set(four)} drop')
     return found + [
         f'{where}ether type ip6 icmpv6 type nd-neighbor-solicit @th,64,128 {int(ipaddress.ip_address(each)):#x} drop'
-        for each in [*frames.of_version(own, 6), frames.link_local(leg.mac)]]
+        for each in [*frames.of_version(own, 6), frames.link_local(interface.mac)]]
 
 
-def _on_its_way(router: Router, leg: Leg) -> list[str]:
-    """What a guest sends to the router: answers to the GATEWAY's questions and what is for other addresses go there.
+def _to_gateway_host(router: Router, interface: RouterInterface) -> list[str]:
+    """Redirect ARP and ND replies, and packets for unknown addresses, from a guest's router to the gateway host.
 
-    A part sends no questions: it knows its neighbours.
+    A local instance sends no queries: its neighbours are static.
     """
-    away = f'ether daddr set {gateway_mac(leg.mac)}' if router.role != ALONE else 'drop'
+    away = f'ether daddr set {gateway_mac(interface.mac)}' if router.role != DVR_ISOLATED else 'drop'
     return [f'ether type arp arp operation reply {away}',
             f'ether type ip6 icmpv6 type nd-neighbor-advert {away}',
             'ether type ip6 ip6 daddr fe80::/10 return',
@@ -106,16 +111,16 @@ def _on_its_way(router: Router, leg: Leg) -> list[str]:
             f'ether type ip ip daddr != @{_set(router, 4)} {away}']
 
 
-def _led(router: Router) -> set[str]:
-    """Its own addresses, metadata's and those of guests, but for those that a route of the router leads elsewhere."""
+def _local_destinations(router: Router) -> set[str]:
+    """Return the router's addresses, the metadata address and guest addresses without a more specific route."""
     routes = [ipaddress.ip_network(route['destination']) for route in router.routes]
     found = {relay.ADDRESS}
-    for leg in _legs(router):
-        for each in leg.addresses:
+    for interface in _distributed_interfaces(router):
+        for each in interface.addresses:
             own = ipaddress.ip_interface(each)
             longer = [route for route in routes if route.version == own.version and route != own.network
                       and route.subnet_of(own.network)]                                  # type: ignore[arg-type]
-            found |= {str(own.ip), *(address for address, _mac in leg.neighbours
+            found |= {str(own.ip), *(address for address, _mac in interface.neighbours
                                      if ipaddress.ip_address(address) in own.network
                                      and not any(ipaddress.ip_address(address) in route for route in longer))}
     return found
@@ -125,5 +130,5 @@ def _set(router: Router, version: int) -> str:
     return f'led{version}_' + re.sub('[^0-9A-Za-z]', '', router.id)
 
 
-def _chain(leg: Leg) -> str:
-    return 'for_' + frames.router_name(leg)
+def _chain(interface: RouterInterface) -> str:
+    return 'for_' + frames.router_name(interface)

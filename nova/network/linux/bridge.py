@@ -1,4 +1,4 @@
-"""Bridges: made, set up and removed; the guests' devices are attached by the hypervisor."""
+"""Create, configure and remove bridges. The hypervisor attaches the guests' devices."""
 from __future__ import annotations
 
 import ipaddress
@@ -11,13 +11,13 @@ from nova.objects import network_info
 
 
 def mac_of(network_id: str) -> str:
-    """A stable locally administered address: guests keep the gateway's in their ARP caches."""
+    """Return a stable, locally administered MAC: guests cache the gateway's MAC (ARP)."""
     digits = network_id.replace('-', '')[:10]
     return '02:' + ':'.join(digits[i:i + 2] for i in range(0, 10, 2))
 
 
 def show(run: Any, name: str) -> Any:
-    """{'link': …, 'addresses': [cidr]} of a device, or None when it is not there."""
+    """Return {'link': …, 'addresses': [cidr]} of a device, or None if it does not exist."""
     text = run('ip', '-json', '-details', 'address', 'show', 'dev', name, check=False)
     found = json.loads(text) if text.strip() else []
     if not found:
@@ -27,33 +27,16 @@ def show(run: Any, name: str) -> Any:
 
 
 def ensure(run: Any, network: Any) -> None:
-    """Make the bridge of a network as it should be; what is right already is not touched."""
+    """Create or repair the bridge of a network."""
     name, known = network.bridge, show(run, network.bridge)
     wanted = [f'{subnet.gateway}/{ipaddress.ip_network(subnet.cidr).prefixlen}'
               for subnet in network.subnets if subnet.gateway]
     if known is None:
-        run(
-            'ip',
-            'link',
-            'add',
-            'name',
-            name,
-            'address',
-            mac_of(network.id),
-            'type',
-            'bridge',
-            'stp_state',
-            '0',
-            'forward_delay',
-            '0',
-            'nf_call_iptables',
-            '1',
-            'nf_call_ip6tables',
-            '1',
-        )
+        run('ip', 'link', 'add', 'name', name, 'address', mac_of(network.id), 'type', 'bridge', 'stp_state', '0',
+            'forward_delay', '0', 'nf_call_iptables', '1', 'nf_call_ip6tables', '1')
         known = {'link': {}, 'addresses': []}
     elif known['link'].get('linkinfo', {}).get('info_kind') != 'bridge':
-        raise exception.NetworkPlumbingError(reason=f'{name} is a device of this host, and no bridge')
+        raise exception.NetworkPlumbingError(reason=f'{name} is a device of this host, but not a bridge')
     elif not _filtered(known['link']):
         run('ip', 'link', 'set', 'dev', name, 'type', 'bridge', 'stp_state', '0', 'forward_delay', '0',
             'nf_call_iptables', '1', 'nf_call_ip6tables', '1')
@@ -75,7 +58,7 @@ def _filtered(link: Any) -> Any:
 
 
 def guests(run: Any, name: str) -> Any:
-    """Names of the guests' devices on a bridge."""
+    """Return the names of the guests' devices on a bridge."""
     text = run('ip', '-json', 'link', 'show', 'master', name, check=False)
     names = [link['ifname'] for link in json.loads(text)] if text.strip() else []
     return [device for device in names if device.startswith(network_info.PREFIX)]
@@ -85,6 +68,6 @@ def remove(run: Any, name: str) -> None:
     run('ip', 'link', 'del', 'dev', name, check=False)
 
 
-def ours(directory: Any) -> Any:
-    """Names of the bridges that this cloud made: each has a directory for its DHCP server."""
+def managed(directory: Any) -> Any:
+    """Return the names of this cloud's bridges: each has a directory for its DHCP server."""
     return sorted(os.listdir(directory)) if os.path.isdir(directory) else []

@@ -1,8 +1,7 @@
-"""One dnsmasq a bridge: DHCP for the ports that the database knows, and DNS.
+"""One dnsmasq process for each bridge: DHCP for the ports in the database, and DNS.
 
-It outlives the service that started it: a service that starts finds it by its pid file and command line, and
-leaves
-it alone when it runs with the arguments that it should have.
+The process outlives the service. A restarted service finds it by pid file and command line, and restarts it only if its
+arguments differ.
 """
 from __future__ import annotations
 
@@ -24,13 +23,13 @@ if TYPE_CHECKING:
 STOP_S = 5
 
 
-class Dhcp:
+class Dnsmasq:
     """The DHCP server of one bridge.
 
     :param run: a Runner
-    :param bridge: its name
-    :param directory: where its files live
-    :param leases: where its leases are kept for reports, None: nowhere
+    :param bridge: name of the bridge
+    :param directory: directory of its files
+    :param leases: collects leases for reports; None: leases are not reported
     """
 
     def __init__(self, run: Any, bridge: str, directory: pathlib.Path, leases: Leases | None = None) -> None:
@@ -41,32 +40,18 @@ class Dhcp:
 
     def arguments(self, network: Network, lease_time: int, name_servers: Callable[..., Any],
                   domains: Sequence[str] = (), domain: str = '') -> list[str]:
-        """The command line for a network.
+        """Return the command line for a network.
 
-        :param name_servers: subnet -> [address] that its guests get
-        :param domains: whose names no other server is queried for
-        :param domain: the search domain of its guests
+        :param name_servers: function: subnet -> [address] for its guests
+        :param domains: names below these are not forwarded to other servers
+        :param domain: search domain of the guests
         """
         words = [
-            'dnsmasq',
-            '--conf-file=/dev/null',
-            '--no-hosts',
-            '--bind-interfaces',
-            '--except-interface=lo',
-            f'--interface={self.bridge}',
-            f'--pid-file={self.pid_file}',
-            f'--dhcp-hostsfile={self.hosts}',
-            f'--dhcp-leasefile={self.leases}',
-            f'--addn-hosts={self.names}',
-            *of_domain(domain),
-            *[f'--local=/{each}/' for each in domains if each != domain],
-            '--dhcp-no-override',
-            '--dhcp-authoritative',
-            '--quiet-dhcp',
-            '--bogus-priv',
-            f'--dhcp-option=option:mtu,{network.mtu}',
-            '--dhcp-lease-max=65536',
-        ]
+            'dnsmasq', '--conf-file=/dev/null', '--no-hosts', '--bind-interfaces', '--except-interface=lo',
+            f'--interface={self.bridge}', f'--pid-file={self.pid_file}', f'--dhcp-hostsfile={self.hosts}',
+            f'--dhcp-leasefile={self.leases}', f'--addn-hosts={self.names}', *domain_arguments(domain),
+            *[f'--local=/{each}/' for each in domains if each != domain], '--dhcp-no-override', '--dhcp-authoritative',
+            '--quiet-dhcp', '--bogus-priv', f'--dhcp-option=option:mtu,{network.mtu}', '--dhcp-lease-max=65536']
         for index, subnet in enumerate(served(network)):
             cidr, tag = ipaddress.ip_network(subnet.cidr), f'subnet{index}'
             words.append(f'--dhcp-range=set:{tag},{cidr.network_address},static,{cidr.netmask},{lease_time}s')
@@ -81,30 +66,25 @@ class Dhcp:
 
     def apply(self, network: Any, ports: Any, lease_time: Any, name_servers: Any,
               names: Names = Names((), ()), domain: str = '') -> None:
-        """Serve these ports: start the server, signal changes to it, or restart it when its arguments
-        changed.
+        """Serve these ports: start the server, signal changes, or restart it with new arguments.
 
-        :param names: that users gave to addresses
-        :param domain: the search domain of its guests
+        :param names: user-defined DNS names
+        :param domain: search domain of the guests
         """
         make_directory(self.directory)
-        changed = write(self.names, lines(names.entries))
+        changed = write(self.names, hosts_file(names.entries))
         text = ''.join(
             f'{port.mac},{address},host-{address.replace(".", "-")}\n'
             for port in sorted(ports, key=lambda port: port.id)
             for address in port.addresses
-            if any(
-                ipaddress.ip_address(address) in ipaddress.ip_network(subnet.cidr)
-                for subnet in served(network)
-            )
-        )
+            if any(ipaddress.ip_address(address) in ipaddress.ip_network(subnet.cidr) for subnet in served(network)))
         self.keep(text, self.arguments(network, lease_time, name_servers, names.domains, domain), changed)
 
     def keep(self, text: str, arguments: list[str], changed: bool = False) -> None:
-        """Have a server with these hosts and arguments.
+        """Ensure that a server runs with these hosts and arguments.
 
-        :param text: of the file of hosts
-        :param changed: another file that it reads again was written
+        :param text: content of the hosts file
+        :param changed: another file that the server rereads was changed
         """
         changed = write(self.hosts, text) or changed
         before, arguments = self._leases.prepare(arguments) if self._leases else ([], arguments)
@@ -119,7 +99,7 @@ class Dhcp:
             os.kill(pid, signal.SIGHUP)
 
     def _stale(self, hosts: Any) -> Any:
-        """Lines of leases whose address another guest has now: dnsmasq would refuse it to that one."""
+        """Return lease lines of addresses that now belong to another guest: dnsmasq would refuse it the address."""
         owners = {line.split(',')[1]: line.split(',')[0] for line in hosts.splitlines()}
         return {line for line in _lines(self.leases) if len(line.split()) > 2
                 and owners.get(line.split()[2], line.split()[1]) != line.split()[1]}
@@ -129,8 +109,7 @@ class Dhcp:
             write(self.leases, ''.join(line + '\n' for line in _lines(self.leases) if line not in stale))
 
     def pid(self) -> Any:
-        """The process that serves this bridge, or None: a pid file may be older than the process of that
-        number."""
+        """Return the process of this bridge, or None. A stale pid file may name another process."""
         try:
             pid = int(self.pid_file.read_text())
         except (FileNotFoundError, ValueError):
@@ -147,35 +126,36 @@ class Dhcp:
             time.sleep(0.02)
 
     def remove(self) -> None:
-        """Stop it and delete its files."""
+        """Stop the server and delete its files."""
         self.stop()
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
-def of_domain(domain: str) -> list[str]:
-    """Arguments that announce a search domain, and keep queries for its names and for names without a dot.
+def domain_arguments(domain: str) -> list[str]:
+    """Return arguments that announce a search domain and keep queries for it on this host.
 
-    No other server is queried for these, so a type that a known name lacks gets NOERROR without data. Resolvers such as
-    musl's take REFUSED, the answer where there is no other server, for a failure of the name server. Of names without a
-    dot dnsmasq keeps A and AAAA alone, which is what resolvers ask for.
+    Queries for the domain, and for names without a dot, are not forwarded. A known name without the queried type then
+    gets NOERROR without data. Without another server the answer would be REFUSED, which musl's resolver treats as a
+    failure of the name server. For names without a dot, dnsmasq keeps only A and AAAA queries, which is what resolvers
+    send.
     """
     announced = [f'--domain={domain}', f'--local=/{domain}/', f'--dhcp-option=option:domain-search,{domain}',
                  f'--dhcp-option=option6:domain-search,{domain}']
     return ['--domain-needed', *(announced if domain else ())]
 
 
-def lines(entries: Iterable[tuple[str, str]]) -> str:
-    """A file of addresses and their names, as dnsmasq reads it."""
+def hosts_file(entries: Iterable[tuple[str, str]]) -> str:
+    """Return a file of addresses and names in dnsmasq's format."""
     return ''.join(f'{address} {name}\n' for address, name in entries)
 
 
 def served(network: Network) -> list[Subnet]:
-    """The subnets of a network that DHCP serves: the server answers from the gateway's address."""
+    """Return the subnets that DHCP serves: the server answers from the gateway's address."""
     return [subnet for subnet in network.subnets if subnet.dhcp and subnet.gateway]
 
 
 def command_line(pid: int) -> list[str]:
-    """The arguments of a process, [] when there is none."""
+    """Return the arguments of a process, or [] if it does not exist."""
     try:
         return pathlib.Path(f'/proc/{pid}/cmdline').read_bytes().decode(errors='replace').split('\0')[:-1]
     except (FileNotFoundError, ProcessLookupError):
@@ -190,7 +170,7 @@ def _lines(path: Any) -> Any:
 
 
 def make_directory(path: pathlib.Path) -> None:
-    """The directory and what is missing above it, readable for dnsmasq's own user, whatever the process's umask."""
+    """Create a directory and its parents, readable for dnsmasq's user regardless of the umask."""
     for directory in [*reversed(path.parents), path]:
         if not directory.exists():
             directory.mkdir()
@@ -198,7 +178,7 @@ def make_directory(path: pathlib.Path) -> None:
 
 
 def write(path: pathlib.Path, text: str) -> bool:
-    """Replace a file's text in one step; False when it has that text already."""
+    """Replace a file atomically. Return False if the content is the same."""
     if path.exists() and path.read_text() == text:
         return False
     fresh = path.with_suffix('.new')

@@ -1,7 +1,7 @@
-"""nova-dhcpbridge: what dnsmasq calls when a lease begins, changes or ends.
+"""nova-dhcpbridge: called by dnsmasq when a lease begins, changes or ends.
 
-It leaves a file a lease, which nova-network of the host reads. It imports nothing of the rest: a guest makes it run as
-often as its requests for addresses get through.
+It writes a file for each lease, which nova-network reads. It imports no other module, because a guest triggers it with
+each DHCP request that passes the rate limit.
 """
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ import sys
 import time
 
 DIRECTORY = 'NOVA_DHCP_LEASES'           # variable of dnsmasq's environment: where the files are
+VERSION = 1                              # of the format of the files (leases.py)
 MAC = re.compile(r'[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z')
-EPILOG = ('dnsmasq names more by its environment: DNSMASQ_LEASE_EXPIRES or DNSMASQ_LEASE_LENGTH, and DNSMASQ_MAC for '
-          f'IPv6, where CLIENT is another identifier. {DIRECTORY} is the directory of the files. Other actions than '
-          'these are ignored, as dnsmasq may have new ones.')
+EPILOG = ('More input comes from the environment: DNSMASQ_LEASE_EXPIRES or DNSMASQ_LEASE_LENGTH, and DNSMASQ_MAC for '
+          f'IPv6, where CLIENT is a DUID. {DIRECTORY} is the directory of the files. Other actions are ignored: '
+          'dnsmasq may add new ones.')
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser('nova-dhcpbridge', epilog=EPILOG, description=(
-        'Handles lease updates from DHCP servers: dnsmasq calls it, with dhcp-script. It is no daemon.'))
-    parser.add_argument('action', help='add: a lease begins. old: it is there, or another one. del: it ended.')
+        'Handles lease updates from DHCP servers. dnsmasq calls it as dhcp-script; it is not a daemon.'))
+    parser.add_argument('action', help='add: a lease began. old: it exists or changed. del: it ended.')
     parser.add_argument('client', nargs='?', default='', help='the MAC address')
-    parser.add_argument('address', nargs='?', default='', help='what is leased')
-    parser.add_argument('name', nargs='?', default='', help='of the guest; not used')
+    parser.add_argument('address', nargs='?', default='', help='the leased address')
+    parser.add_argument('name', nargs='?', default='', help='host name of the guest; not used')
     given, directory = parser.parse_args(arguments), os.environ.get(DIRECTORY, '')
     if given.action not in ('add', 'old', 'del'):
         return 0
@@ -38,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         address = str(ipaddress.ip_address(given.address))
     except ValueError:
-        print(f"nova-dhcpbridge: '{given.address[:60]}' is no address.", file=sys.stderr)
+        print(f"nova-dhcpbridge: '{given.address[:60]}' is not an IP address.", file=sys.stderr)
         return 2
     if MAC.fullmatch(mac):
         write(pathlib.Path(directory), mac, address, _until(given.action))
@@ -46,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _until(action: str) -> int:
-    """The second (Unix time) at which the lease ends, or ended."""
+    """Return the Unix time at which the lease ends or ended."""
     now, expires, length = int(time.time()), *(os.environ.get(f'DNSMASQ_LEASE_{name}', '')
                                                for name in ('EXPIRES', 'LENGTH'))
     if action == 'del':
@@ -55,8 +56,8 @@ def _until(action: str) -> int:
 
 
 def write(directory: pathlib.Path, mac: str, address: str, until: int) -> None:
-    """Leave the file of a lease, in one step."""
+    """Write the file of a lease atomically."""
     name = f'{mac}_{address}'.replace(':', '-')
     fresh = directory / f'.{name}.{os.getpid()}'
-    fresh.write_text(json.dumps({'mac': mac, 'address': address, 'until': until}))
-    fresh.replace(directory / name)
+    fresh.write_text(json.dumps({'version': VERSION, 'readable_by': 1, 'mac': mac, 'address': address, 'until': until}))
+    fresh.replace(directory / name)      # dnsmasq's own file has the lease after a power failure

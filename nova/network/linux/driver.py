@@ -1,8 +1,6 @@
-"""The host's part of the network: bridges, DHCP and filters with iproute2, dnsmasq and nftables. Needs root.
+"""Linux network driver: bridges, DHCP and filters with iproute2, dnsmasq and nftables. Needs root.
 
-What runs on the host outlives the service: bridges, dnsmasq and the kernel's filters go on while it
-restarts, and
-``refresh`` changes only what differs.
+Bridges, dnsmasq and the kernel's filters outlive the service. ``refresh`` changes only differences.
 """
 from __future__ import annotations
 
@@ -19,32 +17,31 @@ from oslo_config.cfg import ConfigOpts
 
 from nova import exception
 from nova.network.host import state as host_state
-from nova.network.linux import arrivals
 from nova.network.linux import bridge
 from nova.network.linux import dhcp
+from nova.network.linux import flow_offload
 from nova.network.linux import frames
 from nova.network.linux import leases
 from nova.network.linux import limits
 from nova.network.linux import metadata
 from nova.network.linux import namespaces
 from nova.network.linux import overlay
+from nova.network.linux import overlay_dnsmasq
 from nova.network.linux import router
 from nova.network.linux import rules
 from nova.network.linux import runner
-from nova.network.linux import services
-from nova.network.linux import shortcuts
+from nova.network.linux import switchover_process
 
 LOG = logging.getLogger(__name__)
 
 COMMANDS = {'ip': 'iproute2', 'bridge': 'iproute2', 'nft': 'nftables', 'dnsmasq': 'dnsmasq-base'}
 PATH = '/usr/sbin:/usr/bin:/sbin:/bin'
-# Below /run: dnsmasq gives up root and could not read below a private state directory; nothing here is needed
-# after a reboot.
+# Below /run: dnsmasq drops root and could not read a private state directory. Nothing here is needed after a reboot.
 RUN_DIRECTORY = '/run/nova-network'
 
 
 class LinuxDriver:
-    """The networks of this host: those in its own routing table, those between hosts, and routers.
+    """The networks of this host: flat networks in its own routing table, overlays, and routers.
 
     :param conf: the configuration
     :param run: a Runner
@@ -56,28 +53,26 @@ class LinuxDriver:
         self.directory = pathlib.Path(RUN_DIRECTORY) / conf.network.bridge
         self.overlays, self.routers = self.directory / 'overlays', self.directory / 'routers'
         self._loaded: str | None = None
-        self._state: Any = None                   # of the last refresh, where it went well, and what it found besides
-        self._strays: list[str] = []
-        self._shortcuts: tuple[str, dict[str, int]] | None = None      # that are loaded, and the devices there were
-        self._short: bool | None = None if conf.network.shortcuts else False        # None: it is not known yet
-        self._mended: list[str] = []
-        self._known: set[str] = set()             # namespaces that were there before
+        self._state: Any = None                   # state of the last successful refresh
+        self._orphans: list[str] = []
+        self._loaded_offload: tuple[str, dict[str, int]] | None = None     # text, and device indexes at that time
+        self._offload_supported: bool | None = None if conf.network.shortcuts else False       # None: not probed yet
+        self._repaired: list[str] = []
+        self._known: set[str] = set()             # namespaces that existed before
         self._routers: dict[str, router.RouterPlumbing] = {}
-        self._done: dict[str, tuple[Any, ...]] = {}      # id of a network or router: what it was made from
+        self._applied: dict[str, tuple[Any, ...]] = {}  # {id of a network or router: arguments that it was set up with}
         self._leases = leases.Leases(self.directory / 'leases')
         self.limits = limits.Limits(self.run, self.table)
         self.relay = metadata.MetadataRelay(self.run)
-        self.arrivals = arrivals.Arrivals(self.run)
+        self.switchover = switchover_process.SwitchoverProcess(self.run)
 
     def start(self) -> None:
-        """Check what the host must have and switch on forwarding.
+        """Check the host's prerequisites and enable forwarding.
 
-        :raises NetworkPlumbingError: not root, a command or br_netfilter is missing
+        :raises NetworkPlumbingError: not root, or a command or br_netfilter is missing
         """
         if os.geteuid():
-            raise exception.NetworkPlumbingError(
-                reason='[network] driver = linux needs root; use driver = fake.'
-            )
+            raise exception.NetworkPlumbingError(reason='[network] driver = linux needs root; use driver = fake.')
         missing = [f'{command} (Debian: {package})' for command, package in COMMANDS.items()
                    if not shutil.which(command, path=PATH)]
         if missing:
@@ -87,26 +82,24 @@ class LinuxDriver:
         self.run('sh', '-c', 'echo 1 > /proc/sys/net/ipv4/ip_forward')
 
     def refresh(self, load: Any) -> list[str]:
-        """Make bridges, DHCP, filters and routers as ``load()``, a HostState, says.
+        """Bring bridges, DHCP, filters and routers in line with ``load()``, a HostState.
 
-        :returns: the kinds of what was there before and had to be made again
+        :returns: kinds of objects that had disappeared and were created again
         """
-        self._done.clear()
+        self._applied.clear()
         return self.follow(load)
 
     def follow(self, load: Any) -> list[str]:
-        """The same, but networks between hosts and routers that are to be as they were at the last time are not looked
-        at: that takes a dozen commands for each.
-        """
+        """Like refresh, but skip overlays and routers with unchanged state: checking one takes a dozen commands."""
         state, self._state = load(), None
-        self._mended.clear()
+        self._repaired.clear()
         served = [network for network in state.networks if network.subnets]
-        # filters first: a guest's device never stands without them
+        # filters first: a guest's device is never unfiltered
         self._filter(state)
         self.limits.apply(state.ports, self._tables)
         for network in served:
             bridge.ensure(self.run, network)
-            server = dhcp.Dhcp(self.run, network.bridge, self.directory / network.bridge, self._leases)
+            server = dhcp.Dnsmasq(self.run, network.bridge, self.directory / network.bridge, self._leases)
             dhcp.make_directory(server.directory)
             if dhcp.served(network):
                 server.apply(network, [port for port in state.ports if port.bridge == network.bridge],
@@ -116,72 +109,72 @@ class LinuxDriver:
                 server.stop()
         for name in set(self._bridges()) - {network.bridge for network in served}:
             self._remove(name)
-        relayed = self._relayed(served)
+        relayed = self._relayed_networks(served)
         if self.relay.configure(state.host, state.metadata_key,
                                 self._metadata(state) if state.overlays or relayed else None, self._authority()):
-            self._done.clear()                             # it listens nowhere yet
+            self._applied.clear()                             # a new relay has no sockets yet
         for network in relayed:
-            self._apart(network.id, self.relay.serve_at, network.id, *self._answers(network))
+            self._apply_isolated(network.id, self.relay.serve_at, network.id, *self._relay_address(network))
         for each in state.overlays:
-            self._apart(each.id, self._overlay, each, state.tunnel, host_state.names_in(state, each.id))
+            self._apply_isolated(each.id, self._overlay, each, state.tunnel, host_state.names_in(state, each.id))
         for each in state.routers:
-            self._apart(each.id, self._router, each, state.outside)
-        self._clear({each.id for each in state.overlays}, {each.id for each in relayed},
+            self._apply_isolated(each.id, self._router, each, state.outside)
+        self._remove_obsolete({each.id for each in state.overlays}, {each.id for each in relayed},
                     {each.id for each in state.routers}, {each.bridge for each in state.overlays})
-        self.arrivals.take_along(state)
-        self.arrivals.keep({frames.tunnel_name(each) for each in state.overlays})
-        self._shorten(state)
+        self.switchover.hand_over_connections(state)
+        self.switchover.keep({frames.tunnel_name(each) for each in state.overlays})
+        self._apply_offload(state)
         self._state = state
-        return list(self._mended)
+        return list(self._repaired)
 
     def refilter(self, rules_of_groups: dict[str, list[Any]], members: dict[str, list[str]]) -> bool:
-        """Have other rules and members of groups than at the last refresh; False when that is not known any more.
+        """Replace rules and members of groups in the last state. Return False if there is no last state.
 
-        Only what differs is given to the kernel, in one transaction.
+        The kernel gets only the differences, in one transaction.
         """
         if self._state is None or self._loaded is None:
             return False
         state = dataclasses.replace(self._state, rules=rules_of_groups, members=members)
         self._load(self._script(state))
-        self._shorten(state)
+        self._apply_offload(state)
         self._state = state
         return True
 
-    def _apart(self, ident: str, function: Any, *arguments: Any) -> None:
-        """What the kernel does not take of one network or router is not the trouble of the others."""
-        if self._done.get(ident) == arguments:
+    def _apply_isolated(self, ident: str, function: Any, *arguments: Any) -> None:
+        """Call a function for one network or router. Log its failure, so that the others are not affected."""
+        if self._applied.get(ident) == arguments:
             return
-        self._done.pop(ident, None)
+        self._applied.pop(ident, None)
         try:
             function(*arguments)
-            self._done[ident] = arguments
+            self._applied[ident] = arguments
         except exception.NetworkPlumbingError as error:
-            LOG.error('Network or router %s is not in place on this host: %s', ident, error)
+            LOG.error('Cannot set up network or router %s on this host: %s', ident, error)
 
     def _bridges(self) -> list[str]:
-        """Names of the bridges that this cloud made in the host's own routing table."""
-        return [name for name in bridge.ours(self.directory) if name not in ('overlays', 'routers', 'leases')]
+        """Return the names of this cloud's flat bridges."""
+        return [name for name in bridge.managed(self.directory) if name not in ('overlays', 'routers', 'leases')]
 
     def leases(self, whole: bool) -> list[dict[str, Any]]:
-        """[{'mac', 'address', 'until'}]: leases that began or ended since the last call.
+        """Return [{'mac', 'address', 'until'}] of leases that began or ended since the last call.
 
-        :param whole: all that there are besides, which may have been renewed
+        :param whole: include all current leases, which may have been renewed
         """
         servers = [self.directory / name for name in self._bridges()] + [
-            self.overlays / name for name in overlay.ours(self.overlays)] if whole else []
+            self.overlays / name for name in overlay.managed(self.overlays)] if whole else []
         return self._leases.read(servers)
 
-    def _space(self, kind: str, ident: str) -> str:
+    def _namespace_name(self, kind: str, ident: str) -> str:
         return f'{self.conf.network.bridge}-{kind}-{ident}'
 
     def _overlay(self, state: Any, tunnel: str, names: host_state.Names) -> None:
         dhcp.make_directory(self.overlays / state.bridge)
-        overlay.ensure(self.run, state, tunnel, self.arrivals.switched)
-        self.arrivals.expect(state)
-        name = self._space('n', state.id)
+        overlay.ensure(self.run, state, tunnel, self.switchover.switched)
+        self.switchover.expect(state)
+        name = self._namespace_name('n', state.id)
         space = namespaces.Namespace(self.run, name)
         device = frames.service_name(state)
-        server = services.Services(space.run, device, self.overlays / state.bridge, self._domain(state),
+        server = overlay_dnsmasq.OverlayDnsmasq(space.run, device, self.overlays / state.bridge, self._domain(state),
                                    self._leases)
         served = [(subnet.dhcp, subnet.cidr) for subnet in state.subnets if subnet.dhcp]
         if not state.mac or not served:
@@ -189,7 +182,7 @@ class LinuxDriver:
             space.remove()
             return
         made = space.ensure()
-        self._made(name, made)
+        self._note_created(name, made)
         space.link(device, state.bridge, state.mac, state.mtu)
         space.addresses(device, [f'{address}/{ipaddress.ip_network(cidr).prefixlen}' for address, cidr in served])
         server.serve(state, self.conf.network.dhcp_lease_time, [str(ip) for ip in self.conf.network.dns_servers], names)
@@ -199,144 +192,140 @@ class LinuxDriver:
         if state.outside is not None:
             wired = outside.get(state.outside.bridge, state.outside.bridge)
             state = dataclasses.replace(state, outside=dataclasses.replace(state.outside, bridge=wired))
-        name = self._space('r', state.id)
+        name = self._namespace_name('r', state.id)
         plumbing = self._routers.setdefault(state.id, router.RouterPlumbing(
             self.run, name, self.routers / state.id))
         made = plumbing.apply(state)
-        self._made(name, made)
+        self._note_created(name, made)
         self.relay.serve(plumbing.space, 'router', state.id, made)
 
-    def _made(self, name: str, made: bool) -> None:
+    def _note_created(self, name: str, made: bool) -> None:
         if made and name in self._known:
-            LOG.warning('Namespace %s was gone and was made again', name)
-            self._mended.append('namespace')
+            LOG.warning('Namespace %s had disappeared and was created again', name)
+            self._repaired.append('namespace')
         self._known.add(name)
 
-    def _clear(self, networks: set[str], relayed: set[str], routers: set[str], bridges: set[str]) -> None:
-        """Remove what this cloud made on the host and is not there any more."""
+    def _remove_obsolete(self, networks: set[str], relayed: set[str], routers: set[str], bridges: set[str]) -> None:
+        """Remove objects of this cloud that are no longer needed."""
         kept = networks | relayed | routers
-        self._done = {ident: made_from for ident, made_from in self._done.items() if ident in kept}
+        self._applied = {ident: made_from for ident, made_from in self._applied.items() if ident in kept}
         self.relay.keep({('network', ident) for ident in networks | relayed} | {('router', ident) for ident in routers})
-        for name in namespaces.ours(self._space('r', '')):
-            ident = name.removeprefix(self._space('r', ''))
+        for name in namespaces.managed(self._namespace_name('r', '')):
+            ident = name.removeprefix(self._namespace_name('r', ''))
             if ident not in routers:
                 router.RouterPlumbing(self.run, name, self.routers / ident).remove()
                 self._routers.pop(ident, None)
                 self._known.discard(name)
-        for name in overlay.ours(self.overlays):
+        for name in overlay.managed(self.overlays):
             if name not in bridges:
-                self._done.clear()                         # routers had ends on it
-                dhcp.Dhcp(self.run, 'nd' + name[2:], self.overlays / name).remove()
+                self._applied.clear()                         # routers had ports on it
+                dhcp.Dnsmasq(self.run, 'nd' + name[2:], self.overlays / name).remove()
                 overlay.remove(self.run, name)
-        for name in namespaces.ours(self._space('n', '')):
-            if name.removeprefix(self._space('n', '')) not in networks:
+        for name in namespaces.managed(self._namespace_name('n', '')):
+            if name.removeprefix(self._namespace_name('n', '')) not in networks:
                 namespaces.Namespace(self.run, name).remove()
                 self._known.discard(name)
 
     def teardown(self) -> None:
         """Remove bridges, DHCP servers and filters."""
         self.relay.stop()
-        self.arrivals.stop()
-        self._clear(set(), set(), set(), set())
+        self.switchover.stop()
+        self._remove_obsolete(set(), set(), set(), set())
         for name in self._bridges():
             self._remove(name)
         self.run('nft', '-f', '-', stdin=rules.remove(self.table))
-        self.run('nft', '-f', '-', stdin=shortcuts.remove(self.table), check=False)
-        self._shortcuts = None
+        self.run('nft', '-f', '-', stdin=flow_offload.remove(self.table), check=False)
+        self._loaded_offload = None
         self.limits.forget()
-        self._done.clear()
+        self._applied.clear()
         shutil.rmtree(self.directory, ignore_errors=True)
         self._loaded = None
 
     def _remove(self, name: str) -> None:
         LOG.info('Removing bridge %s', name)
-        dhcp.Dhcp(self.run, name, self.directory / name).remove()
+        dhcp.Dnsmasq(self.run, name, self.directory / name).remove()
         bridge.remove(self.run, name)
 
     def _filter(self, state: Any) -> None:
         known = {port.device for port in state.ports}
-        self._strays = sorted(
-            {device for name in [*self._bridges(), *overlay.ours(self.overlays)]
-             for device in bridge.guests(self.run, name)}
-            - known
-        )
+        self._orphans = sorted({device for name in [*self._bridges(), *overlay.managed(self.overlays)]
+                               for device in bridge.guests(self.run, name)} - known)
         text = self._script(state)
         if text == self._loaded:
-            if self._present():
+            if self._tables_present():
                 return
-            LOG.warning('The filters of this host were gone and were loaded again')
-            self._mended.append('filters')
+            LOG.warning('The filters of this host had disappeared and were loaded again')
+            self._repaired.append('filters')
             self._loaded = None
         self._load(text)
 
     def _script(self, state: Any) -> str:
-        return rules.script(
-            self.table, state, self._answered(state), self.conf.network.guest_to_host_ports, self._strays,
-            shortcuts=self._shortened(state)
-        )
+        return rules.script(self.table, state, self._metadata_targets(state), self.conf.network.guest_to_host_ports,
+                            self._orphans, offload=self._offload_enabled(state))
 
     def _load(self, text: str) -> None:
-        """Load filters: what differs from those that are loaded, or all of them."""
+        """Load filters: the differences to the loaded ones if known, otherwise all."""
         changes = None if self._loaded is None else rules.changes(self.table, self._loaded, text)
         if changes is not None:
             try:
                 if changes:
-                    self.run('nft', '-f', '-', stdin=self._without_shortcuts() + changes)
+                    self.run('nft', '-f', '-', stdin=self._offload_removal() + changes)
                 self._loaded = text
                 return
-            except exception.NetworkPlumbingError:                # others have removed what it changes
-                self._mended.append('filters')
+            except exception.NetworkPlumbingError:                # something else removed the changed objects
+                self._repaired.append('filters')
         self._loaded = None
-        if not self._short:                                # those of an earlier run of this service
-            self.run('nft', '-f', '-', stdin=shortcuts.remove(self.table), check=False)
-        self.run('nft', '-f', '-', stdin=self._without_shortcuts() + text)
+        if not self._offload_supported:                                # flow offload of an earlier run of this service
+            self.run('nft', '-f', '-', stdin=flow_offload.remove(self.table), check=False)
+        self.run('nft', '-f', '-', stdin=self._offload_removal() + text)
         self._loaded = text
 
-    # ---- shortcuts
+    # ---- flow offload
 
-    def _without_shortcuts(self) -> str:
-        """Text that goes before other filters: nothing passes by those that were there any more."""
-        self._shortcuts = None
-        return shortcuts.remove(self.table) if self._short else ''
+    def _offload_removal(self) -> str:
+        """Return text that removes the offload table. It precedes filter changes: nothing bypasses new filters."""
+        self._loaded_offload = None
+        return flow_offload.remove(self.table) if self._offload_supported else ''
 
-    def _shortened(self, state: Any) -> bool:
-        """Whether this host shortens ways; finds out whether it can where it is not known."""
-        if self._short is None:
+    def _offload_enabled(self, state: Any) -> bool:
+        """Return whether flow offload is enabled. The first call probes the host's support."""
+        if self._offload_supported is None:
             try:
-                self.run('nft', '--check', '-f', '-', stdin=shortcuts.probe(self.table))
-                for name in shortcuts.SETTINGS:
+                self.run('nft', '--check', '-f', '-', stdin=flow_offload.probe(self.table))
+                for name in flow_offload.SETTINGS:
                     self.run('sh', '-c', f'echo 1 > /proc/sys/net/netfilter/{name}')
-                self._short = True
+                self._offload_supported = True
             except exception.NetworkPlumbingError as error:
-                LOG.warning('Packets between guests take the long way through the filters on this host: %s', error)
-                self._short = False
-        return self._short and shortcuts.possible(state)
+                LOG.warning('Flow offload between guests is not supported on this host: %s', error)
+                self._offload_supported = False
+        return self._offload_supported and flow_offload.is_possible(state)
 
-    def _shorten(self, state: Any) -> None:
-        """Have shortcuts between the devices that are there."""
-        if not self._shortened(state) or self._loaded is None:
+    def _apply_offload(self, state: Any) -> None:
+        """Load flow offload between the existing devices."""
+        if not self._offload_enabled(state) or self._loaded is None:
             return
         links = json.loads(self.run('ip', '-json', 'link', 'show') or '[]')
         devices = {link['ifname']: link['ifindex'] for link in links}
         generation = rules.generation(self._loaded)
         if generation is None:
             return
-        text = shortcuts.script(self.table, state, devices, generation)
+        text = flow_offload.script(self.table, state, devices, generation)
         wanted = text, {name: index for name, index in devices.items() if f'"{name}"' in text}
-        if wanted == self._shortcuts:
+        if wanted == self._loaded_offload:
             return
-        self._shortcuts = None
+        self._loaded_offload = None
         try:
             self.run('nft', '-f', '-', stdin=text)
-            self._shortcuts = wanted
-        except exception.NetworkPlumbingError as error:       # a device is gone, or others change it: the next time
-            LOG.info('Packets between guests take the long way until the next look: %s', error)
+            self._loaded_offload = wanted
+        # a device disappeared or others change it: the next refresh retries
+        except exception.NetworkPlumbingError as error:
+            LOG.info('Flow offload between guests is inactive until the next refresh: %s', error)
 
     def _tables(self) -> str:
         return str(self.run('nft', 'list', 'tables'))
 
-    def _present(self) -> Any:
-        """Whether both tables are still loaded."""
+    def _tables_present(self) -> Any:
+        """Return whether both tables are still loaded."""
         tables = self._tables()
         return all(f'table {family} {self.table}\n' in tables for family in ('bridge', 'inet'))
 
@@ -350,25 +339,25 @@ class LinuxDriver:
                         return subnet.gateway, self.conf.metadata.port
         return None
 
-    def _relayed(self, served: list[Any]) -> list[Any]:
-        """Networks of the host itself whose guests the relay answers: an agent has no database to do it."""
+    def _relayed_networks(self, served: list[Any]) -> list[Any]:
+        """Return the flat networks served by the metadata relay: an agent has no database."""
         return [network for network in served if self.conf.network.agent and self.conf.network.metadata_host
                 and not network.external and any(subnet.gateway for subnet in network.subnets)]
 
-    def _answers(self, network: Any) -> tuple[str, int]:
-        """Where the relay listens for such a network."""
+    def _relay_address(self, network: Any) -> tuple[str, int]:
+        """Return the listening address of the relay for a flat network."""
         return next(subnet.gateway for subnet in network.subnets if subnet.gateway), self.conf.metadata.port
 
-    def _answered(self, state: Any) -> dict[str, tuple[str, int]]:
-        """{bridge: (address, port)} where requests for metadata of the host's own networks are led to."""
+    def _metadata_targets(self, state: Any) -> dict[str, tuple[str, int]]:
+        """Return {bridge: (address, port)} that metadata requests of flat networks are redirected to."""
         served = [network for network in state.networks if network.subnets]
         if self.conf.network.agent:
-            return {network.bridge: self._answers(network) for network in self._relayed(served)}
+            return {network.bridge: self._relay_address(network) for network in self._relayed_networks(served)}
         upstream = self._metadata(state)
         return {network.bridge: upstream for network in served} if upstream else {}
 
     def _authority(self) -> str:
-        """Of the metadata service's certificate, PEM; '' for plain HTTP.
+        """Return the CA certificate of the metadata service as PEM, or '' for plain HTTP.
 
         :raises NetworkPlumbingError: the file cannot be read
         """
@@ -376,7 +365,7 @@ class LinuxDriver:
         try:
             return pathlib.Path(name).read_text() if name else ''
         except (OSError, UnicodeDecodeError) as error:
-            raise exception.NetworkPlumbingError(reason=f'metadata_ca_file in [network] cannot be read: {error}')
+            raise exception.NetworkPlumbingError(reason=f'Cannot read [network] metadata_ca_file: {error}')
 
     def _domain(self, network: host_state.Network | host_state.Overlay) -> str:
         return host_state.search_domain(network.domain, self.conf.metadata.dhcp_domain)

@@ -1,7 +1,8 @@
-"""What a guest may send and gets, frame by frame, as statements of the bridge table.
+"""Bridge table: statements that limit the frames a guest sends and receives.
 
-A guest sends with its own MAC and addresses alone, answers for its own addresses alone (ARP, neighbour advertisements),
-and is no DHCP server and no router that advertises itself. Its link-local address is the one of its MAC (RFC 4291).
+A guest may send only with its own MAC and addresses, and answer (ARP, neighbour advertisements) only for its own
+addresses. It must not act as DHCP server or advertise itself as router. Its link-local address is derived from its MAC
+(RFC 4291).
 """
 from __future__ import annotations
 
@@ -13,34 +14,34 @@ from nova.network import relay
 from nova.network import switchover
 
 if TYPE_CHECKING:
-    from nova.network.host.state import Leg, Overlay, Port
+    from nova.network.host.state import RouterInterface, Overlay, Port
 
 
-DHCP_LIMIT = '5/second burst 20 packets'         # of a guest: each lease that begins or ends starts a process
+DHCP_LIMIT = '5/second burst 20 packets'         # per guest: each lease that begins or ends starts a process
 
 
-# The other hosts send a guest's frames to where its announcement comes from (switchover.py): only QEMU makes it, on the
-# host where the guest arrives. The same guest cannot send it from where it runs.
+# Other hosts send a guest's frames to the sender of its announcement (switchover.py). Only QEMU sends it, on the target
+# host. The guest itself cannot send it from the source host.
 RARP = f'{switchover.RARP:#x}'
 
 
-def joined(values: Any) -> str:
-    """An anonymous set."""
+def anonymous_set(values: Any) -> str:
+    """Return an nft anonymous set."""
     return '{ %s }' % ', '.join(values)
 
 
 def of_version(addresses: Any, version: int) -> list[str]:
-    """Those addresses that are of a version of IP."""
+    """Return the addresses of an IP version."""
     return [address for address in addresses if (':' in address) == (version == 6)]
 
 
 def link_local(mac: str) -> str:
-    """The link-local address that is made of a MAC."""
+    """Return the link-local address derived from a MAC."""
     return ranges.from_mac('fe80::/64', mac)
 
 
-def merged(addresses: Any) -> list[str]:
-    """The same addresses and ranges, of one version of IP, none in another one: sets take no elements that overlap."""
+def collapsed(addresses: Any) -> list[str]:
+    """Collapse addresses and ranges of one IP version: nft sets must not have overlapping elements."""
     every = list(dict.fromkeys(addresses))
     if not any(map(ranges.is_range, every)):
         return every
@@ -48,57 +49,59 @@ def merged(addresses: Any) -> list[str]:
     return [str(each).removesuffix(f'/{each.max_prefixlen}') for each in ipaddress.collapse_addresses(prefixes)]
 
 
-def claims(port: Port) -> dict[str, list[str]]:
-    """{MAC: addresses, and ranges of them} that a port may send with."""
+def allowed_addresses(port: Port) -> dict[str, list[str]]:
+    """Return {MAC: addresses and ranges} that a port may send with."""
     found = {port.mac: list(port.addresses)}
     for pair in port.pairs if port.addresses else ():
         found.setdefault(pair['mac_address'] or port.mac, []).append(pair['ip_address'])
     return {mac: list(dict.fromkeys(addresses)) for mac, addresses in found.items()}
 
 
-def wide(port: Port) -> dict[str, list[str]]:
-    """{MAC: ranges} that a port may send with."""
+def ranges_by_mac(port: Port) -> dict[str, list[str]]:
+    """Return {MAC: ranges} that a port may send with."""
     if not port.secured:
         return {}
-    return {mac: some for mac, addresses in claims(port).items() if (some := ranged(addresses))}
+    return {mac: some for mac, addresses in allowed_addresses(port).items() if (some := only_ranges(addresses))}
 
 
-def single(addresses: list[str]) -> list[str]:
+def only_addresses(addresses: list[str]) -> list[str]:
     return [each for each in addresses if not ranges.is_range(each)]
 
 
-def ranged(addresses: list[str]) -> list[str]:
+def only_ranges(addresses: list[str]) -> list[str]:
     return [each for each in addresses if ranges.is_range(each)]
 
 
 def from_guest(port: Port, number: int = 0) -> list[str]:
-    """ARP and IP with its own addresses, and the questions for one; nothing else, tagged frames included.
+    """Allow ARP and IP with the port's addresses, and address requests. Drop others, including tagged frames.
 
-    :param number: of a port with ranges, see address_ranges.py
+    :param number: number of a port with ranges, see address_ranges.py
     """
-    # who asks for metadata is known by the address: one that others have, too, would be believed
+    # metadata requests are attributed by address, so shared addresses must not reach the service
     own = of_version(port.addresses, 4)
-    metadata = f'ether type ip ip daddr {relay.ADDRESS} ' + (f'ip saddr != {joined(own)} drop' if own else 'drop')
+    metadata = f'ether type ip ip daddr {relay.ADDRESS} ' + (
+        f'ip saddr != {anonymous_set(own)} drop' if own else 'drop')
     if not port.secured:
-        # of either kind: the kernel takes a frame with the tag 0 for one without, behind rules that see another type
-        # and the receiver of what a host has reassembled does not see the fragments
+        # Both tag types: the kernel takes a frame with tag 0 for an untagged one, after rules that see another type.
+        # The receiver of a packet that a host reassembles does not see the fragments.
         others = f' ether saddr != {port.mac}' if port.arriving else ''
         return ['ether type { 8021q, 8021ad } drop', f'ether type {RARP}{others} drop', metadata, *_FRAGMENTS, 'accept']
-    known = claims(port)
+    known = allowed_addresses(port)
     rules = [metadata] if port.pairs else []
     if port.arriving:
         rules.append(f'ether saddr {port.mac} ether type {RARP} @nh,48,16 {switchover.REQUEST} accept')
-    rules += [f'ether saddr != {joined(known)} drop' if len(known) > 1 else f'ether saddr != {port.mac} drop']
-    for mac, addresses in known.items():                # most packets: of these none of the rules below is about
-        if four := single(of_version(addresses, 4)):
+    rules += [f'ether saddr != {anonymous_set(known)} drop' if len(known) > 1 else f'ether saddr != {port.mac} drop']
+    for mac, addresses in known.items():                # fast path: most packets match none of the rules below
+        if four := only_addresses(of_version(addresses, 4)):
             rules += [f'{"ether saddr " + mac + " " if len(known) > 1 else ""}ether type ip {kind} '
-                      f'ip saddr {joined(four)} accept' for kind in ('ip protocol tcp', 'udp sport != { 67, 68 }')]
+                      f'ip saddr {anonymous_set(four)} accept'
+                      for kind in ('ip protocol tcp', 'udp sport != { 67, 68 }')]
     rules += [f'ether type {family} udp sport {client} udp dport {server} limit rate over {DHCP_LIMIT} drop'
               for family, client, server in (('ip', 68, 67), ('ip6', 546, 547))]
     for mac, addresses in known.items():
         only = f'ether saddr {mac} ' if len(known) > 1 else ''
         if four := of_version(addresses, 4):
-            senders = joined(merged(['0.0.0.0', *four]))               # 0.0.0.0: a probe for a duplicate
+            senders = anonymous_set(collapsed(['0.0.0.0', *four]))               # 0.0.0.0: probe for duplicates
             rules += [
                 f'ether type arp arp saddr ether {mac} arp saddr ip {senders} accept',
                 f'{only}ether type ip ip saddr 0.0.0.0 ip daddr 255.255.255.255 udp sport 68 udp dport 67 accept',
@@ -111,30 +114,30 @@ def from_guest(port: Port, number: int = 0) -> list[str]:
 
 
 def _own(only: str, family: str, addresses: list[str], number: int) -> list[str]:
-    """Whatever it sends with these; what comes from a range is marked as its own."""
-    one, many = single(addresses), ranged(addresses)
-    found = [f'{only}ether type {family} {family} saddr {joined(one)} accept'] if one else []
+    """Accept packets with these source addresses; mark those from a range with the port's number."""
+    one, many = only_addresses(addresses), only_ranges(addresses)
+    found = [f'{only}ether type {family} {family} saddr {anonymous_set(one)} accept'] if one else []
     if many:
-        found.append(f'{only}ether type {family} {family} saddr {joined(merged(many))} '
+        found.append(f'{only}ether type {family} {family} saddr {anonymous_set(collapsed(many))} '
                      f'meta mark set {number << 16:#010x} accept')
     return found
 
 
-# A neighbour's message comes in one piece (RFC 6980). Headers that go on in a later one hide what it is (RFC 7113):
-# what a fragmented packet has is no further header, of options, a route, fragments, authentication, mobility, HIP or
-# shim6.
+# Neighbour discovery messages must not be fragmented (RFC 6980). Extension headers in a later fragment would hide the
+# message type (RFC 7113). So a fragmented packet must not continue with options, routing, fragment, authentication,
+# mobility, HIP or shim6 headers.
 _FRAGMENTS = ('ether type ip6 frag nexthdr { 0, 43, 44, 51, 60, 135, 139, 140 } drop',
               'ether type ip6 exthdr frag exists icmpv6 type 133-137 drop')
 
 
 def _about(address: str) -> str:
-    """The match of a neighbour's message about an address, or one of a range."""
+    """Match a neighbour message about an address, or an address of a range."""
     range_ = ipaddress.ip_network(address)
     return f'@th,64,{range_.prefixlen} {int(range_.network_address) >> 128 - range_.prefixlen:#x}'
 
 
 def _from_guest_6(only: str, own: list[str], number: int) -> list[str]:
-    senders = joined(merged(own))
+    senders = anonymous_set(collapsed(own))
     return [
         *_FRAGMENTS,
         f'{only}ether type ip6 icmpv6 type nd-router-advert drop',
@@ -148,50 +151,50 @@ def _from_guest_6(only: str, own: list[str], number: int) -> list[str]:
 
 
 def to_guest(port: Port, servers: list[str]) -> list[str]:
-    """What is for its addresses, and what the DHCP servers of its network say."""
+    """Allow packets for the port's addresses, and answers of the network's DHCP servers."""
     if not port.secured:
         return ['accept']
-    rules, known = [], [address for addresses in claims(port).values() for address in addresses]
+    rules, known = [], [address for addresses in allowed_addresses(port).values() for address in addresses]
     if four := of_version(known, 4):
-        rules += [f'ether type ip ip daddr {joined(merged(four))} accept', 'ether type arp accept']
+        rules += [f'ether type ip ip daddr {anonymous_set(collapsed(four))} accept', 'ether type arp accept']
         if dhcp := of_version(servers, 4):
-            rules.append(f'ether type ip ip saddr {joined(dhcp)} udp sport 67 udp dport 68 accept')
+            rules.append(f'ether type ip ip saddr {anonymous_set(dhcp)} udp sport 67 udp dport 68 accept')
     if six := of_version(known, 6):
-        own = [link_local(mac) for mac in claims(port)] + six
+        own = [link_local(mac) for mac in allowed_addresses(port)] + six
         rules += _FRAGMENTS
-        rules.append(f'ether type ip6 ip6 daddr {joined([*merged(own), "ff00::/8"])} accept')
+        rules.append(f'ether type ip6 ip6 daddr {anonymous_set([*collapsed(own), "ff00::/8"])} accept')
     return rules + ['drop']
 
 
 def tunnel_name(overlay: Overlay) -> str:
-    """The device by which an overlay's frames leave the host."""
+    """Return the device that carries an overlay's frames off the host."""
     return vxlan_name(overlay.bridge) if overlay.vlan is None else 'vl' + overlay.bridge[2:]
 
 
 def vxlan_name(bridge: str) -> str:
-    """The device by which the frames of an overlay with this bridge leave the host, where it is a VXLAN."""
+    """Return the VXLAN device of the overlay with this bridge."""
     return 'vx' + bridge[2:]
 
 
 def service_name(overlay: Overlay) -> str:
-    """The device of the namespace that answers DHCP and DNS."""
+    """Return the device of the namespace that serves DHCP and DNS."""
     return 'nd' + overlay.bridge[2:]
 
 
-def router_name(leg: Leg) -> str:
-    """The name of a router's interface, the same on both of its ends."""
-    return 'nr' + leg.port[:11]
+def router_name(interface: RouterInterface) -> str:
+    """Return the name of a router's interface, used at both ends of the veth pair."""
+    return 'nr' + interface.port[:11]
 
 
 def to_tunnel(drops: list[str]) -> list[str]:
-    """Statements that drop frames on their way to other hosts, most of IPv4 passing those about MACs alone."""
+    """Return statements that drop frames to other hosts. Most IPv4 packets are matched by MAC only."""
     by_mac = [each for each in drops if 'ether type' not in each]
     return [*by_mac, 'ether type ip ip protocol tcp accept', 'ether type ip udp dport != 67 accept',
             *(each for each in drops if each not in by_mac)]
 
 
 def to_others(overlay: Overlay) -> list[str]:
-    """What stays on this host: DHCP and DNS answer on each host for its own guests."""
+    """Drop DHCP and DNS frames to other hosts: each host serves its own guests."""
     if overlay.mac is None:
         return []
     served = [subnet.dhcp for subnet in overlay.subnets if subnet.dhcp]

@@ -1,36 +1,41 @@
-"""The leases of this host: files of nova-dhcpbridge for those that begin and end, dnsmasq's own for how long they last.
+"""DHCP leases of this host: begin and end from nova-dhcpbridge, expiry from dnsmasq.
 
-dnsmasq renews a lease without a word. Files are looked at when their directory has changed; a whole look, once a
-minute, takes the time of renewed leases from what dnsmasq itself keeps.
+dnsmasq renews a lease without a call of the script. Files are read when their directory changed. A full scan, once a
+minute, reads the expiry of renewed leases from dnsmasq's own file.
 """
 from __future__ import annotations
 
 from collections.abc import Iterable
-import contextlib
-import json
 import pathlib
 import time
 from typing import Any
 
+from nova import exception
 from nova.network.linux import dhcp
 from nova.network.linux import dhcpbridge
 from nova.runtime import programs
+from nova.runtime import versioned_records
 
 COMMAND = 'nova-dhcpbridge'
+FIELDS = ('mac', 'address', 'until')
+FORMAT = versioned_records.RecordFormat(
+    name='record of a lease', version=dhcpbridge.VERSION, fields=frozenset(FIELDS), required=frozenset(FIELDS))
 MAX = 65536                      # files that are read: dnsmasq has no more leases
 
 
 class Leases:
-    """
-    :param directory: of the files of nova-dhcpbridge
+    """Leases of one host.
+
+    :param directory: directory of nova-dhcpbridge's files
     """
 
     def __init__(self, directory: pathlib.Path) -> None:
         self.directory = directory
         self._seen = 0
+        self._unreadable = versioned_records.UnreadableRecords()
 
     def prepare(self, arguments: list[str]) -> tuple[list[str], list[str]]:
-        """(arguments before dnsmasq, dnsmasq's with the one that makes it call nova-dhcpbridge)."""
+        """Return (arguments before dnsmasq, dnsmasq's arguments with nova-dhcpbridge as dhcp-script)."""
         script = programs.installed(COMMAND)
         if script is None:
             return [], arguments
@@ -38,9 +43,9 @@ class Leases:
         return ['env', f'{dhcpbridge.DIRECTORY}={self.directory}'], [*arguments, f'--dhcp-script={script}']
 
     def read(self, servers: Iterable[pathlib.Path]) -> list[dict[str, Any]]:
-        """[{'mac', 'address', 'until'}] that nova-dhcpbridge has left since the last call, and all leases of these.
+        """Return [{'mac', 'address', 'until'}]: files of nova-dhcpbridge since the last call, and leases of servers.
 
-        :param servers: directories of dnsmasqs
+        :param servers: directories of dnsmasq processes
         """
         found = {(each['mac'], each['address']): each for each in self._files()}
         for directory in servers:
@@ -57,19 +62,29 @@ class Leases:
             return []
         found, now = [], time.time()
         for path in sorted(self.directory.glob('[!.]*'))[:MAX]:
-            with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
-                given = json.loads(path.read_text())
-                found.append({key: given[key] for key in ('mac', 'address', 'until')})
-                if given['until'] <= now:                    # nothing follows but another one
-                    path.unlink()
+            try:
+                given = FORMAT.read_as(path, _lease)
+            except exception.RecordUnreadable as error:
+                self._unreadable.add(str(path), error)
+                continue
+            if given is None:
+                continue
+            found.append(given)
+            if given['until'] <= now:                        # nothing follows but another one
+                path.unlink(missing_ok=True)
+        self._unreadable.discard_missing()
         self._seen = changed
         return found
 
 
-def kept(directory: pathlib.Path) -> list[tuple[str, str, int]]:
-    """[(MAC, address, Unix time of its end)] of the leases that the dnsmasq of a directory keeps.
+def _lease(values: dict[str, Any]) -> dict[str, Any]:
+    return {'mac': str(values['mac']), 'address': str(values['address']), 'until': int(values['until'])}
 
-    Of IPv6 it keeps no MAC; the file of hosts has it.
+
+def kept(directory: pathlib.Path) -> list[tuple[str, str, int]]:
+    """Return [(MAC, address, Unix time of expiry)] of the leases in a dnsmasq directory.
+
+    dnsmasq stores no MAC for IPv6; the hosts file has it.
     """
     macs = {}
     for line in _lines(directory / 'hosts'):

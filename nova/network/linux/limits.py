@@ -1,7 +1,7 @@
-"""Bandwidth of guests' ports, and marks of what they send, as a table of nft by itself (ADR 0036 says why not tc).
+"""Bandwidth limits and DSCP marks of guests' ports in a separate nft table (ADR 0036 explains why not tc).
 
-A limit counts from one load of its chain to the next. So what changes is loaded alone: changes of other ports, or of
-rules of security groups, do not give a guest its burst again.
+Loading a chain resets its limits. So only changed chains are loaded: a change of other ports or of security groups does
+not renew a guest's burst.
 """
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from nova.network.host.state import Port
 from nova.network.linux import runner
 
 SIDES = {'egress': 'from', 'ingress': 'to'}       # direction, seen from the guest -> side of its device
-LEAST_BURST = 70_000                              # bytes: a frame that is not cut yet, up to 64 KiB, passes at all
-MOST_BURST = (1 << 32) - 1                         # bytes: a number of 32 bits in the kernel
-DEFAULT_BURST = 0.8                               # seconds of the rate, where a rule names none
+LEAST_BURST = 70_000                              # bytes: lets an unsegmented frame (up to 64 KiB) pass
+MOST_BURST = (1 << 32) - 1                         # bytes: 32 bits in the kernel
+DEFAULT_BURST = 0.8                               # seconds at the full rate, if a rule has no burst
 
 
 class Limits:
-    """The limits of one host.
+    """Limits of one host.
 
     :param run: a Runner of the host
-    :param table: name of the table of filters, from which this one's derives
+    :param table: name of the filter table; the limit table's name is derived from it
     """
 
     def __init__(self, run: runner.Runner, table: str) -> None:
         self._run, self.table = run, table + '_limits'
-        self._loaded: dict[str, list[str]] | None = None         # {chain: its rules}; None: it is not known
+        self._loaded: dict[str, list[str]] | None = None         # {chain: its rules}; None: unknown
 
     def apply(self, ports: list[Port], tables: Callable[[], str]) -> None:
-        """Have these limits.
+        """Load the limits of these ports.
 
-        :param tables: gives what ``nft list tables`` prints
+        :param tables: function that returns the output of ``nft list tables``
         """
         wanted: dict[str, list[str]] = {}
         for port in ports:
@@ -53,23 +53,23 @@ class Limits:
         self._loaded = wanted
 
     def forget(self) -> None:
-        """Remove them all."""
+        """Remove all limits."""
         self._run('nft', '-f', '-', stdin=remove(self.table))
         self._loaded = None
 
 
 def rule(kbps: int, burst_kb: int) -> str:
-    """The statement of a limit.
+    """Return the nft statement of a limit.
 
     :param kbps: kilobits a second
-    :param burst_kb: kilobits; 0: as much as the rate gives in DEFAULT_BURST
+    :param burst_kb: kilobits; 0: the amount of DEFAULT_BURST seconds
     """
     burst = min(max(LEAST_BURST, int((burst_kb or kbps * DEFAULT_BURST) * 125)), MOST_BURST)
     return f'limit rate over {kbps * 125} bytes/second burst {burst} bytes drop'
 
 
 def marking(value: int) -> list[str]:
-    """The rules that give packets a value of the field DS; what a guest has written there is lost."""
+    """Return rules that set the DSCP value of packets and overwrite the guest's."""
     return [f'ether type {kind} {kind} dscp set {value}' for kind in ('ip', 'ip6')]
 
 

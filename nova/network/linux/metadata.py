@@ -1,4 +1,4 @@
-"""The relay of this host (nova/network/relay.py): its process, and the sockets that it is given."""
+"""Metadata relay of this host (nova/network/relay.py): its process and listening sockets."""
 from __future__ import annotations
 
 import json
@@ -13,13 +13,13 @@ from nova.network.linux.namespaces import Namespace
 
 LOG = logging.getLogger(__name__)
 
-USER = 'nobody'                  # as dnsmasq's: it needs nothing but what it is given
+USER = 'nobody'                  # as dnsmasq's: it needs no other access
 LOCAL = f'{relay.ADDRESS}/32'
-# Makes the socket, within the namespace where there is one, and gives it to the relay.
+# Creates the socket, inside the namespace if there is one, and passes it to the relay.
 _LISTEN = (
     'import socket, sys\n'
     'control = socket.socket(fileno=int(sys.argv[1]))\n'
-    # the relay of a service that was started again may be there for a moment yet
+    # the relay of the previous service may still listen for a moment
     'listener = socket.create_server((sys.argv[3], int(sys.argv[4])), reuse_port=True)\n'
     'socket.send_fds(control, [sys.argv[2].encode()], [listener.fileno()])\n')
 
@@ -39,12 +39,12 @@ class MetadataRelay:
         self._served: dict[tuple[str, str], tuple[str, int]] = {}
 
     def configure(self, host: str, key: str, upstream: tuple[str, int] | None, authority: str) -> bool:
-        """Send requests there, signed for this host; without a key or an address nothing is served.
+        """Configure the upstream of requests, signed for this host. Without a key or address the relay stops.
 
-        True when its process was started, which listens nowhere yet.
+        Return True if its process was started and has no sockets yet.
 
         :param key: hexadecimal digits
-        :param authority: of the service's certificate, PEM; '' for plain HTTP
+        :param authority: CA certificate of the service, PEM; '' for plain HTTP
         """
         wanted = [host, key, *upstream, authority] if key and upstream else None
         if wanted is None:
@@ -52,7 +52,7 @@ class MetadataRelay:
             self._settings = None
             return False
         if (code := self.process.ended()) is not None:
-            LOG.warning('The metadata relay had ended (%s) and is started again', code)
+            LOG.warning('The metadata relay exited with code %s and is restarted', code)
             self.stop()
         started = not self.process.is_alive()
         if started:
@@ -64,9 +64,9 @@ class MetadataRelay:
         return started
 
     def serve(self, space: Namespace, kind: str, ident: str, made: bool) -> None:
-        """Listen in a namespace; the guests that reach it there are of this network or router.
+        """Listen in a namespace. All clients there belong to this network or router.
 
-        :param made: the namespace is a new one
+        :param made: the namespace is new
         """
         if self.process.control is None or (kind, ident) in self._served and not made:
             return
@@ -75,7 +75,7 @@ class MetadataRelay:
         self._listen(space.run, kind, ident, relay.ADDRESS, relay.PORT)
 
     def serve_at(self, ident: str, address: str, port: int) -> None:
-        """Listen at an address of the host itself, to which a network in its own routing table leads requests."""
+        """Listen at an address of the host, to which a flat network redirects requests."""
         if self.process.control is not None and self._served.get(('network', ident)) != (address, port):
             self._listen(self._run, 'network', ident, address, port)
 
@@ -87,12 +87,12 @@ class MetadataRelay:
         self._served[kind, ident] = address, port
 
     def keep(self, names: set[tuple[str, str]]) -> None:
-        """Serve no others than these (kind, id)."""
+        """Stop serving all others than these (kind, id)."""
         for kind, ident in self._served.keys() - names:
             self.process.send({'drop': [kind, ident]})
             del self._served[kind, ident]
 
     def stop(self) -> None:
-        """End the process; what it served is not served any more."""
+        """Stop the process and all its sockets."""
         self.process.stop()
         self._served = {}

@@ -1,8 +1,8 @@
-"""Network namespaces of this host, and the pairs of devices that join them with its bridges.
+"""Network namespaces of this host, and the veth pairs that connect them to its bridges.
 
-The name of a namespace is a mount. Under systemd the mounts of a unit are its own and end with it (PrivateMounts= and
-what implies it, systemd.exec(5)), and a namespace without a name or a process is gone, with its connections. So a
-process stays in each namespace, and the next start of the daemon gives the namespace its name again.
+The name of a namespace is a mount. Under systemd a unit's mounts are private and end with it (PrivateMounts= and
+options that imply it, systemd.exec(5)). A namespace without a name or process disappears with its connections. So a
+process stays in each namespace, and the next start of the daemon restores the name.
 """
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from typing import Any
 
 from nova.network.linux import runner
 
-HOLDERS = pathlib.Path('/run/nova-namespaces')       # NAME: the process that stays, and the number of its namespace
+# NAME: pid of the process that keeps the namespace, and the namespace's inode
+HOLDERS = pathlib.Path('/run/nova-namespaces')
+# Devices must not configure themselves by router advertisements: the address that a device forms from its MAC can be
+# the one that it is to get. A kernel without IPv6 has no such setting.
+_NO_AUTOCONF = 'file=/proc/sys/net/ipv6/conf/default/accept_ra; [ ! -e $file ] || echo 0 > $file'
 _HOLD = 'sleep infinity </dev/null >/dev/null 2>&1 & echo $! $(stat -L -c %i /proc/$!/ns/net)'
 
 
@@ -23,7 +27,7 @@ class Namespace:
     """One namespace.
 
     :param run: a Runner of the host
-    :param name: of the namespace
+    :param name: name of the namespace
     """
 
     def __init__(self, run: runner.Runner, name: str) -> None:
@@ -31,15 +35,16 @@ class Namespace:
         self.run = runner.Runner((*run.prefix, 'ip', 'netns', 'exec', name))
 
     def ensure(self) -> bool:
-        """Make it where it is missing; True when it was made."""
+        """Create the namespace if it is missing. Return whether it was created."""
         named = (pathlib.Path('/run/netns') / self.name).exists()
         if not (named and self._lives()):
             if named:
-                self.host('ip', 'netns', 'del', self.name, check=False)      # a name without a namespace
+                self.host('ip', 'netns', 'del', self.name, check=False)      # a stale name
             holder = self._holder()
             if holder is None:
                 self.host('ip', 'netns', 'add', self.name)
                 self.run('ip', 'link', 'set', 'lo', 'up')
+                self.run('sh', '-c', _NO_AUTOCONF)
                 self._hold()
                 return True
             self.host('ip', 'netns', 'attach', self.name, str(holder))
@@ -51,7 +56,7 @@ class Namespace:
         return bool(self.run('ip', '-json', 'link', 'show', 'dev', 'lo', check=False))
 
     def _holder(self) -> int | None:
-        """The process that stays in it, or None."""
+        """Return the process that keeps the namespace, or None."""
         try:
             pid, number = (HOLDERS / self.name).read_text().split()
             return int(pid) if _number(int(pid)) == int(number) else None
@@ -63,7 +68,7 @@ class Namespace:
         (HOLDERS / self.name).write_text(self.run('sh', '-c', _HOLD))
 
     def set(self, **values: str) -> None:
-        """Write kernel settings of it: path below /proc/sys with '__' for '/' -> value."""
+        """Write sysctls of the namespace: path below /proc/sys, with '__' for '/' -> value."""
         lines = [f'echo {value} > /proc/sys/{name.replace("__", "/")}' for name, value in values.items()]
         self.run('sh', '-c', '; '.join(lines))
 
@@ -76,7 +81,7 @@ class Namespace:
         self.host('ip', 'netns', 'del', self.name, check=False)
 
     def link(self, device: str, bridge: str, mac: str, mtu: int) -> bool:
-        """A pair of devices of this name: one end on a bridge of the host, the other here; True when it was made."""
+        """Ensure a veth pair: one end on a bridge of the host, the other here. Return whether it was created."""
         known, made = self.show(device), False
         if known is None or not _exists(self.host, device):
             self.host('ip', 'link', 'del', 'dev', device, check=False)
@@ -94,12 +99,12 @@ class Namespace:
         return made
 
     def show(self, device: str) -> Any:
-        """What ``ip`` reports of a device, or None."""
+        """Return the output of ``ip`` for a device, or None."""
         text = self.run('ip', '-json', 'address', 'show', 'dev', device, check=False)
         return json.loads(text)[0] if text.strip() else None
 
     def devices(self) -> list[str]:
-        """Names of the devices but lo."""
+        """Return the names of all devices except lo."""
         found = json.loads(self.run('ip', '-json', 'link', 'show', check=False) or '[]')
         return [link['ifname'] for link in found if link['ifname'] != 'lo']
 
@@ -107,7 +112,7 @@ class Namespace:
         self.run('ip', 'link', 'del', 'dev', device, check=False)
 
     def addresses(self, device: str, wanted: list[str]) -> bool:
-        """Give a device these addresses, with prefix lengths, and no others but link-local ones; True: it got one."""
+        """Set the addresses, with prefix lengths, of a device. Return whether one was added. Link-local ones stay."""
         known = [f'{each["local"]}/{each["prefixlen"]}' for each in (self.show(device) or {}).get('addr_info', ())
                  if each['scope'] == 'global' or each['local'].startswith('169.254.')]
         for address in known:
@@ -116,11 +121,11 @@ class Namespace:
         fresh = [address for address in wanted if address not in known]
         for address in fresh:
             more = ['nodad'] if ':' in address else []
-            self.run('ip', 'address', 'add', address, 'dev', device, *more)
+            self.run('ip', 'address', 'replace', address, 'dev', device, *more)
         return bool(fresh)
 
     def routes(self, wanted: dict[str, str]) -> None:
-        """Have these routes (destination -> next hop), and of those that were made this way no others."""
+        """Set the static routes (destination -> next hop)."""
         for family in ('-4', '-6'):
             text = self.run('ip', '-json', family, 'route', 'show', 'proto', 'static', check=False)
             known = {route['dst']: route.get('gateway') for route in json.loads(text or '[]')}
@@ -133,7 +138,7 @@ class Namespace:
 
 
 def _number(pid: int) -> int | None:
-    """The number of a process's network namespace, None when there is no such process."""
+    """Return the inode of a process's network namespace, or None if the process does not exist."""
     try:
         return os.stat(f'/proc/{pid}/ns/net').st_ino
     except (FileNotFoundError, ProcessLookupError, PermissionError):
@@ -144,8 +149,8 @@ def _exists(run: runner.Runner, device: str) -> bool:
     return bool(run('ip', '-json', 'link', 'show', 'dev', device, check=False).strip())
 
 
-def ours(prefix: str) -> list[str]:
-    """Names of the namespaces of this host that begin so."""
+def managed(prefix: str) -> list[str]:
+    """Return the names of this host's namespaces with a prefix."""
     directory = pathlib.Path('/run/netns')
     return sorted(path.name for path in directory.iterdir() if path.name.startswith(prefix)) if (
         directory.is_dir()) else []

@@ -1,8 +1,8 @@
-"""Networks between hosts: a bridge without an address, and a device that carries its frames: VXLAN or a VLAN.
+"""Overlay networks: a bridge without an address, and a VXLAN or VLAN device that carries its frames.
 
-The table of a VXLAN device says behind which host each MAC is. It is written from what the network service knows:
-nothing is learned from frames and there is no multicast. What is for all goes to each host with a port of
-the network, once. The device of a VLAN puts its tag on frames of an operator's bridge; switches learn where MACs are.
+The FDB of a VXLAN device maps each MAC to a host. It is written from the network service's data: no learning from
+frames, no multicast. Broadcasts are sent once to each host with a port of the network. A VLAN device tags the frames on
+an operator's bridge; physical switches learn the MACs.
 """
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from nova.network.linux import bridge
 from nova.network.linux import frames
 from nova.network.linux import runner
 
-PORT = 4789                       # of UDP (RFC 7348)
-EVERYBODY = '00:00:00:00:00:00'   # the entries for frames to all
+PORT = 4789                       # UDP (RFC 7348)
+EVERYBODY = '00:00:00:00:00:00'   # FDB entries for broadcasts
 
 
 def ensure(run: runner.Runner, overlay: Overlay, tunnel: str,
            switched: Callable[[str], dict[str, str]] = lambda device: {}) -> None:
-    """Make the bridge and the device of an overlay as they should be.
+    """Create or repair the bridge and the device of an overlay.
 
-    :param tunnel: this host's address between hosts
-    :param switched: {MAC: address of the host where it runs} of guests that move, behind a device
+    :param tunnel: this host's tunnel address
+    :param switched: function: device -> {MAC: address of the current host} of migrating guests
     """
     _bridge(run, overlay)
     name = frames.tunnel_name(overlay)
@@ -86,22 +86,22 @@ def _bridge(run: runner.Runner, overlay: Overlay) -> None:
 
 def _entries(run: runner.Runner, name: str, overlay: Overlay, switched: Callable[[str], dict[str, str]]) -> None:
     text = run('bridge', '-json', 'fdb', 'show', 'dev', name)
-    # behind the look at the table: what is switched between the two is in neither, and stays
+    # after reading the table: an entry that is switched in between is in neither, and stays
     remotes, expected = dict(overlay.remotes), dict(overlay.moving)
     moved = {mac: host for mac, host in switched(name).items() if expected.get(mac) == host}
-    # A guest that leaves is behind its own device until it runs elsewhere. Where to send its frames then is known
-    # before: they need it as soon as that device is gone.
+    # A guest that leaves is local until it runs on the target host. The entry is written in advance: it is needed as
+    # soon as the local device is gone.
     leaving = {mac: host for mac, host in expected.items() if mac not in remotes}
     wanted = {*(remotes | moved | leaving).items(), *(
         (EVERYBODY, host) for _mac, host in [*overlay.remotes, *overlay.moving])}
     entries = [entry for entry in json.loads(text or '[]') if entry.get('dst')]
     known = {(entry['mac'], entry['dst']) for entry in entries}
-    # a MAC is behind one host: what it moved from goes first
+    # a MAC has one host: remove the old entry first
     for mac, host in sorted(known - wanted):
         run('bridge', 'fdb', 'del', mac, 'dev', name, 'dst', host, 'self')
     lines = [f'fdb {"append" if mac == EVERYBODY else "replace"} {mac} dev {name} dst {host} self permanent'
              for mac, host in sorted(wanted - known)]
-    # the bridge must not send to another port what is behind the tunnel, nor the reverse
+    # the bridge must not send frames of remote MACs to another port, nor the reverse
     masters = {entry['mac'] for entry in json.loads(text or '[]') if entry.get('master') and not entry.get('dst')}
     elsewhere = remotes.keys() | moved.keys()
     lines += [f'fdb replace {mac} dev {name} master static' for mac in sorted(elsewhere - masters)]
@@ -122,6 +122,6 @@ def remove(run: runner.Runner, name: str) -> None:
     bridge.remove(run, name)
 
 
-def ours(directory: Any) -> list[str]:
-    """Names of the bridges that this cloud made for overlays: each has a directory of its own."""
+def managed(directory: Any) -> list[str]:
+    """Return the names of this cloud's overlay bridges: each has a directory."""
     return sorted(os.listdir(directory)) if os.path.isdir(directory) else []

@@ -1,4 +1,4 @@
-"""A process of a host that gets its messages over a socket: start, watch, end."""
+"""Child process controlled over a socket: start, watch, stop."""
 from __future__ import annotations
 
 import json
@@ -14,14 +14,14 @@ LOG = logging.getLogger(__name__)
 
 
 class ControlledProcess:
-    """A Python program with a socket of messages (SOCK_SEQPACKET), whose descriptor is its first argument.
+    """A Python program that gets the descriptor of a message socket (SOCK_SEQPACKET) as its first argument.
 
-    The program ends when the socket is closed.
+    The program exits when the socket is closed.
 
     :param run: a Runner of the host
-    :param name: what the log calls it
+    :param name: name in log messages
     :param command: arguments of Python: flags, and the file of the program
-    :param arguments: of the program, behind the descriptor
+    :param arguments: arguments of the program after the descriptor
     """
 
     def __init__(self, run: runner.Runner, name: str, command: tuple[str, ...],
@@ -38,11 +38,11 @@ class ControlledProcess:
         return None if self._process is None else self._process.pid
 
     def ended(self) -> int | None:
-        """The exit code of a process that has ended without ``stop``."""
+        """Return the exit code of a process that exited without ``stop``, else None."""
         return None if self._process is None else self._process.poll()
 
     def start(self) -> None:
-        """Start it, in place of one that runs."""
+        """Start the process; stop a running one first."""
         self.stop()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -52,7 +52,7 @@ class ControlledProcess:
         self.control = ours
 
     def stop(self) -> None:
-        """Close the socket and wait for the end; kill what does not end in time."""
+        """Close the socket and wait for the exit. Kill the process after the timeout."""
         if self.control is not None:
             self.control.close()
         if self._process is not None:
@@ -64,10 +64,10 @@ class ControlledProcess:
         self._process = self.control = None
 
     def send(self, message: dict[str, Any]) -> None:
-        """Send a message where it runs; one that has ended is started again with the host's next refresh."""
+        """Send a message to a running process. The next refresh restarts an exited process."""
         if self.control is None:
             return
         try:
             self.control.sendall(json.dumps(message).encode())
         except OSError as error:
-            LOG.warning('The %s does not answer; it is started again: %s', self._name, error)
+            LOG.warning('The %s does not answer and will be restarted: %s', self._name, error)

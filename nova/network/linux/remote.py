@@ -1,21 +1,21 @@
-"""The Linux driver in a process of its own: its operations, the check of their arguments, and the client.
+"""The Linux driver in a separate privileged process: operations, argument checks, and the client.
 
 ====================  =====================================================  ===================================
 Operation             Arguments                                              Needs
 ====================  =====================================================  ===================================
-``network.start``     none                                                   NET_ADMIN: ip_forward; modprobe, where
+``network.start``     none                                                   NET_ADMIN: ip_forward; modprobe, if
                                                                              allowed
-``network.refresh``   a HostState: data, from which bridges, DHCP, routers   NET_ADMIN, NET_RAW, NET_BIND_SERVICE;
-                      and the text for nft are made on the privileged side   SETUID, SETGID, KILL for dnsmasq;
+``network.refresh``   a HostState: data. The privileged side builds nft      NET_ADMIN, NET_RAW, NET_BIND_SERVICE;
+                      scripts and commands from it                           SETUID, SETGID, KILL for dnsmasq;
                                                                              SYS_ADMIN for namespaces
-``network.follow``    the same                                               the same
-``network.refilter``  ``rules`` and ``members`` of a HostState, in place of    NET_ADMIN
-                      those of the last refresh
-``network.leases``    ``whole``: a truth value                                nothing: files of its own
-``network.teardown``  none                                                   the same
+``network.follow``    same                                                   same
+``network.refilter``  ``rules`` and ``members`` that replace those of the    NET_ADMIN
+                      last refresh
+``network.leases``    ``whole``: a boolean                                   nothing: own files
+``network.teardown``  none                                                   same as ``network.refresh``
 ====================  =====================================================  ===================================
 
-Everything else that the driver goes by is the configuration, which the privileged part has read by itself.
+The privileged process reads the configuration itself.
 """
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from typing import Any
 
 from oslo_config.cfg import ConfigOpts
 
-from nova.network.host import state as host_state
 from nova.network import group_rules
-from nova.network.linux import checked
+from nova.network.host import state as host_state
 from nova.network.linux import driver as linux
+from nova.network.linux import validators
 from nova.objects import network_info
 from nova.runtime import privileges
 
@@ -40,16 +40,16 @@ CAPABILITIES = (privileges.NET_ADMIN, privileges.NET_RAW, privileges.NET_BIND_SE
                 privileges.SYS_ADMIN, privileges.SYS_MODULE)
 IDENT = re.compile(r'[0-9A-Za-z][0-9A-Za-z-]{0,63}\Z')
 DEVICE = re.compile(network_info.PREFIX + r'[0-9A-Za-z-]{1,12}\Z')
-BRIDGE = re.compile(r'br[0-9a-f]{12}\Z')                 # of networks that users make; the default one's is configured
+BRIDGE = re.compile(r'br[0-9a-f]{12}\Z')  # of users' networks; the name of the default bridge is configured
 MAC = re.compile(r'[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}\Z')
 HOST, KEY = re.compile(r'[!-~]{0,255}\Z'), re.compile(r'([0-9a-f]{64})?\Z')
 PORTS, MTU = range(65536), range(68, 65536)
 
 
 class RemoteDriver:
-    """A network driver, as LinuxDriver, that has no rights: a Helper has.
+    """A network driver, as LinuxDriver, without privileges: it calls a Helper.
 
-    :param helper: one that has ``operations``
+    :param helper: a Helper with ``operations``
     """
 
     def __init__(self, helper: privileges.Helper) -> None:
@@ -75,19 +75,19 @@ class RemoteDriver:
 
 
 def helper(conf: ConfigOpts) -> privileges.Helper:
-    """The Helper of a RemoteDriver, not forked yet."""
+    """Return the Helper of a RemoteDriver, not forked yet."""
     return privileges.Helper(operations(conf), capabilities=lambda: CAPABILITIES)
 
 
 def operations(conf: ConfigOpts) -> dict[str, Callable[..., Any]]:
-    """What the privileged part does for a RemoteDriver: {name: function}."""
+    """Return {name: function} that the privileged process executes for a RemoteDriver."""
     driver, lock = linux.LinuxDriver(conf), threading.Lock()
 
     def checked_state(state: Any) -> host_state.HostState:
         wanted = state_of(state, conf.network.bridge)
         used = {*wanted.outside.values(), *(each.trunk for each in wanted.overlays if each.trunk)}
         if used - set(conf.network.physical_networks.values()):
-            raise ValueError('a bridge of the operator is none of [network] physical_networks')
+            raise ValueError('a physical bridge is not in [network] physical_networks')
         return wanted
 
     def refresh(state: Any) -> list[str]:
@@ -114,10 +114,10 @@ def operations(conf: ConfigOpts) -> dict[str, Callable[..., Any]]:
 
 
 def state_of(given: Any, bridge: str) -> host_state.HostState:
-    """The HostState of a request.
+    """Check and build the HostState of a request.
 
-    :param bridge: of the default network, the only one of any name
-    :raises ValueError: something in it is not what it should be; the sentence says what
+    :param bridge: bridge of the default network; its name is the only configurable one
+    :raises ValueError: an invalid value; the message names it
     """
     _fields(given, 'networks', 'ports', 'rules', 'members', 'overlays', 'routers', 'outside', 'tunnel', 'host',
             'metadata_key', 'names')
@@ -127,13 +127,13 @@ def state_of(given: Any, bridge: str) -> host_state.HostState:
         rules=_rules(given['rules']),
         members=_members(given['members']),
         overlays=[_overlay(each) for each in _list(given['overlays'])],
-        routers=[checked.build(host_state.Router, each) for each in _list(given['routers'])],
-        outside={_matched(BRIDGE, name, 'a bridge of this cloud'): checked.name(wire)
+        routers=[validators.build(host_state.Router, each) for each in _list(given['routers'])],
+        outside={_matched(BRIDGE, name, 'a bridge of this cloud'): validators.name(wire)
                  for name, wire in _dict(given['outside']).items()},
         tunnel=given['tunnel'] and _address(given['tunnel']),
         host=_matched(HOST, given['host'], 'the name of a host'),
         metadata_key=_matched(KEY, given['metadata_key'], 'a key'),
-        names=checked.names(given['names']))
+        names=validators.names(given['names']))
 
 
 def _rules(given: Any) -> dict[str, list[Any]]:
@@ -145,7 +145,7 @@ def _members(given: Any) -> dict[str, list[str]]:
 
 
 def _overlay(given: Any) -> host_state.Overlay:
-    found: host_state.Overlay = checked.build(host_state.Overlay, given)
+    found: host_state.Overlay = validators.build(host_state.Overlay, given)
     return found
 
 
@@ -154,7 +154,7 @@ def _network(given: Any, bridge: str) -> host_state.Network:
     _fields(given, 'id', 'bridge', 'mtu', 'is_default', 'subnets', 'external', 'domain')
     return host_state.Network(_ident(given['id']), _bridge(given['bridge'], bridge), _number(given['mtu'], MTU),
                               bool(given['is_default']), [_subnet(each) for each in _list(given['subnets'])],
-                              bool(given['external']), checked.domain(given['domain']))
+                              bool(given['external']), validators.domain(given['domain']))
 
 
 def _subnet(given: Any) -> host_state.Subnet:
@@ -176,15 +176,15 @@ def _port(given: Any, bridge: str) -> host_state.Port:
         _ident(given['id']), _matched(DEVICE, given['device'], 'a device of a guest'),
         _matched(MAC, given['mac'], 'a MAC address'), _bridge(given['bridge'], bridge),
         [_address(each) for each in _list(given['addresses'])], [_ident(each) for each in _list(given['groups'])],
-        [checked.pair(each) for each in _list(given['pairs'])], bool(given['secured']),
-        checked.limits(given['limits']), checked.mark(given['mark']), bool(given['arriving']),
-        checked.move(given['move']))
+        [validators.pair(each) for each in _list(given['pairs'])], bool(given['secured']),
+        validators.limits(given['limits']), validators.mark(given['mark']), bool(given['arriving']),
+        validators.move(given['move']))
 
 
 def _rule(given: Any) -> dict[str, Any]:
     _fields(given, *host_state.RULE)
     if given['direction'] not in ('ingress', 'egress') or given['ethertype'] not in group_rules.ETHERTYPES.values():
-        raise ValueError('the direction or ethertype of a rule is not known')
+        raise ValueError('the direction or ethertype of a rule is unknown')
     protocol = given['protocol']
     if protocol is not None and protocol not in group_rules.PROTOCOLS:
         protocol = str(_number(int(_matched(re.compile('[0-9]{1,3}'), protocol, 'a protocol')), range(256)))
@@ -205,19 +205,19 @@ def _fields(given: Any, *names: str) -> None:
 
 def _dict(given: Any) -> dict[str, Any]:
     if not isinstance(given, dict):
-        raise ValueError('there is something else where an object should be')
+        raise ValueError('a value is not an object')
     return given
 
 
 def _list(given: Any) -> list[Any]:
     if not isinstance(given, list):
-        raise ValueError('there is something else where a list should be')
+        raise ValueError('a value is not a list')
     return given
 
 
 def _text(given: Any) -> str:
     if not isinstance(given, str):
-        raise ValueError('there is something else where a text should be')
+        raise ValueError('a value is not a string')
     return given
 
 
@@ -243,8 +243,8 @@ def _number(given: Any, allowed: range) -> int:
 
 
 def _address(given: Any) -> str:
-    return checked.address(given)
+    return validators.address(given)
 
 
 def _prefix(given: Any) -> str:
-    return checked.prefix(given)
+    return validators.prefix(given)

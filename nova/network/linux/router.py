@@ -1,4 +1,4 @@
-"""A router: a network namespace with an interface in each of its networks, and translation towards the outside."""
+"""Router: a network namespace with an interface in each of its networks, and NAT to the external network."""
 from __future__ import annotations
 
 import ipaddress
@@ -6,22 +6,22 @@ import json
 import pathlib
 
 from nova.network import relay
-from nova.network.host.state import Leg
-from nova.network.host.state import PARTS
+from nova.network.host.state import CENTRAL
+from nova.network.host.state import DVR_LOCAL_ROLES
 from nova.network.host.state import Router
-from nova.network.host.state import WHOLE
+from nova.network.host.state import RouterInterface
 from nova.network.linux import frames
+from nova.network.linux import overlay_dnsmasq
 from nova.network.linux import runner
-from nova.network.linux import services
 from nova.network.linux.namespaces import Namespace
 
 TABLE = 'nova_router'
 SETTINGS = {'net__ipv4__ip_forward': '1', 'net__ipv6__conf__all__forwarding': '1',
-            # neighbours learn of an address that came here at once (gratuitous ARP)
+            # announce new addresses with gratuitous ARP
             'net__ipv4__conf__all__arp_notify': '1', 'net__ipv4__conf__default__arp_notify': '1',
-            # an address is answered for on the interface that has it alone
+            # answer ARP only on the interface that has the address
             'net__ipv4__conf__all__arp_ignore': '1',
-            # the same link-local address is on other hosts, and would be found to be taken
+            # other hosts have the same link-local address: duplicate detection would find it
             'net__ipv6__conf__all__accept_dad': '0', 'net__ipv6__conf__default__accept_dad': '0'}
 
 
@@ -29,47 +29,48 @@ class RouterPlumbing:
     """One router on this host.
 
     :param run: a Runner of the host
-    :param name: of its namespace
-    :param directory: where its files live
+    :param name: name of its namespace
+    :param directory: directory of its files
     """
 
     def __init__(self, run: runner.Runner, name: str, directory: pathlib.Path) -> None:
         self.space = Namespace(run, name)
-        self.advertiser = services.Advertisements(self.space.run, name, directory)
+        self.advertiser = overlay_dnsmasq.RouterAdvertiser(self.space.run, name, directory)
         self.directory = directory
         self._loaded: str | None = None
 
     def apply(self, router: Router) -> bool:
-        """Make it as it should be; True when the namespace had to be made."""
+        """Set up the router. Return whether the namespace was created."""
         made = self.space.ensure()
         if made:
             self.space.set(**SETTINGS)
-        part = router.role in PARTS
-        legs = [leg for leg in [*router.inside, router.outside] if leg is not None] if router.up else []
-        for name in set(self.space.devices()) - {frames.router_name(leg) for leg in legs}:
+        part = router.role in DVR_LOCAL_ROLES
+        interfaces = [each for each in [*router.inside, router.outside] if each is not None] if router.up else []
+        for name in set(self.space.devices()) - {frames.router_name(interface) for interface in interfaces}:
             self.space.unlink(name)
-        # translation before interfaces: no packet leaves under an address that is not the outside's
+        # NAT before interfaces: no packet leaves with an internal address
         self._filter(script(router), made)
-        for leg in legs:
-            self.space.link(frames.router_name(leg), leg.bridge, leg.mac, leg.mtu)
-            if self.space.addresses(frames.router_name(leg), leg.addresses):            # arp_notify looks at this alone
-                self.space.run('ip', 'link', 'set', 'dev', frames.router_name(leg), 'address', leg.mac)
-        self._neighbours(legs)
+        for interface in interfaces:
+            self.space.link(frames.router_name(interface), interface.bridge, interface.mac, interface.mtu)
+            if self.space.addresses(frames.router_name(interface), interface.addresses):   # arp_notify reacts to this
+                self.space.run('ip', 'link', 'set', 'dev', frames.router_name(interface), 'address', interface.mac)
+        self._neighbours(interfaces)
         routes = {route['destination']: route['nexthop'] for route in router.routes} if router.up and not part else {}
         if router.gateway and router.up:
             routes.setdefault('default', router.gateway)
         self.space.routes(routes)
-        self.advertiser.advertise([(frames.router_name(leg), cidr, mode) for leg in legs for cidr, mode in leg.modes])
+        self.advertiser.advertise([(frames.router_name(each), cidr, mode) for each in interfaces
+                                   for cidr, mode in each.modes])
         return made
 
-    def _neighbours(self, legs: list[Leg]) -> None:
-        """Have these for permanent neighbours and no others: a router that is everywhere does not hear their answers.
-        """
+    def _neighbours(self, interfaces: list[RouterInterface]) -> None:
+        """Set the permanent neighbours. A distributed router does not receive their answers."""
         wanted = set()
-        for leg in legs:
-            wanted |= {(address, frames.router_name(leg), mac) for address, mac in leg.neighbours}
-            if any(':' in address for address in leg.addresses):
-                wanted |= {(frames.link_local(mac), frames.router_name(leg), mac) for _address, mac in leg.neighbours}
+        for interface in interfaces:
+            wanted |= {(address, frames.router_name(interface), mac) for address, mac in interface.neighbours}
+            if any(':' in address for address in interface.addresses):
+                wanted |= {(frames.link_local(mac), frames.router_name(interface), mac)
+                           for _address, mac in interface.neighbours}
         text = self.space.run('ip', '-json', 'neighbour', 'show', 'nud', 'permanent')
         known = {(entry['dst'], entry['dev'], entry.get('lladdr')) for entry in json.loads(text or '[]')}
         lines = [f'neighbour replace {address} lladdr {mac} nud permanent dev {device}'
@@ -93,14 +94,15 @@ class RouterPlumbing:
 
 
 def script(router: Router) -> str:
-    """The text for nft of a router's translation; replaces the table at once, and connections go on."""
+    """Return the nft text of a router's NAT. It replaces the table atomically; connections continue."""
     lines = [f'table inet {TABLE}', f'delete table inet {TABLE}', f'table inet {TABLE} {{']
-    # a part tracks no connections: the answers to what it leads may go through the part of another host
+    # no conntrack in local instances: replies may pass another host's instance
     for name, hook, kind, rules in [
             ('sources', 'prerouting priority -150', 'filter', _sources(router)),
             *([('prerouting', 'prerouting priority -100', 'nat', _inwards(router)),
                ('postrouting', 'postrouting priority 100', 'nat', _outwards(router)),
-               ('forward', 'forward priority 0', 'filter', _forward(router))] if router.role not in PARTS else []),
+               ('forward', 'forward priority 0', 'filter', _forward(router))]
+              if router.role not in DVR_LOCAL_ROLES else []),
             ('input', 'input priority 0', 'filter', _input(router))]:
         lines += [f'  chain {name} {{', f'    type {kind} hook {hook}; policy accept;',
                   *('    ' + rule for rule in rules), '  }']
@@ -108,22 +110,22 @@ def script(router: Router) -> str:
 
 
 def _sources(router: Router) -> list[str]:
-    """An address of a network comes from that network alone.
+    """Accept a network's addresses only from that network.
 
-    Filters of guests know members of a group by their addresses. A network of the same range, with a second router
-    between it and this one, could otherwise send as a guest of this network.
+    Guest filters know group members by address. A network with the same range behind a second router could otherwise
+    send as a guest of this network.
     """
-    on: dict[str, list[Leg]] = {}
-    for leg in [*router.inside, *([router.outside] if router.outside else [])]:
-        on.setdefault(leg.bridge, []).append(leg)
+    on: dict[str, list[RouterInterface]] = {}
+    for interface in [*router.inside, *([router.outside] if router.outside else [])]:
+        on.setdefault(interface.bridge, []).append(interface)
     rules = []
-    for legs in on.values():
-        names = frames.joined(f'"{frames.router_name(leg)}"' for leg in legs)
-        ranges = [str(ipaddress.ip_interface(each).network) for leg in legs for each in leg.addresses
+    for interfaces in on.values():
+        names = frames.anonymous_set(f'"{frames.router_name(interface)}"' for interface in interfaces)
+        ranges = [str(ipaddress.ip_interface(each).network) for interface in interfaces for each in interface.addresses
                   if not each.endswith('/32')]                  # a floating address, which is in such a range
         for family, version in (('ip', 4), ('ip6', 6)):
             if known := frames.of_version(sorted(set(ranges)), version):
-                rules.append(f'iifname != {names} {family} saddr {frames.joined(known)} drop')
+                rules.append(f'iifname != {names} {family} saddr {frames.anonymous_set(known)} drop')
     return rules
 
 
@@ -141,24 +143,24 @@ def _outwards(router: Router) -> list[str]:
     own = next((address.partition('/')[0] for address in router.outside.addresses if '.' in address), None)
     if own and router.snat:
         rules.append(f'oifname "{name}" meta nfproto ipv4 ip saddr != {own} snat ip to {own}')
-    # a guest that asks for a neighbour by its floating address is for it, and gets the answer, as from outside
+    # hairpin: traffic to a floating address from inside gets its reply through the router
     within = f'oifname != "{name}" iifname != "{name}" ct status dnat'
     rules += [f'{within} ip saddr {fixed} snat ip to {outside}' for outside, fixed in router.floating]
     return rules + ([f'{within} snat ip to {own}'] if own else [])
 
 
 def _input(router: Router) -> list[str]:
-    """Metadata is for guests: no one else is known by an address there."""
-    names = [f'"{frames.router_name(leg)}"' for leg in router.inside]
-    known = f'iifname != {frames.joined(names)} ' if names else ''
+    """Drop metadata requests that do not come from guests' networks."""
+    names = [f'"{frames.router_name(interface)}"' for interface in router.inside]
+    known = f'iifname != {frames.anonymous_set(names)} ' if names else ''
     return [f'{known}ip daddr {relay.ADDRESS} drop']
 
 
 def _forward(router: Router) -> list[str]:
     if router.outside is None:
-        return ['ct state invalid drop'] if router.role == WHOLE else []
+        return ['ct state invalid drop'] if router.role == CENTRAL else []
     name = frames.router_name(router.outside)
-    rules = ['ct state invalid drop'] if router.role == WHOLE else [
+    rules = ['ct state invalid drop'] if router.role == CENTRAL else [
         f'iifname "{name}" ct state invalid drop', f'oifname "{name}" ct state invalid drop']
     if router.snat:
         rules += [f'iifname "{name}" meta nfproto ipv4 ct status dnat accept',

@@ -1,18 +1,17 @@
-"""The filters of one host as an nftables script: a pure function of its ports, groups and rules.
+"""Filters of one host as an nftables script: a pure function of its ports, groups and rules.
 
-Two tables. The ``bridge`` table looks at frames where they enter from and leave to a guest's device: a guest can send
-only with its own MAC and addresses, cannot play DHCP server, and gets only what is meant for it. What it says about the
-sender can be relied on, so the ``inet`` table knows guests by address: it filters by security groups, with connection
-tracking, keeps networks apart, protects the host, redirects metadata and translates addresses on the way out.
+The ``bridge`` table filters frames at guests' devices. A guest can send only with its own MAC and addresses, cannot act
+as DHCP server, and gets only frames for itself. So the sender address of a packet is reliable, and the ``inet`` table
+identifies guests by address. It applies security groups with connection tracking, isolates networks, protects the host,
+redirects metadata requests and does NAT.
 
-The ``inet`` hooks see bridged packets through the kernel's br_netfilter, switched on for our bridges alone. The bridge
-family's own connection tracking (nf_conntrack_bridge) would not do: many kernels lack it, and routed traffic of guests
-never meets it.
+The ``inet`` hooks see bridged packets through br_netfilter, enabled only on this cloud's bridges. The bridge family's
+connection tracking (nf_conntrack_bridge) is no alternative: many kernels lack it, and it does not see routed traffic.
 
-Replies pass because of a tracked connection. Its first direction is held against the rules, so that a rule that is
-removed ends running connections, too; for the same reason no flowtable carries them past the rules. Where networks are
-between hosts, a connection that the rules have let pass has their generation as its mark, and its packets are let pass
-until the rules are others (ADR 0110). What most packets meet are as many rules however many networks the host has.
+Replies pass by their tracked connection. The original direction is always checked against the rules, so that removing a
+rule ends running connections; flowtables are not used for the same reason. In overlay networks an accepted connection
+gets the generation of the rules as its mark. Its packets pass until the rules change (ADR 0110). The number of rules
+that most packets traverse does not depend on the number of networks.
 """
 from __future__ import annotations
 
@@ -34,12 +33,13 @@ if TYPE_CHECKING:
     Owners = list[tuple[str, list[Port], list[tuple[str, str]]]]              # see _owners
 
 METADATA = relay.ADDRESS
-_PASSED = {'egress': 'goto sent', 'ingress': 'goto seen'}       # what becomes of what a group lets pass between hosts
-_SIX = {4: '', 6: '6'}            # ends of the names of sets and maps
+# verdicts for packets that a group accepts in overlay networks
+_PASSED = {'egress': 'goto sent', 'ingress': 'goto seen'}
+_SIX = {4: '', 6: '6'}            # suffixes of sets and maps
 
 
 def table_name(bridge: str) -> str:
-    """The tables of a cloud, by the name of its default bridge."""
+    """Return the table name of a cloud, derived from its default bridge."""
     return 'nova_' + re.sub(r'[^A-Za-z0-9]', '_', bridge)
 
 
@@ -56,35 +56,34 @@ def _set(values: Any) -> str:
 
 
 def script(table: str, state: HostState, metadata: dict[str, tuple[str, int]], host_ports: tuple[Any, ...] = (),
-           strays: Collection[Any] = (), *, shortcuts: bool = False) -> str:
-    """Text for ``nft -f -`` that replaces both tables at once.
+           orphans: Collection[Any] = (), *, offload: bool = False) -> str:
+    """Return text for ``nft -f -`` that replaces both tables atomically.
 
     :param table: table_name(…)
     :param state: HostState
-    :param metadata: {bridge: (address, port)} of who answers its guests' requests for metadata
+    :param metadata: {bridge: (address, port)} of the metadata service for its guests
     :param host_ports: TCP ports of the host that guests may reach
-    :param strays: devices on our bridges that belong to no port (any more): nothing passes there
-    :param shortcuts: packets of connections that the rules have let pass get their generation as mark, see shortcuts.py
+    :param orphans: devices on this cloud's bridges without a port; their traffic is dropped
+    :param offload: mark packets of accepted connections with the generation, see flow_offload.py
     """
     served = [network for network in state.networks if network.subnets]
     lines = [f'table {family} {table}\ndelete table {family} {table}' for family in ('bridge', 'inet')]
     wide = address_ranges.numbers(state.ports)
-    lines += _table('bridge', table, _bridge_body(state, served, strays, wide))
-    lines += _table('inet', table, _inet_body(state, served, metadata, host_ports, wide, shortcuts))
+    lines += _table('bridge', table, _bridge_body(state, served, orphans, wide))
+    lines += _table('inet', table, _inet_body(state, served, metadata, host_ports, wide, offload))
     return '\n'.join(lines) + '\n'
 
 
 def generation(text: str) -> int | None:
-    """What a script gives connections as mark that it has let pass; None where it marks none."""
+    """Return the connection mark that a script sets, or None if it sets none."""
     found = re.search(r'^    chain seen \{\n.* ct mark set (0x[0-9a-f]+)$', text, re.MULTILINE)
     return int(found[1], 16) if found else None
 
 
 def changes(table: str, old: str, new: str) -> str | None:
-    """Text for ``nft -f -`` that makes one script's tables of another one's, where only rules of chains without a hook
-    and elements of sets are others; None where more is.
+    """Return text for ``nft -f -`` that changes one script's tables to another's in one transaction.
 
-    In one transaction, as the whole: no packet meets a chain half filled.
+    Return None unless the scripts differ only in rules of chains without a hook and in elements of sets.
     """
     before, after = _blocks(old), _blocks(new)
     if before is None or after is None or before.keys() != after.keys():
@@ -106,7 +105,7 @@ def changes(table: str, old: str, new: str) -> str | None:
 
 
 def _blocks(text: str) -> dict[tuple[str, str, str], list[str]] | None:
-    """{(family, kind, name): [line]} of the chains, sets and maps of a script; None where it is another one."""
+    """Return {(family, kind, name): [line]} of chains, sets and maps, or None for an unknown format."""
     found: dict[tuple[str, str, str], list[str]] = {}
     family, body = '', None
     for line in map(str.strip, text.splitlines()):
@@ -125,10 +124,8 @@ def _blocks(text: str) -> dict[tuple[str, str, str], list[str]] | None:
 
 
 def remove(table: Any) -> Any:
-    """Text that removes both tables, there or not."""
-    return ''.join(
-        f'table {family} {table}\ndelete table {family} {table}\n' for family in ('bridge', 'inet')
-    )
+    """Return text that removes both tables if they exist."""
+    return ''.join(f'table {family} {table}\ndelete table {family} {table}\n' for family in ('bridge', 'inet'))
 
 
 def _table(family: str, name: str, body: list[str]) -> list[str]:
@@ -136,13 +133,16 @@ def _table(family: str, name: str, body: list[str]) -> list[str]:
 
 
 def _chain(name: str, rules: list[str], hook: tuple[str, str, int] | None = None) -> list[str]:
-    """:param hook: (type, hook, priority) of a base chain; its policy is accept"""
+    """Return the lines of a chain.
+
+    :param hook: (type, hook, priority) of a base chain; its policy is accept
+    """
     head = [f'type {hook[0]} hook {hook[1]} priority {hook[2]}; policy accept;'] if hook else []
     return [f'chain {name} {{', *['    ' + rule for rule in head + rules], '}']
 
 
 def _addresses(name: str, kind: str, known: list[str]) -> list[str]:
-    """A named set."""
+    """Return the lines of a named set."""
     elements = [f'    elements = {_set(known)}'] if known else []
     return [f'set {name} {{', f'    type {kind}', *elements, '}']
 
@@ -154,7 +154,7 @@ def _map(name: str, key: str, pairs: list[tuple[str, str]]) -> list[str]:
 
 # ---- frames ---------------------------------------------------------------------
 
-def _bridge_body(state: HostState, served: list[Network], strays: Collection[Any], wide: dict[str, int]) -> list[str]:
+def _bridge_body(state: HostState, served: list[Network], orphans: Collection[Any], wide: dict[str, int]) -> list[str]:
     servers = {network.bridge: [s.gateway for s in network.subnets if s.gateway] for network in served}
     servers |= {overlay.bridge: [s.dhcp for s in overlay.subnets if s.dhcp] for overlay in state.overlays}
     body = []
@@ -165,11 +165,11 @@ def _bridge_body(state: HostState, served: list[Network], strays: Collection[Any
         anycast.to_others(state, overlay.bridge) + frames.to_others(overlay))) for overlay in state.overlays]
     for name, rules in tunnels:
         body += _chain('to_' + name, [*([address_ranges.CLEARED] if wide else []), *rules])
-    body += _chain('stray', ['drop'])
+    body += _chain('orphan', ['drop'])
     for side in ('from', 'to'):
         body += _map(f'{side}_guest', 'ifname', [
             *[(_quote(port.device), f'{side}_{port.device}') for port in state.ports],
-            *[(_quote(device), 'stray') for device in strays],
+            *[(_quote(device), 'orphan') for device in orphans],
             *[(_quote(name), 'to_' + name) for name, _rules in tunnels if side == 'to']])
     body += _chain('prerouting', ['iifname vmap @from_guest'], ('filter', 'prerouting', -300))
     for name, rules, hook in address_ranges.frame_chains(state.ports, wide):
@@ -178,10 +178,10 @@ def _bridge_body(state: HostState, served: list[Network], strays: Collection[Any
         body += _addresses(name, kind, elements)
     for name, rules in anycast.chains(state):
         body += _chain(name, rules)
-    if rules := anycast.rules(state):                        # behind what a guest may send
+    if rules := anycast.rules(state):                        # after the checks of what a guest may send
         body += _chain('gateways', rules, ('filter', 'prerouting', -200))
     body += _chain('postrouting', ['oifname vmap @to_guest'], ('filter', 'postrouting', -300))
-    if state.overlays:                # the host itself is no part of them: it answers no ARP there, and takes nothing
+    if state.overlays:  # the host itself is not in overlays: it neither answers ARP nor takes packets there
         bridges = {overlay.bridge for overlay in state.overlays}
         devices = [*(name for name, _rules in tunnels), *(frames.service_name(overlay) for overlay in state.overlays),
                    *(port.device for port in state.ports if port.bridge in bridges),
@@ -193,7 +193,7 @@ def _bridge_body(state: HostState, served: list[Network], strays: Collection[Any
 # ---- packets ----------------------------------------------------------------------
 
 def _inet_body(state: HostState, served: list[Network], metadata: dict[str, tuple[str, int]],
-               host_ports: tuple[Any, ...], wide: dict[str, int], shortcuts: bool) -> list[str]:
+               host_ports: tuple[Any, ...], wide: dict[str, int], offload: bool) -> list[str]:
     owners = _owners(state.ports)
     verdicts = _PASSED if state.overlays else dict.fromkeys(_PASSED, 'accept')
     body = [*_group_bodies(state, verdicts), *_port_bodies(owners, verdicts)]
@@ -201,16 +201,16 @@ def _inet_body(state: HostState, served: list[Network], metadata: dict[str, tupl
         body += _zone_bodies(state, owners, wide)
     if served or state.overlays:
         body += _hook_bodies(state, served, metadata, host_ports)
-    return body + _check_bodies(state.overlays, _generation(body), wide, shortcuts)
+    return body + _check_bodies(state.overlays, _generation(body), wide, offload)
 
 
 def _generation(body: list[str]) -> int:
-    """An odd number of 32 bits, and another one for other rules, members or ports."""
+    """Return an odd 32-bit hash of rules, members and ports."""
     return int.from_bytes(hashlib.sha256('\n'.join(body).encode()).digest()[:4], 'big') | 1
 
 
 def _group_bodies(state: HostState, verdicts: dict[str, str]) -> list[str]:
-    """A set of the members of each security group, by version of IP, and a chain of its rules, by direction."""
+    """Return a set of members for each group and IP version, and a rule chain for each direction."""
     body = []
     for group, addresses in sorted(state.members.items()):
         for version in (4, 6):
@@ -224,7 +224,7 @@ def _group_bodies(state: HostState, verdicts: dict[str, str]) -> list[str]:
 
 
 def _port_bodies(owners: Owners, verdicts: dict[str, str]) -> list[str]:
-    """A chain of the groups of each port, and the maps that find it by bridge and address."""
+    """Return a chain with the groups of each port, and maps from bridge and address to these chains."""
     body = []
     for direction, verdict in verdicts.items():
         for name, owned, _keys in owners:
@@ -237,10 +237,10 @@ def _port_bodies(owners: Owners, verdicts: dict[str, str]) -> list[str]:
 
 
 def _zone_bodies(state: HostState, owners: Owners, wide: dict[str, int]) -> list[str]:
-    """Two networks may have the same addresses: each has a table of connections of its own.
+    """Use a separate conntrack zone for each overlay: two networks may have the same addresses.
 
-    With a router on each host, one direction alone of what passes between guests of other hosts may come by here: only
-    connections of guests that are here are followed. Frames between hosts are not followed as such.
+    With distributed routers only one direction of a connection between remote guests may pass this host. So only
+    connections of local guests are tracked. Tunnel packets are not tracked.
     """
     numbers = {overlay.bridge: overlay.number for overlay in state.overlays}
     bridges = _set(map(_quote, numbers))
@@ -271,14 +271,14 @@ def _zone_bodies(state: HostState, owners: Owners, wide: dict[str, int]) -> list
 _MARKED = ('meta l4proto { tcp, udp }', 'icmp type echo-request', 'icmpv6 type echo-request')
 
 
-def _check_bodies(overlays: list[Overlay], generation: int, wide: dict[str, int], shortcuts: bool) -> list[str]:
-    """An accept ends one base chain: each packet passes a chain for its sender and one for its receiver.
+def _check_bodies(overlays: list[Overlay], generation: int, wide: dict[str, int], offload: bool) -> list[str]:
+    """Return the check chains. ``accept`` ends one base chain: each packet passes a sender and a receiver chain.
 
-    TCP, UDP and ping alone are marked: what the rules see of others may not be all by which their connections differ.
-    The first of two marks says that the sender's rules are passed. A packet that meets those before a change and its
-    receiver's behind it would otherwise give its connection a mark that the new rules refuse.
+    Only TCP, UDP and ping are marked: for other protocols the rules may not see all that distinguishes connections. The
+    first of two marks records that the sender's rules accepted. Otherwise a packet that passes the sender's rules
+    before a change and the receiver's after it could set a mark that the new rules refuse.
 
-    :param wide: numbers of ports with ranges, whose packets no connection of another sender stands for
+    :param wide: numbers of ports with ranges; connections of other senders do not apply to their packets
     """
     tracked = ['ct direction reply ct state established accept', 'ct state invalid drop', 'ct state related accept',
                *_basics(overlays)]
@@ -286,7 +286,7 @@ def _check_bodies(overlays: list[Overlay], generation: int, wide: dict[str, int]
         return [line for direction in _PASSED for line in _chain(direction + '_check', [*tracked, *_found(direction)])]
     sent, seen, names = generation ^ 1, generation, _set(_quote(overlay.bridge) for overlay in overlays)
     own = 'meta mark 0 ' if wide else ''
-    tracked.insert(0, f'{own}ct mark {seen:#x} {f"meta mark set {seen:#x} " if shortcuts else ""}accept')
+    tracked.insert(0, f'{own}ct mark {seen:#x} {f"meta mark set {seen:#x} " if offload else ""}accept')
     return [
         *_chain('basics', _basic_bodies(overlays)),
         *_chain('sent', [*(f'{own}{those} iifname {names} ct direction original ct mark set {sent:#x}'
@@ -298,14 +298,14 @@ def _check_bodies(overlays: list[Overlay], generation: int, wide: dict[str, int]
 
 
 def _found(direction: str) -> list[str]:
-    """Rules that lead on to the groups of a guest of this host."""
+    """Return rules that jump to the groups of a local guest."""
     side, end = ('iifname', 'saddr') if direction == 'egress' else ('oifname', 'daddr')
     return [f'{side} . {family} {end} vmap @{direction}{_SIX[version]}' for family, version in (('ip', 4), ('ip6', 6))]
 
 
 def _hook_bodies(state: HostState, served: list[Network], metadata: dict[str, tuple[str, int]],
                  host_ports: tuple[Any, ...]) -> list[str]:
-    """The base chains: what comes to the host, what it forwards, what it sends."""
+    """Return the base chains: input, forward and output of the host."""
     flat = [_quote(network.bridge) for network in served]
     overlays = [_quote(overlay.bridge) for overlay in state.overlays]
     names = _set(flat + overlays)
@@ -314,7 +314,7 @@ def _hook_bodies(state: HostState, served: list[Network], metadata: dict[str, tu
     return [
         *_chain('input', [*to_host, *dropped], ('filter', 'input', -10)),
         *_chain('to_host', _to_host(metadata, host_ports)),
-        *_chain('forward_egress', [*_apart(served, overlays),
+        *_chain('forward_egress', [*_isolation(served, overlays),
                                    *([f'iifname {_set(flat)} jump egress_check'] if flat else [])],
                 ('filter', 'forward', -20)),
         *_chain('forward_ingress', [f'oifname {names} jump ingress_check'], ('filter', 'forward', -10)),
@@ -323,29 +323,29 @@ def _hook_bodies(state: HostState, served: list[Network], metadata: dict[str, tu
         *(_nat(served, names, metadata) if flat else [])]
 
 
-def _apart(served: list[Network], overlays: list[str]) -> list[str]:
-    """Rules that keep networks apart from each other; what stays in one of the overlays goes on to its check.
+def _isolation(served: list[Network], overlays: list[str]) -> list[str]:
+    """Return rules that isolate networks; traffic inside an overlay continues with its check.
 
     :param overlays: names of their bridges, quoted
     """
     inner = [_quote(network.bridge) for network in served if not network.external]
     rules = [f'iifname {bridge} oifname {_set(other for other in inner if other != bridge)} drop'
              for bridge in inner if len(inner) > 1]
-    if overlays:                         # three rules, however many there are
+    if overlays:                         # three rules for any number of overlays
         same = _set(f'{bridge} . {bridge} : goto egress_check' for bridge in overlays)
         rules = [f'iifname . oifname vmap {same}',
                  *(f'{name} {_set(overlays)} drop' for name in ('iifname', 'oifname')), *rules]
     if served:
-        # a cloud may itself be a guest of a cloud, whose metadata service is not for our guests
+        # this cloud may run on a cloud with its own metadata service, which is not for these guests
         flat = _set(_quote(network.bridge) for network in served)
         rules.append(f'iifname {flat} ip daddr 169.254.0.0/16 drop')
     return rules
 
 
 def _owners(ports: list[Port]) -> Owners:
-    """[(name of chains, the ports that share them, the (bridge, address) by which packets are known as theirs)].
+    """Return [(chain name, ports that share it, (bridge, address) pairs that identify them)].
 
-    One a port, and one for each further address that ports may send with: several may.
+    There is one entry for each port, and one for each additional address, which several ports may use.
     """
     found: list[Any] = []
     shared: dict[Any, Any] = {}
@@ -366,7 +366,7 @@ def _groups(direction: str, ports: list[Port], verdict: str) -> list[str]:
 
 
 def _basics(overlays: list[Overlay]) -> list[str]:
-    """What makes a guest's addresses work, whatever its groups say: who may send it was seen to frame by frame."""
+    """Return rules for address configuration, independent of groups. Senders are already checked by frame."""
     if not overlays:
         return []
     names = _set(_quote(overlay.bridge) for overlay in overlays)
@@ -375,7 +375,7 @@ def _basics(overlays: list[Overlay]) -> list[str]:
 
 
 def _basic_bodies(overlays: list[Overlay]) -> list[str]:
-    """The rules of _basics that most packets do not meet: however many networks there are, they are as many."""
+    """Return the rules of _basics that few packets traverse; their number is constant."""
     served = [f'{_quote(overlay.bridge)} . {address}' for overlay in overlays
               for address in frames.of_version([s.dhcp for s in overlay.subnets if s.dhcp], 4)]
     return [*([f'udp sport 67 udp dport 68 iifname . ip saddr {_set(served)} accept'] if served else []),
@@ -385,8 +385,7 @@ def _basic_bodies(overlays: list[Overlay]) -> list[str]:
 
 
 def _to_host(metadata: dict[str, tuple[str, int]], host_ports: tuple[Any, ...]) -> list[str]:
-    """What guests may ask of the host itself: DHCP, metadata, and as their groups allow ping, DNS, chosen
-    ports."""
+    """Allow DHCP and metadata on the host itself, and ping, DNS and chosen ports as the groups allow."""
     rules = ['udp sport 68 udp dport 67 accept', 'ct direction reply ct state established accept']
     rules += [f'iifname {names} ip daddr {address} tcp dport {port} accept'
               for (address, port), names in _answering(metadata)]
@@ -399,13 +398,16 @@ def _to_host(metadata: dict[str, tuple[str, int]], host_ports: tuple[Any, ...]) 
 
 
 def _answering(metadata: dict[str, tuple[str, int]]) -> list[tuple[tuple[str, int], str]]:
-    """[(who answers, the bridges whose guests it answers)]"""
+    """Return [(metadata target, set of the bridges that use it)]."""
     return [(target, _set(_quote(bridge) for bridge in sorted(metadata) if metadata[bridge] == target))
             for target in sorted(set(metadata.values()))]
 
 
 def _nat(served: list[Network], names: str, metadata: dict[str, tuple[str, int]]) -> list[str]:
-    """:param names: set of all bridges: what crosses one of them is seen here, too, and is not on its way out"""
+    """Return the NAT chains.
+
+    :param names: set of all bridges; packets bridged inside one pass here, too, but do not leave
+    """
     redirect = [f'iifname {bridges} ip daddr {METADATA} tcp dport 80 dnat ip to {address}:{port}'
                 for (address, port), bridges in _answering(metadata)]
     out = [f'ip saddr {subnet.cidr} ip daddr != {subnet.cidr} oifname != {names} masquerade'
@@ -417,9 +419,9 @@ def _nat(served: list[Network], names: str, metadata: dict[str, tuple[str, int]]
 # ---- rules of groups ------------------------------------------------------------------
 
 def rule(row: dict[str, Any], verdict: str = 'accept') -> str | None:
-    """One security group rule as an nftables statement, or None where no packet can match it.
+    """Return a security group rule as nftables statement, or None if no packet can match it.
 
-    :param verdict: what becomes of packets that match
+    :param verdict: verdict for matching packets
     """
     if row['ethertype'] == 'IPv4' and row['protocol'] == 'icmpv6':
         return None
@@ -441,7 +443,7 @@ def _protocol(row: dict[str, Any], six: str) -> list[str]:
     if protocol is None:
         return []
     if protocol == 'icmp' and six:
-        protocol = 'icmpv6'                     # as clients mean it in rules for IPv6
+        protocol = 'icmpv6'                     # clients use icmp in rules for IPv6
     number = group_rules.PROTOCOLS.get(protocol, protocol)
     match = f'meta l4proto {number}' if six else f'ip protocol {number}'
     if low is None:

@@ -1,4 +1,4 @@
-"""Commands of the host: argument lists, a deadline, and errors of our own."""
+"""Run commands of the host: argument lists, a timeout, and nova exceptions."""
 from __future__ import annotations
 
 import logging
@@ -24,10 +24,10 @@ class Runner:
 
     def __call__(self, *arguments: Any, stdin: Any = None, check: bool = True,
                  descriptors: tuple[int, ...] = ()) -> Any:
-        """The command's standard output as text, '' when it failed and ``check`` is off.
+        """Return the standard output as text, '' if the command failed and ``check`` is off.
 
-        :param descriptors: of files that it gets
-        :raises NetworkPlumbingError: it failed, took too long, or is not there
+        :param descriptors: file descriptors to pass
+        :raises NetworkPlumbingError: the command failed, timed out, or does not exist
         """
         command = [*self.prefix, *arguments]
         try:
@@ -36,7 +36,7 @@ class Runner:
         except FileNotFoundError:
             raise exception.NetworkPlumbingError(reason=f'{command[0]} is not installed.')
         except subprocess.TimeoutExpired:
-            raise exception.NetworkPlumbingError(reason=f'{command[0]} did not end within {TIMEOUT_S} s.')
+            raise exception.NetworkPlumbingError(reason=f'{command[0]} timed out after {TIMEOUT_S} s.')
         if done.returncode:
             if not check:
                 return ''

@@ -1,4 +1,4 @@
-"""What the compute API needs of networks, from a Networking service: see nova.network.api, whose methods these are."""
+"""Network operations for the compute API with Neutron; the methods are those of nova.network.api."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
@@ -28,7 +28,7 @@ DEFAULT = 'default'
 
 
 class API:
-    """The facade. Every request is made in the name of the caller, whose token goes along.
+    """The facade. Requests to Neutron carry the caller's token.
 
     :param conf: the configuration
     """
@@ -38,66 +38,67 @@ class API:
         self._guaranteed = placement_options.enabled(conf)
 
     def groups_of(self, context: RequestContext) -> groups.Groups:
-        """Operations on security groups in the name of the caller."""
+        """Return the operations on security groups for the caller."""
         return groups.Groups(self.neutron, context)
 
     def floating_ips_of(self, context: RequestContext) -> floating.FloatingIps:
-        """Operations on floating addresses in the name of the caller."""
+        """Return the operations on floating addresses for the caller."""
         return floating.FloatingIps(self.neutron, context, self.conf.neutron.default_floating_pool)
 
     # ---- checks of requests
 
     def validate_networks(self, context: RequestContext, requested: list[choice.Request] | str | None,
-                          count: int = 1, guarantees: bool = True, groups: Collection[str] = ()) -> selection.Checked:
+                          count: int = 1, guarantees: bool = True,
+                          groups: Collection[str] = ()) -> selection.CheckedNetworks:
         neutron, project_id = self.neutron, str(context.project_id)
         if requested == 'none' or requested == []:
-            return selection.Checked(requested, False)
+            return selection.CheckedNetworks(requested, False)
         if requested is None or isinstance(requested, str):
             network = choice.default_network(neutron, context, project_id)
             if network is None and requested == 'auto':
                 if choice.AUTO not in neutron.extensions(context):
                     raise exception.NetworkRequestInvalid(reason='no network is available to the project.')
                 choice.topology(neutron, context, project_id, dry_run=True)
-            return selection.Checked(requested, network is None or choice.groups_are_used(network, groups))
+            return selection.CheckedNetworks(requested, network is None or choice.groups_are_used(network, groups))
         ports, networks, subnets = self._named(context, requested)
         for request in requested:
             self._check(project_id, ports, networks, subnets, request, count)
         if not guarantees and any(port.get('resource_request') for port in ports.values()):
             raise exception.NetworkRequestInvalid(
-                reason='servers with ports that request a bandwidth or packet rate are made with microversion 2.72 or '
+                reason='servers with ports that request a bandwidth or packet rate need microversion 2.72 or '
                        'later.')
         secured = [choice.groups_are_used(networks[str(request['network_id'])], groups) for request in requested
                    if not request.get('port_id')]
         self._check_room(context, sum(not request.get('port_id') for request in requested) * count)
         known = self._group_names(context, ports.values())
-        return selection.Checked(requested, any(secured), self._devices(context, ports.values()),
+        return selection.CheckedNetworks(requested, any(secured), self._devices(context, ports.values()),
                                  tuple(sorted(set(known.values()))))
 
     def _devices(self, context: RequestContext, ports: Collection[Document]) -> tuple[pci.Request, ...]:
-        """The devices of hosts that ports need.
+        """Return requests for the host devices that ports need.
 
-        :raises NetworkRequestInvalid: such a port is on no physical network
+        :raises NetworkRequestInvalid: such a port has no physical network
         """
         found = [port for port in ports if devices.vnic_type(port) in devices.TYPES]
         if not found:
             return ()
         if not self.neutron.has_account:
-            raise exception.NetworkRequestInvalid(reason='ports that are a device of their host need an account of '
-                                                         '[neutron], which sees physical networks.')
+            raise exception.NetworkRequestInvalid(reason='ports with a vnic_type other than normal need an account in '
+                                                         '[neutron] that sees physical networks.')
         networks = {row['id']: row for row in self.neutron.list(
             choice.system(context), 'networks', id={port['network_id'] for port in found})}
         return tuple(request for port in found if (request := devices.request(port, networks[port['network_id']])))
 
     def _named(self, context: RequestContext, requested: list[choice.Request],
                ) -> tuple[dict[str, Document], dict[str, Document], list[Document]]:
-        """(ports, networks, subnets) that requests name, as the caller sees them.
+        """Return (ports, networks, subnets) named in requests, as the caller sees them.
 
-        Ports are read twice: as the caller, who must see them, and as the system, which sees what they request.
+        Ports are read twice: as the caller, to check visibility, and as the system, to get resource_request.
         """
         neutron = self.neutron
         wanted = {str(request['port_id']) for request in requested if request.get('port_id')}
         ports = {port['id']: port for port in neutron.list(context, 'ports', id=wanted)}
-        if ports and neutron.has_account:            # what a port requires of its host is shown to administrators only
+        if ports and neutron.has_account:            # Neutron shows resource_request to administrators only
             ports = {port['id']: port for port in neutron.list(choice.system(context), 'ports', id=set(ports))}
         idents = {str(request['network_id']) for request in requested if request.get('network_id')}
         networks = choice.usable(neutron, context, str(context.project_id), idents) if idents else {}
@@ -107,7 +108,7 @@ class API:
     def _check(self, project_id: str, ports: dict[str, Document], networks: dict[str, Document],
                subnets: list[Document], request: choice.Request, count: int) -> None:
         if count > 1 and (request.get('port_id') or request.get('fixed_ip')):
-            raise exception.NetworkRequestInvalid(reason='a port or a fixed IP serves one server only.')
+            raise exception.NetworkRequestInvalid(reason='a port or a fixed IP can be used by one server only.')
         try:
             if request.get('port_id'):
                 choice.check_port(ports.get(str(request['port_id'])), request, project_id,
@@ -118,9 +119,7 @@ class API:
             raise exception.NetworkRequestInvalid(reason=error.message) from None
 
     def _check_room(self, context: RequestContext, wanted: int) -> None:
-        """
-        :raises PortLimitExceeded: the project's quota has no room for so many ports
-        """
+        """Check the project's port quota; raises PortLimitExceeded (the quota has no room for so many ports)."""
         if not wanted or 'quota_details' not in self.neutron.extensions(context):
             return
         missing = exception.NotFound()
@@ -132,7 +131,7 @@ class API:
                 reason=f'{wanted} ports are needed, {used} of {port["limit"]} ports of the project are in use.')
 
     def check_attach(self, context: RequestContext, project_id: str, server_networks: set[str],
-                     request: choice.Request) -> selection.Checked:
+                     request: choice.Request) -> selection.CheckedNetworks:
         if not request['port_id'] and not request['network_id']:
             usable = choice.usable(self.neutron, context, project_id, server_networks) if server_networks else {}
             chosen = next(iter(usable.values())) if len(usable) == 1 else choice.default_network(
@@ -145,7 +144,7 @@ class API:
             choice.check_port(ports.get(request['port_id']), request, project_id, guaranteed=self._guaranteed)
         else:
             choice.check_network(networks, subnets, request)
-        return selection.Checked([request], devices=self._devices(context, ports.values()))
+        return selection.CheckedNetworks([request], devices=self._devices(context, ports.values()))
 
     def check_security_groups(self, context: RequestContext, names: list[str]) -> list[str]:
         wanted = [name for name in names or () if name != DEFAULT]
@@ -167,7 +166,7 @@ class API:
         return {uuid: sorted(rows.values(), key=lambda row: (row['name'], row['id'])) for uuid, rows in found.items()}
 
     def group_names_of(self, context: RequestContext, instance_uuids: list[str]) -> dict[str, list[str]]:
-        """See nova.network.api: two requests for as many servers as one filter of a request takes."""
+        """See nova.network.api. Two requests for each batch of servers that fits into one filter."""
         ports = self.neutron.list(context, 'ports', device_id=instance_uuids,
                                   fields=('id', 'device_id', 'security_groups'))
         known = self._group_names(context, ports)
@@ -178,7 +177,7 @@ class API:
         return {uuid: sorted(names) for uuid, names in found.items()}
 
     def _group_names(self, context: RequestContext, ports: Collection[Document]) -> dict[str, str]:
-        """{id: name} of the security groups of these ports, in one request where they have any."""
+        """Return {id: name} of the ports' security groups, in at most one request."""
         idents = {ident for port in ports for ident in port.get('security_groups') or ()}
         return {row['id']: row['name'] or row['id'] for row in self.neutron.list(
             context, 'security-groups', id=idents, fields=('id', 'name'))}
@@ -198,7 +197,7 @@ class API:
 
     def _change_groups(self, context: RequestContext, project_id: str, instance_uuid: str, name: str,
                        change: Callable[[list[str], str], list[str]], present: bool = False) -> int:
-        """How many ports of a server were, or had been, changed."""
+        """Change the groups of a server's ports and return the number of affected ports."""
         group, = choice.groups(self.neutron, context, project_id, [name])
         count = 0
         for port in self.neutron.list(context, 'ports', device_id=instance_uuid):
@@ -238,7 +237,7 @@ class API:
 
     def ports_of(self, context: RequestContext, instance_uuid: str) -> list[Document]:
         ports = self.neutron.list(context, 'ports', device_id=instance_uuid)
-        if ports and self.neutron.has_account:       # order and tags stand where only the system reads
+        if ports and self.neutron.has_account:       # order and tags are visible to the system only
             ours = self.neutron.list(choice.system(context), 'ports', device_id=instance_uuid)
             seen = {port['id'] for port in ports}
             ports = [port for port in vifs.in_order(ours) if port['id'] in seen]
@@ -246,7 +245,7 @@ class API:
 
 
 def _network(row: Document) -> Document:
-    """A network as the compute API's views take one."""
+    """Convert a network to the format of the compute API's views."""
     times = {name: timeutils.normalize_time(timeutils.parse_isotime(row[name])) if row.get(name) else None
              for name in ('created_at', 'updated_at')}
     return {**row, 'bridge': None, **times}

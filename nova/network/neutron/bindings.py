@@ -1,4 +1,4 @@
-"""Bindings of ports to hosts: one that is active, and while a server moves, one more that waits."""
+"""Port bindings: the active one, and an inactive one on the destination during a migration."""
 from __future__ import annotations
 
 import contextlib
@@ -20,27 +20,27 @@ EXTENDED = 'binding-extended'             # the extension with several bindings 
 
 
 class Bindings:
-    """In the name of the system. A binding comes and goes with the claim on what the port requests of the host.
+    """Port bindings, accessed as the system. Resource claims on a host follow the binding.
 
-    :param claimed: of ports on hosts
+    :param claimed: claims of ports on hosts
     """
 
     def __init__(self, neutron: client.Neutron, claimed: claims.Claims) -> None:
         self._neutron, self._claims = neutron, claimed
 
     def move(self, ctx: RequestContext, port: Document, host: str) -> Document:
-        """The port, bound to the host: its waiting binding there becomes the active one, and the others go.
+        """Bind a port to a host: activate an inactive binding there, and delete the others.
 
-        :raises PortBindingFailed: no agent of the host can plug it, or the host has not what it requests
+        :raises PortBindingFailed: no agent can bind it on the host, or the host lacks the requested resources
         """
         before = port.get('binding:host_id')
-        # a binding that failed is tried again only when the host is named again
+        # Neutron retries a failed binding only if the host is set again
         failed = before == host and port.get('binding:vif_type') in vifs.UNBOUND
         if before != host or failed:
             left = port
             with self._claims.profile(ctx, port, host) as profile:
                 port, waited = self._move(ctx, port, host, profile)
-            if waited:                       # from here on it is bound, and what it claimed is its own
+            if waited:                       # the port is bound and owns the claim
                 self.forget_others(ctx, port)
             elif before and before != host:
                 self._claims.release(ctx, left, before)
@@ -48,9 +48,9 @@ class Bindings:
         return port
 
     def _move(self, ctx: RequestContext, port: Document, host: str, profile: Document) -> tuple[Document, bool]:
-        """(the port, whether a binding had waited for it there)"""
+        """Return (port, whether an inactive binding existed)."""
         missing, before = exception.PortNotFound(port_id=port['id']), port.get('binding:host_id')
-        if before and before != host and self._waits(ctx, port, host):
+        if before and before != host and self._inactive_binding(ctx, port, host):
             self._activate(ctx, port, host)
             return self._neutron.show(ctx, 'ports', port['id'], missing), True
         if before == host:
@@ -59,14 +59,13 @@ class Bindings:
                                     missing), False
 
     def prepare(self, ctx: RequestContext, port: Document, host: str) -> Document:
-        """A binding of the port at a host to which its server is about to come.
+        """Create an inactive binding of the port on the migration's destination host.
 
-        Without the extension there is none: the port moves when the server has arrived, as the Networking service's
-        documentation says of older releases.
+        Without the extension the port is bound when the server has arrived, as Neutron's documentation describes.
         """
         if port.get('binding:host_id') == host or EXTENDED not in self._neutron.extensions(ctx):
             return {name: port.get(f'binding:{name}') for name in ('vif_type', 'vif_details', 'vnic_type')}
-        found = self._waits(ctx, port, host)
+        found = self._inactive_binding(ctx, port, host)
         if found and found.get('vif_type') in vifs.UNBOUND:
             self.forget(ctx, port, host)
             found = None
@@ -83,12 +82,12 @@ class Bindings:
         return found
 
     def forget(self, ctx: RequestContext, port: Document, host: str) -> None:
-        """Remove the binding to a host that the port has not; nothing happens when there is none."""
-        if EXTENDED in self._neutron.extensions(ctx) and self._waits(ctx, port, host):
+        """Remove an inactive binding on a host. Does nothing if there is none."""
+        if EXTENDED in self._neutron.extensions(ctx) and self._inactive_binding(ctx, port, host):
             self._delete(ctx, port, host)
 
     def forget_others(self, ctx: RequestContext, port: Document) -> None:
-        """Remove all bindings but the active one."""
+        """Remove all inactive bindings."""
         if EXTENDED not in self._neutron.extensions(ctx):
             return
         for found in self._of(ctx, port):
@@ -96,7 +95,7 @@ class Bindings:
                 self._delete(ctx, port, found['host'])
 
     def unbind(self, ctx: RequestContext, port: Document) -> None:
-        """The port is on no host; what its profile says stays."""
+        """Unbind a port from its host. The rest of its binding profile stays."""
         self.forget_others(ctx, port)
         self._claims.release(ctx, port, port.get('binding:host_id') or '')
         kept = {name: value for name, value in vifs.profile(port).items()
@@ -110,7 +109,7 @@ class Bindings:
         found: list[Document] = self._neutron.call(ctx, 'GET', f'/ports/{port["id"]}/bindings', missing)['bindings']
         return found
 
-    def _waits(self, ctx: RequestContext, port: Document, host: str) -> Document | None:
+    def _inactive_binding(self, ctx: RequestContext, port: Document, host: str) -> Document | None:
         if EXTENDED not in self._neutron.extensions(ctx):
             return None
         return next((found for found in self._of(ctx, port) if found['host'] == host and found['status'] != 'ACTIVE'),
@@ -118,7 +117,8 @@ class Bindings:
 
     def _activate(self, ctx: RequestContext, port: Document, host: str) -> None:
         path = f'/ports/{port["id"]}/bindings/{_segment(host)}/activate'
-        with contextlib.suppress(exception.PortBindingExists):       # of a request whose answer was lost
+        # an earlier request, whose answer was lost, activated it
+        with contextlib.suppress(exception.PortBindingExists):
             self._neutron.call(ctx, 'PUT', path, exception.PortNotFound(port_id=port['id']))
 
     def _delete(self, ctx: RequestContext, port: Document, host: str) -> None:
@@ -128,5 +128,5 @@ class Bindings:
 
 
 def _segment(host: str) -> str:
-    """A host's name as a part of an address."""
+    """Quote a host name as a path segment."""
     return parse.quote(host, safe='')

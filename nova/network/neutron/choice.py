@@ -1,4 +1,4 @@
-"""Which networks and ports a project may use: for requests as they come in, and again when a server is built."""
+"""Select networks, ports and groups of a project: for checks in the API, and again during the build."""
 from __future__ import annotations
 
 from collections.abc import Collection
@@ -19,15 +19,16 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 Request = dict[str, str | None]
 
-OTHERS = ('network:', 'trunk:')           # how the owners of ports begin that are no server's: of a router, in a trunk
-AUTO = 'auto-allocated-topology'          # alias and path of the extension that makes a network where there is none
+# prefixes of the device_owner of ports that are not for servers: router ports, subports
+OTHER_OWNERS = ('network:', 'trunk:')
+AUTO = 'auto-allocated-topology'          # alias and path of the extension
 
 
 def usable(neutron: client.Neutron, ctx: RequestContext, project_id: str,
            idents: Collection[str]) -> dict[str, Document]:
-    """{id: network} of those of the ids in which the project may make ports.
+    """Return {id: network} of the networks in which the project may create ports.
 
-    :param ctx: a user of the project, who sees no others, or the system
+    :param ctx: a user of the project, or the system
     """
     rows = {row['id']: row for row in neutron.list(ctx, 'networks', id=set(idents))}
     found = {ident: row for ident, row in rows.items() if row['project_id'] == project_id or row.get('shared')}
@@ -44,7 +45,7 @@ def usable(neutron: client.Neutron, ctx: RequestContext, project_id: str,
 
 
 def default_network(neutron: client.Neutron, ctx: RequestContext, project_id: str) -> Document | None:
-    """The only network of a server that names none: that of the project, else the shared one; None without any.
+    """Return the network of a server that names none: the project's, else the shared one; None without any.
 
     :raises NetworkAmbiguous: there are several
     """
@@ -60,13 +61,13 @@ def default_network(neutron: client.Neutron, ctx: RequestContext, project_id: st
 
 
 def topology(neutron: client.Neutron, ctx: RequestContext, project_id: str, dry_run: bool) -> str | None:
-    """Id of the network that the service makes for a project that has none; None of a dry run, or where it cannot.
+    """Return the id of the automatically allocated network; None for a dry run, or without the extension.
 
     :raises NetworkRequestInvalid: the service is not prepared for it
     """
     if AUTO not in neutron.extensions(ctx):
         return None
-    missing = exception.NetworkRequestInvalid(reason='the Networking service cannot make a network by itself.')
+    missing = exception.NetworkRequestInvalid(reason='the Networking service cannot allocate a network automatically.')
     made = neutron.call(ctx, 'GET', f'/{AUTO}/{rest_client.checked(project_id, missing)}', missing,
                         params={'fields': 'dry-run'} if dry_run else {})
     ident = made['auto_allocated_topology']['id']
@@ -75,10 +76,10 @@ def topology(neutron: client.Neutron, ctx: RequestContext, project_id: str, dry_
 
 def check_port(port: Document | None, request: Request, project_id: str, instance_uuid: str | None = None,
                guaranteed: bool = False) -> Document:
-    """The port that a request names, if the project's server may have it.
+    """Check and return the port in a request.
 
-    :param guaranteed: whether what a port requests of its host is claimed
-    :raises PortNotFound: there is none, or it is another project's
+    :param guaranteed: whether resource requests of ports are claimed
+    :raises PortNotFound: no such port in the project
     :raises PortInUse, NetworkRequestInvalid:
     """
     ident = str(request['port_id'])
@@ -86,7 +87,7 @@ def check_port(port: Document | None, request: Request, project_id: str, instanc
         raise exception.PortNotFound(port_id=ident[:80])
     if port['device_id'] and port['device_id'] != instance_uuid:
         raise exception.PortInUse(port_id=ident)
-    if str(port.get('device_owner') or '').startswith(OTHERS):       # a subport has no device_id
+    if str(port.get('device_owner') or '').startswith(OTHER_OWNERS):       # a subport has no device_id
         raise exception.PortInUse(port_id=ident)
     if not port['fixed_ips'] and port.get('ip_allocation') == 'immediate':
         raise exception.NetworkRequestInvalid(reason=f'port {ident} has no fixed address.')
@@ -95,11 +96,11 @@ def check_port(port: Document | None, request: Request, project_id: str, instanc
 
 
 def check_network(networks: dict[str, Document], subnets: list[Document], request: Request) -> Document:
-    """The network that a request names.
+    """Check and return the network in a request.
 
-    :param subnets: of the networks
-    :raises NetworkNotFound: there is none that the project may use
-    :raises NetworkRequestInvalid: no address can be had there, or not this one
+    :param subnets: subnets of the networks
+    :raises NetworkNotFound: no such network that the project may use
+    :raises NetworkRequestInvalid: the network has no subnet, or no subnet with the address
     """
     ident = str(request['network_id'])
     network = networks.get(ident)
@@ -116,15 +117,15 @@ def check_network(networks: dict[str, Document], subnets: list[Document], reques
 
 
 def groups_are_used(network: Document, names: Collection[str]) -> bool:
-    """Whether ports that are made in the network are in security groups.
+    """Return whether new ports in the network get security groups.
 
-    :raises NetworkRequestInvalid: they are in none, and names say others than the default one
+    :raises NetworkRequestInvalid: they get none, but names has other groups than the default
     """
     return security.check_used(network['id'], bool(network.get('port_security_enabled', True)), names)
 
 
 def groups(neutron: client.Neutron, ctx: RequestContext, project_id: str, names: Collection[str]) -> list[Document]:
-    """The project's security groups that names or ids mean, each once, in order.
+    """Return the project's security groups for names or ids, in order without duplicates.
 
     :raises SecurityGroupNotFound, SecurityGroupAmbiguous:
     """
@@ -141,5 +142,5 @@ def groups(neutron: client.Neutron, ctx: RequestContext, project_id: str, names:
 
 
 def system(ctx: RequestContext | None = None) -> RequestContext:
-    """Who speaks for the compute service itself: no user's token, the request id of ``ctx``."""
+    """Return the compute service's own context, with the request id of ``ctx`` and no user token."""
     return nova_context.admin_context(ctx.request_id if ctx is not None else None)

@@ -1,4 +1,4 @@
-"""Claims of ports on what their hosts have of a network; without a Placement service there are none to make."""
+"""Resource claims of ports on hosts; only with a Placement service."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -20,8 +20,9 @@ Document = dict[str, Any]
 
 
 class Claims:
-    """
-    :param nodes: () -> [(host, node's name, node's uuid)] of the compute hosts that there are
+    """Claims of ports.
+
+    :param nodes: function: () -> [(host, node name, node uuid)] of the compute hosts
     """
 
     def __init__(self, conf: ConfigOpts, nodes: Callable[[], list[tuple[str, str, str]]]) -> None:
@@ -29,22 +30,21 @@ class Claims:
         self._nodes = nodes
 
     @property
-    def there(self) -> bool:
-        """Whether ports may request something."""
+    def enabled(self) -> bool:
+        """Whether ports may request resources."""
         return self._placement is not None
 
     def begin(self, ctx: RequestContext) -> None:
-        """Periodic: new hosts get their providers."""
+        """Periodic task: create resource providers of new hosts."""
         if self._placement is not None:
             self._placement.begin(ctx, {node: ident for _host, node, ident in self._nodes()})
 
     @contextlib.contextmanager
     def profile(self, ctx: RequestContext, port: Document, host: str, server: str | None = None) -> Iterator[Document]:
-        """Claim what a server's port requests of a host: the profile that its binding there gets in the block. When the
-        block fails, the claim is given back.
+        """Claim a port's resources on a host and yield its binding profile. If the block fails, release the claim.
 
-        :param server: its uuid, where the port does not say so yet
-        :raises PortBindingFailed: it is not to be had there
+        :param server: uuid of the server, if the port has no device_id yet
+        :raises PortBindingFailed: the host lacks the resources
         """
         kept = {name: value for name, value in vifs.profile(port).items() if name != vifs.ALLOCATION}
         if not requests.groups(port):
@@ -61,20 +61,20 @@ class Claims:
             raise
 
     def release(self, ctx: RequestContext, port: Document, host: str) -> None:
-        """Give back what a server's port has of a host; no request of a port that never had any."""
+        """Release a port's resources on a host; sends no request for a port without any."""
         if self._placement is not None and (requests.groups(port) or vifs.ALLOCATION in vifs.profile(port)):
             self._placement.release(ctx, port['id'], port['device_id'], host)
 
     def release_gone(self, ctx: RequestContext, port_id: str, server: str, host: str) -> None:
-        """The same of a port that is not there any more."""
+        """Release the resources of a deleted port."""
         if self._placement is not None:
             self._placement.release(ctx, port_id, server, host)
 
     def release_server(self, ctx: RequestContext, server: str, project: str, host: str) -> None:
-        """Give back what a server that goes still has of its host, by ports that its project took from it."""
+        """Release the remaining resources of a deleted server: of ports that its project detached."""
         if self._placement is not None:
             self._placement.release_server(ctx, server, project, self._node(host))
 
     def _node(self, host: str) -> str:
-        """Name of a host's provider."""
+        """Return the name of a host's provider."""
         return next((node for name, node, _ident in self._nodes() if name == host), host)

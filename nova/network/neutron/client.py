@@ -1,4 +1,4 @@
-"""Requests to a Networking service (Neutron, API v2.0) over HTTP."""
+"""HTTP client of a Networking service (Neutron, API v2.0)."""
 from __future__ import annotations
 
 import logging
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-SERVICE_TYPE = 'network'                 # in the catalog, unless [neutron] names another
-TIMEOUT_S = 60                           # of one request, unless [neutron] timeout says otherwise
-CONNECT_RETRIES = 2                      # of a request whose connection broke; one that makes something is not repeated
-PAGE = 1000                              # resources that are read at once
-IDS = 100                                # values of one filter of one request: an address of 8 kB is always taken
-EXTENSIONS_S = 600                       # seconds for which the list of extensions is believed
-_TEXT = 500                              # characters that are repeated of a message of the service
+SERVICE_TYPE = 'network'                 # in the catalog, unless set in [neutron]
+TIMEOUT_S = 60                           # for one request, unless set in [neutron]
+CONNECT_RETRIES = 2                      # after a broken connection; POST is not repeated
+PAGE = 1000                              # resources on one page
+IDS = 100                                # values of one filter in one request: fits into an 8 kB URL
+EXTENSIONS_S = 600                       # cache lifetime of the extension list
+_TEXT = 500                              # maximum length of a quoted service message
 
 Document = dict[str, Any]
 
-# The type in a fault document -> our error, made of the sentence that comes along. Rows of the public API reference.
+# Error type in the fault document -> exception with the fault's message. From the public API reference.
 TYPES: dict[str, type[exception.NovaException]] = {
     'OverQuota': exception.PortLimitExceeded,
     'IpAddressGenerationFailure': exception.NoAddressLeft,
@@ -45,9 +45,9 @@ TYPES: dict[str, type[exception.NovaException]] = {
 
 
 class Neutron:
-    """One client for all threads.
+    """Thread-safe client.
 
-    A request of a user has the user's token and the service's own; one of ``system()`` the service's alone.
+    User requests carry the user's token and the service token; requests of ``system()`` only the service's.
 
     :param conf: uses [neutron] (see nova.runtime.rest_client)
     """
@@ -62,9 +62,10 @@ class Neutron:
     # ---- resources
 
     def list(self, ctx: RequestContext, kind: str, **filters: Any) -> list[Document]:
-        """All resources of a kind ('ports', 'security-groups', …) that the filters fit, as the caller may see them.
+        """List the resources of a kind ('ports', 'security-groups', …) that match filters and are visible to the
+        caller.
 
-        :param filters: name -> value, or a collection of values: any of them fits, and none means no resource
+        :param filters: name -> value, or a collection of values: any of them matches, an empty one matches nothing
         """
         found: dict[str, Document] = {}
         for params in _batches({name: value for name, value in filters.items() if value is not None}):
@@ -79,20 +80,20 @@ class Neutron:
         return list(found.values())
 
     def show(self, ctx: RequestContext, kind: str, ident: str, missing: exception.NovaException) -> Document:
-        """One resource; raises ``missing`` when the caller sees none of this id."""
+        """Return one resource; raise ``missing`` if the caller sees none with this id."""
         return self._one(self.call(ctx, 'GET', f'/{kind}/{rest_client.checked(ident, missing)}', missing))
 
     def create(self, ctx: RequestContext, kind: str, values: Document,
                missing: exception.NovaException | None = None) -> Document:
-        """The resource that is made of ``values``; ``missing`` is raised when something that they name is not there."""
+        """Create and return a resource; raise ``missing`` if it refers to a missing one."""
         return self._one(self.call(ctx, 'POST', f'/{kind}', missing or exception.NotFound(),
                                    json={_key(kind).removesuffix('s'): values}))
 
     def update(self, ctx: RequestContext, kind: str, ident: str, values: Document, missing: exception.NovaException,
                revision: int | None = None) -> Document:
-        """The resource as it is then.
+        """Update and return a resource.
 
-        :param revision: refuse when another request changed it since this revision
+        :param revision: refuse if another request changed it since this revision
         :raises NetworkConflict:
         """
         headers = {} if revision is None else {'If-Match': f'revision_number={revision}'}
@@ -102,7 +103,7 @@ class Neutron:
 
     def delete(self, ctx: RequestContext, kind: str, ident: str,
                missing: exception.NovaException | None = None) -> None:
-        """Remove a resource; nothing happens when there is none, unless ``missing`` is given, which is raised then."""
+        """Delete a resource. If there is none, raise ``missing`` if it is given."""
         nothing = missing or exception.NotFound()
         try:
             self.call(ctx, 'DELETE', f'/{kind}/{rest_client.checked(ident, nothing)}', nothing)
@@ -112,7 +113,7 @@ class Neutron:
             LOG.debug('%s %s is gone already.', kind, ident)
 
     def extensions(self, ctx: RequestContext) -> frozenset[str]:
-        """The aliases of what the service can do besides the core."""
+        """Return the aliases of the service's extensions, cached."""
         with self._lock:
             until, known = self._extensions
             if time.monotonic() < until:
@@ -125,16 +126,16 @@ class Neutron:
 
     @property
     def has_account(self) -> bool:
-        """Whether [neutron] has an account of the service's own."""
+        """Whether [neutron] has a service account."""
         return self._service.has_account
 
     # ---- requests
 
     def call(self, ctx: RequestContext, method: str, path: str, missing: exception.NovaException,
              headers: dict[str, str] | None = None, **kwargs: Any) -> Document:
-        """The document of the answer, {} of one without; ``missing`` is raised for 404.
+        """Send a request and return the document of the answer, {} without one; raise ``missing`` for 404.
 
-        :raises Unavailable: the service does not answer in time, or cannot do it now
+        :raises Unavailable: the service does not answer in time, or returns a server error
         """
         response = self._service.request(ctx, method, lambda: self._address() + path,
                                          {'Accept': 'application/json', **(headers or {})}, timeout=self._timeout,
@@ -168,12 +169,12 @@ class Neutron:
 
 
 def _key(kind: str) -> str:
-    """The name in documents of the resources at a path."""
+    """Return the document key of the resources at a path."""
     return kind.rpartition('/')[2].replace('-', '_')
 
 
 def _batches(filters: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Query parameters of as many requests as the longest filter needs."""
+    """Yield query parameters, split into batches of the longest filter."""
     several = {name: list(value) for name, value in filters.items()
                if isinstance(value, Collection) and not isinstance(value, str)}
     fixed = {name: str(value) for name, value in filters.items() if name not in several}
@@ -188,7 +189,7 @@ def _batches(filters: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _fault(response: Any) -> tuple[str, str]:
-    """(type, sentence) of a fault document."""
+    """Return (type, message) of a fault document."""
     try:
         fault = response.json()['NeutronError']
         if isinstance(fault, str):

@@ -1,4 +1,4 @@
-"""Ports that are a device of their host (SR-IOV): what they request of it, and what their bindings say of it."""
+"""SR-IOV ports: device requests and binding profiles."""
 from __future__ import annotations
 
 from typing import Any
@@ -8,10 +8,10 @@ from nova.objects import pci
 
 Document = dict[str, Any]
 
-# type of the port -> of the device, which is tagged with the port's physical network ([pci] device_spec)
+# vnic_type -> type of the device; it has a tag with the port's physical network ([pci] device_spec)
 TYPES = {'direct': pci.VIRTUAL, 'macvtap': pci.VIRTUAL}
 SLOT, VENDOR, PHYSICAL = 'pci_slot', 'pci_vendor_info', 'physical_network'
-KEYS = (SLOT, VENDOR, PHYSICAL)               # of a binding's profile
+KEYS = (SLOT, VENDOR, PHYSICAL)               # keys of a binding profile
 
 
 def vnic_type(port: Document) -> str:
@@ -19,10 +19,10 @@ def vnic_type(port: Document) -> str:
 
 
 def request(port: Document, network: Document) -> pci.Request | None:
-    """The device that a port needs, None of a port of another type.
+    """Return the device request of a port, or None for other vnic_types.
 
-    :param network: of the port, as administrators see it
-    :raises NetworkRequestInvalid: the network is on no physical one
+    :param network: network of the port, as administrators see it
+    :raises NetworkRequestInvalid: the network has no physical network
     """
     kind = TYPES.get(vnic_type(port))
     if kind is None:
@@ -30,17 +30,17 @@ def request(port: Document, network: Document) -> pci.Request | None:
     physical = network.get('provider:physical_network')
     if not physical:
         raise exception.NetworkRequestInvalid(
-            reason=f'port {port["id"]} is of vnic_type {vnic_type(port)}, and its network is on no physical network, '
-                   'whose devices it could have.')
+            reason=f'port {port["id"]} is of vnic_type {vnic_type(port)}, which needs a device on a physical network, '
+                   'but its network has none.')
     return pci.Request(1, ({'dev_type': kind, PHYSICAL: physical},), port.get('numa_affinity_policy') or 'legacy',
                        None, port['id'])
 
 
 def profile(port: Document, devices: list[pci.Device], host: str) -> Document:
-    """What the profile of a port's binding says of its device there; {} of a port of another type.
+    """Return the binding profile keys of a port's device, or {} for other vnic_types.
 
-    :param devices: that the server has on its host
-    :raises PortBindingFailed: none of them was claimed for the port
+    :param devices: the server's devices on its host
+    :raises PortBindingFailed: no device was claimed for the port
     """
     if vnic_type(port) not in TYPES:
         return {}

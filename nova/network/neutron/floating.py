@@ -1,4 +1,4 @@
-"""Floating IPs of a Networking service as the compute API changed them: see nova.network.floating."""
+"""Neutron floating IPs for the deprecated compute API calls; see nova.network.floating."""
 from __future__ import annotations
 
 from typing import Any
@@ -16,16 +16,16 @@ KIND = 'floatingips'
 
 
 class FloatingIps:
-    """In the name of one caller.
+    """Operations of one caller.
 
-    :param default_pool: of [neutron]
+    :param default_pool: default_floating_pool in [neutron]
     """
 
     def __init__(self, neutron: client.Neutron, context: RequestContext, default_pool: str) -> None:
         self._neutron, self._context, self._default = neutron, context, default_pool
 
     def _outside(self) -> dict[str, str]:
-        """{id: name} of the external networks."""
+        """Return {id: name} of the external networks."""
         rows = self._neutron.list(self._context, 'networks', **{'router:external': 'True'})
         return {row['id']: row['name'] or row['id'] for row in rows}
 
@@ -43,8 +43,8 @@ class FloatingIps:
         wanted, outside = pool or self._default, self._outside()
         fits = [ident for ident, name in outside.items() if wanted in (ident, name)]
         if len(fits) != 1:
-            raise exception.NotFound(f'There is no pool of floating IPs {wanted[:80]}.' if wanted else
-                                     'There is no usual pool of floating IPs: the request must name one.')
+            raise exception.NotFound(f'Floating IP pool {wanted[:80]} could not be found.' if wanted else
+                                     'There is no default floating IP pool. Name a pool.')
         try:
             row = self._neutron.create(self._context, KIND, {
                 'floating_network_id': fits[0], 'project_id': self._context.project_id})
@@ -62,7 +62,7 @@ class FloatingIps:
                   if ipaddress.ip_address(ip['ip_address']).version == 4 and fixed in (None, ip['ip_address'])]
         if not places:
             raise exception.BadRequest(f'The server has no address {fixed}.' if fixed else
-                                       'The server has no IPv4 address that a floating IP could lead to.')
+                                       'The server has no IPv4 address for a floating IP.')
         port_id, fixed_ip = places[0]
         self._change(row, {'port_id': port_id, 'fixed_ip_address': fixed_ip})
 
@@ -70,7 +70,7 @@ class FloatingIps:
         row = self._of_address(address)
         ports = self._neutron.list(self._context, 'ports', device_id=instance_uuid)
         if row['port_id'] not in {port['id'] for port in ports}:
-            raise exception.Conflict(f'Floating IP {address} does not lead to the server.')
+            raise exception.Conflict(f'Floating IP {address} is not associated with the server.')
         self._change(row, {'port_id': None})
 
     def _change(self, row: Document, values: Document) -> None:

@@ -1,4 +1,4 @@
-"""Security groups of a Networking service as the compute API changed them: see nova.network.groups."""
+"""Neutron security groups for the deprecated compute API calls; see nova.network.groups."""
 from __future__ import annotations
 
 from typing import Any
@@ -17,9 +17,9 @@ KIND, RULES = 'security-groups', 'security-group-rules'
 
 
 class Groups:
-    """In the name of one caller: what that one may not see is not there.
+    """Operations of one caller on visible groups.
 
-    ``project_id`` of the methods says which project's groups are meant; ALL_PROJECTS: all that the caller sees.
+    ``project_id`` of the methods selects a project; ALL_PROJECTS: all groups that the caller sees.
     """
 
     def __init__(self, neutron: client.Neutron, context: RequestContext) -> None:
@@ -59,7 +59,7 @@ class Groups:
             raise exception.BadRequest(error.message) from None
 
     def add_rule(self, project_id: nova_context.Projects | str, rule: Document) -> tuple[Document, Hosts]:
-        """The rule, and no hosts: the agents of the Networking service follow by themselves."""
+        """Create a rule. Return it, and no hosts: Neutron's agents apply it."""
         self.show(project_id, rule['security_group_id'])
         values = {name: value for name, value in rule.items() if value is not None}
         try:

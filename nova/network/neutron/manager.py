@@ -1,7 +1,7 @@
-"""The network service of a deployment with a Networking service: ports of servers, bound to hosts.
+"""Network service of a deployment with Neutron: ports of servers and their bindings to hosts.
 
-It serves the same RPC interface as nova.network.manager. Any one of them answers for all hosts: hosts hold no account
-of the Networking service, and what they may ask is the same (nova/network/authority.py).
+It implements the same RPC interface as nova.network.manager. Each instance serves all hosts: hosts have no Neutron
+account, and have the same permissions (nova/network/authority.py).
 """
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 Document = dict[str, Any]
-COMPUTE = 'compute:'                  # how the owner of a server's port begins
+COMPUTE = 'compute:'                  # prefix of the device_owner of server ports
 
 
 class NeutronManager:
-    """
+    """RPC methods with a Neutron backend.
+
     :param conf: the configuration
-    :param host_of: callable(server uuid) -> name of its host, None when it has none: who may give back which ports
-    :param nodes: () -> [(host, node's name, node's uuid)] of the compute hosts, on which ports may claim something
-    :param project_of: callable(server uuid) -> id of its project, None when there is no such server any more
+    :param host_of: function: server uuid -> name of its host, or None. Decides which ports a host may release
+    :param nodes: function: () -> [(host, node name, node uuid)] of the compute hosts with claims of ports
+    :param project_of: function: server uuid -> id of its project, or None if the server is gone
     """
 
     methods: Methods
@@ -70,7 +71,7 @@ class NeutronManager:
             'host_state': self.host_state})
 
     def begin(self) -> None:
-        """Periodic: hosts that are new get providers of what their agents report."""
+        """Periodic task: create resource providers of new hosts."""
         self.claims.begin(choice.system())
 
     # ---- a server begins and ends
@@ -78,7 +79,7 @@ class NeutronManager:
     def allocate_for_instance(self, context: nova_context.RequestContext, instance: Instance,
                               requested_networks: list[choice.Request] | str | None,
                               security_groups: list[str] | None, host: str) -> list[Document]:
-        """See interface.py. Called again, it makes what is missing and binds what is bound elsewhere."""
+        """See interface.py. A repeated call creates missing ports and rebinds ports of another host."""
         if requested_networks == 'none' or requested_networks == []:
             return []
         ctx = choice.system(context)
@@ -95,12 +96,12 @@ class NeutronManager:
             if position in there:
                 continue
             profile = {vifs.POSITION: position, **({vifs.TAG: request['tag']} if request.get('tag') else {})}
-            there[position] = self._give(ctx, instance, request, networks, groups, host, profile)
+            there[position] = self._allocate_port(ctx, instance, request, networks, groups, host, profile)
         ports = [self.bindings.move(ctx, port, host) for port in there.values()]
         return self._vifs(ctx, ports)
 
     def _default(self, ctx: nova_context.RequestContext, project_id: str, auto: bool) -> list[choice.Request]:
-        """The requests of a server that names no network."""
+        """Return the requests of a server that names no network."""
         network = choice.default_network(self.neutron, ctx, project_id)
         ident = network and network['id']
         if ident is None and auto:
@@ -114,18 +115,18 @@ class NeutronManager:
         idents = {str(request['network_id']) for request in requests if request['network_id']}
         return choice.usable(self.neutron, ctx, project_id, idents) if idents else {}
 
-    def _give(self, ctx: nova_context.RequestContext, instance: Instance, request: choice.Request,
+    def _allocate_port(self, ctx: nova_context.RequestContext, instance: Instance, request: choice.Request,
               networks: dict[str, Document], groups: list[str] | None, host: str, profile: Document) -> Document:
-        """A port of the server, bound to the host: one that the project has made, or a new one."""
+        """Bind an existing port of the project, or create a port."""
         zone = instance.availability_zone or self.conf.default_availability_zone
         values: Document = {'device_id': instance.uuid, 'device_owner': COMPUTE + zone, 'binding:host_id': host}
         if request['port_id'] and not request['network_id']:
             missing = exception.PortNotFound(port_id=request['port_id'])
             port = choice.check_port(self.neutron.show(ctx, 'ports', request['port_id'], missing), request,
-                                     instance.project_id, instance.uuid, self.claims.there)
+                                     instance.project_id, instance.uuid, self.claims.enabled)
             with self.claims.profile(ctx, port, host, instance.uuid) as kept:
                 values['binding:profile'] = {**kept, **profile, **devices.profile(port, instance.devices(), host)}
-                return self._take(ctx, port, instance, values)
+                return self._assign_port(ctx, port, instance, values)
         network = choice.check_network(networks, [], {**request, 'fixed_ip': None})
         values |= {'network_id': network['id'], 'project_id': instance.project_id, 'admin_state_up': True,
                    'binding:profile': {**profile, vifs.MADE: True}}
@@ -137,12 +138,13 @@ class NeutronManager:
         if port.get('resource_request'):
             self.neutron.delete(ctx, 'ports', port['id'])
             raise exception.NetworkRequestInvalid(
-                reason=f'network {network["id"]} has a QoS policy with a guaranteed bandwidth or packet rate: make a '
-                       'port there first, so that a host is looked for that has it.')
+                reason=f'network {network["id"]} has a QoS policy with a guaranteed bandwidth or packet rate. Create a '
+                       'port first and pass its id, so that the scheduler selects a host with these resources.')
         return port
 
-    def _take(self, ctx: nova_context.RequestContext, port: Document, instance: Instance, values: Document) -> Document:
-        """A port of the project, given to the server."""
+    def _assign_port(self, ctx: nova_context.RequestContext, port: Document, instance: Instance,
+                     values: Document) -> Document:
+        """Assign a project's port to the server."""
         missing = exception.PortNotFound(port_id=port['id'])
         try:
             return self.neutron.update(ctx, 'ports', port['id'], values, missing, port.get('revision_number'))
@@ -154,9 +156,9 @@ class NeutronManager:
 
     def deallocate_for_instance(self, context: nova_context.RequestContext, instance_uuid: str,
                                 host: str | None) -> None:
-        """Delete the ports that were made for the server, unbind those that its project had made.
+        """Delete ports created for the server; unbind ports created by the project.
 
-        :param host: None: all of them; else those that no other host has got meanwhile
+        :param host: only ports that no other host has taken over; None: all ports
         """
         ctx, caller = choice.system(context), context.sender_host
         ports = self._ports(ctx, instance_uuid)
@@ -166,17 +168,17 @@ class NeutronManager:
                 and self._host_of(instance_uuid) != caller:
             ports = [port for port in ports if port.get('binding:host_id') == caller]
         for port in ports:
-            self._give_back(ctx, port)
+            self._release_port(ctx, port)
         of_server = self._host_of(instance_uuid) if host is None else None
         project = self._project_of(instance_uuid) if of_server and caller in (None, of_server) else None
         if of_server and project:
             try:
                 self.claims.release_server(ctx, instance_uuid, project, of_server)
-            except exception.NovaException as error:         # its guest and its ports are gone: the deletion goes on
-                LOG.warning('What lost ports of server %s have claimed of %s, if anything, stays: %s', instance_uuid,
+            except exception.NovaException as error:         # guest and ports are gone: the deletion continues
+                LOG.warning('Cannot release claims of detached ports of server %s on %s: %s', instance_uuid,
                             of_server, error)
 
-    def _give_back(self, ctx: nova_context.RequestContext, port: Document) -> None:
+    def _release_port(self, ctx: nova_context.RequestContext, port: Document) -> None:
         if vifs.profile(port).get(vifs.MADE):
             self.neutron.delete(ctx, 'ports', port['id'])
             return
@@ -197,9 +199,9 @@ class NeutronManager:
         return self._vifs(ctx, [self._move(ctx, port, instance, host) for port in self._ports(ctx, instance.uuid)])
 
     def _move(self, ctx: nova_context.RequestContext, port: Document, instance: Instance, host: str) -> Document:
-        """The port, bound to the host with the device that the server has for it there.
+        """Bind the port to the host, with the server's device there.
 
-        What is no task of the conductor, such as a look at changed ports, does not know devices, and changes none.
+        Callers without devices, such as a refresh of changed ports, keep the port's device.
         """
         if port.get('binding:host_id') == host and not instance.obj_attr_is_set('pci_devices'):
             return self.bindings.move(ctx, port, host)
@@ -232,21 +234,27 @@ class NeutronManager:
         return self._vifs(ctx, self._ports(ctx, instance_uuid))
 
     def refresh_security(self, context: nova_context.RequestContext, port_ids: list[str]) -> None:
-        """Nothing to do: the agents of the Networking service follow by themselves."""
+        """Do nothing: Neutron's agents apply changes."""
 
     def report_host(self, context: nova_context.RequestContext, host: str, address: str, routers: bool,
                     version: int = 0) -> None:
-        """:raises InvalidInput: always; the Networking service has agents of its own"""
-        raise exception.InvalidInput(reason='[network] backend is neutron, whose hosts have no agent of this network '
-                                            'service: take [network] agent out of their configuration.')
+        """Refuse agents of this network service; raises InvalidInput (always; Neutron has its own agents)."""
+        raise exception.InvalidInput(reason='[network] backend is neutron: its hosts have no agent of this network '
+                                            'service. Remove [network] agent from their configuration.')
 
     def report_leases(self, context: nova_context.RequestContext, host: str, leases: list[Document]) -> None:
-        """:raises InvalidInput: always"""
+        """Refuse; see report_host.
+
+        :raises InvalidInput: always
+        """
         self.report_host(context, host, '', False)
 
     def host_state(self, context: nova_context.RequestContext, host: str, physical: dict[str, str],
                    address: str, known: Document | None = None) -> None:
-        """:raises InvalidInput: always"""
+        """Refuse; see report_host.
+
+        :raises InvalidInput: always
+        """
         self.report_host(context, host, address, False)
 
     # ---- one port more, one less
@@ -255,7 +263,7 @@ class NeutronManager:
                     attached_by: str, host: str) -> Document:
         ctx = choice.system(context)
         ports = self._ports(ctx, instance.uuid)
-        port = _of_key(ports, str(request['port_id']), attached_by)
+        port = _find_port(ports, str(request['port_id']), attached_by)
         if port is None:
             position = 1 + max((vifs.profile(each).get(vifs.POSITION, -1) for each in ports), default=-1)
             profile = {vifs.POSITION: position, vifs.REQUEST: attached_by, vifs.KEY: request['port_id'],
@@ -263,22 +271,22 @@ class NeutronManager:
             networks = self._networks(ctx, instance.project_id, [request])
             if any(each['id'] == request['port_id'] for each in ports):
                 raise exception.PortInUse(port_id=request['port_id'])
-            port = self._give(ctx, instance, request, networks, None, host, profile)
+            port = self._allocate_port(ctx, instance, request, networks, None, host, profile)
         port = self.bindings.move(ctx, port, host)
         return self._vifs(ctx, [port])[0]
 
     def find_port(self, context: nova_context.RequestContext, instance_uuid: str, port_id: str,
                   attached_by: str | None) -> Document | None:
         ctx = choice.system(context)
-        port = _of_key(self._ports(ctx, instance_uuid), port_id, attached_by)
+        port = _find_port(self._ports(ctx, instance_uuid), port_id, attached_by)
         return self._vifs(ctx, [port])[0] if port else None
 
     def detach_port(self, context: nova_context.RequestContext, instance_uuid: str, port_id: str,
                     attached_by: str | None, host: str) -> None:
         ctx = choice.system(context)
-        port = _of_key(self._ports(ctx, instance_uuid), port_id, attached_by)
+        port = _find_port(self._ports(ctx, instance_uuid), port_id, attached_by)
         if port is not None:
-            self._give_back(ctx, port)
+            self._release_port(ctx, port)
         else:
             self.claims.release_gone(ctx, port_id, instance_uuid, host)
 
@@ -311,9 +319,10 @@ class NeutronManager:
     # ---- reading
 
     def _ports(self, ctx: nova_context.RequestContext, instance_uuid: str) -> list[Document]:
-        """A server's ports in order, as our mark says: the owner of a port may write any server's id and ``compute:…``
-        into it, also where a server of his own has it, and it has our mark from that. Therefore they are of the
-        server's project. Ports below a trunk are the trunk's, and stay where they are.
+        """Return a server's ports in order: its project's ports with the binding profile key POSITION.
+
+        The owner of a port may set device_id to any server and device_owner to ``compute:…``. The profile key alone is
+        no proof either: the port may have it from another server. Subports belong to their trunk and are excluded.
         """
         rows = self.neutron.list(ctx, 'ports', device_id=instance_uuid)
         project_id = self._project_of(instance_uuid) if rows else None
@@ -322,7 +331,7 @@ class NeutronManager:
 
     def _vifs(self, ctx: nova_context.RequestContext, ports: list[Document],
               prepared: dict[str, Document] | None = None) -> list[Document]:
-        """VIFs of ports; with ``prepared`` as they will be there."""
+        """Return the VIFs of ports, with their bindings in ``prepared``."""
         if not ports:
             return []
         networks = {row['id']: row for row in self.neutron.list(
@@ -339,8 +348,8 @@ class NeutronManager:
                          (prepared or {}).get(port['id'])) for port in vifs.in_order(ports)]
 
 
-def _of_key(ports: list[Document], key: str, attached_by: str | None) -> Document | None:
-    """The port of an id, or that which a request has made for this key; None when it has not."""
+def _find_port(ports: list[Document], key: str, attached_by: str | None) -> Document | None:
+    """Return the port with this id, or the one that a request created for this key, or None."""
     for port in ports:
         profile = vifs.profile(port)
         if key in (port['id'], profile.get(vifs.KEY)) and attached_by in (None, profile.get(vifs.REQUEST)):

@@ -1,7 +1,7 @@
-"""Requests to a Placement service: what Neutron's agents say that hosts have, and what ports take of it.
+"""Placement client: resource providers of hosts' networks, and allocations of ports.
 
-A port's claim on a host is an allocation whose consumer follows from both: what binds or unbinds the port finds it
-again, and it is never made twice. Its user is the server, by which the claims are found of ports that it has lost.
+The consumer id of a claim is derived from port, server and host. So any later request finds the claim, and repeated
+claims do not duplicate it. The server is stored as the allocation's user, to find claims of ports that it has lost.
 """
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 SERVICE_TYPE = 'placement'
-VERSION = 'placement 1.36'               # same_subtree; named groups came with 1.33, mappings with 1.34
+VERSION = 'placement 1.36'               # for same_subtree; granular groups need 1.33, mappings 1.34
 TIMEOUT_S = 60
-TRIES = 3                                # of a claim that met another one
-MOST = 100                               # candidates of one host, of which the first that is free is taken
+TRIES = 3                                # attempts of a claim with conflicts
+MOST = 100                               # candidates of one host; the first free one is used
 _CONSUMERS = uuid.UUID('5b3f36a1-6a9c-4d8a-b9a5-8b1f5a6f0d2e')
 
 Document = dict[str, Any]
@@ -35,8 +35,8 @@ Document = dict[str, Any]
 class Segments(NamedTuple):
     """The hosts of some segments.
 
-    aggregates  uuids of their aggregates: Neutron makes them with the compute API, and puts the hosts in there
-    nodes       names of nodes that the Placement service has in these aggregates besides
+    aggregates  uuids of their aggregates, which Neutron creates with the compute API
+    nodes       names of nodes in these aggregates in the Placement service
     """
 
     aggregates: frozenset[str]
@@ -44,12 +44,12 @@ class Segments(NamedTuple):
 
 
 def consumer(port_id: str, server: str, host: str) -> str:
-    """Id of what holds the claim of a server's port on a host."""
+    """Return the consumer id of a port's claim on a host."""
     return str(uuid.uuid5(_CONSUMERS, f'{port_id}/{server}/{host}'))
 
 
 class Placement:
-    """One client for all threads, in the name of the system.
+    """Thread-safe client with the system's credentials.
 
     :param conf: uses [placement] (see nova.runtime.rest_client)
     """
@@ -61,15 +61,15 @@ class Placement:
     # ---- hosts
 
     def hosts_with(self, ctx: RequestContext, ports: list[Document]) -> frozenset[str]:
-        """Names of the hosts' providers that have what all of these ports request."""
+        """Return the provider names of hosts with the resources for all these ports."""
         found = self._call(ctx, 'GET', '/allocation_candidates', params=requests.query(ports))
         roots = {each['root_provider_uuid'] for each in found['provider_summaries'].values()}
         return frozenset(row['name'] for row in self._providers(ctx) if row['uuid'] in roots) if roots else frozenset()
 
     def hosts_in(self, ctx: RequestContext, segments: set[str]) -> Segments:
-        """The hosts that any of the segments reaches.
+        """Return the hosts of any of the segments.
 
-        Neutron makes an aggregate a segment, in which the provider with the segment's id is.
+        For each segment Neutron creates an aggregate with a provider of the segment's id.
         """
         aggregates = frozenset(aggregate for ident in sorted(segments) for aggregate in self._aggregates(ctx, ident))
         if not aggregates:
@@ -87,7 +87,7 @@ class Placement:
         return found
 
     def begin(self, ctx: RequestContext, nodes: dict[str, str]) -> None:
-        """Make the providers of hosts that have none: Neutron's are made below them.
+        """Create missing host providers. Neutron creates its providers below them.
 
         :param nodes: {name: uuid}
         """
@@ -99,11 +99,10 @@ class Placement:
     # ---- claims
 
     def claim(self, ctx: RequestContext, port: Document, server: str, host: str, node: str) -> Any:
-        """Allocate what a port requests of a host -> what the profile of its binding says of that. Done again it gives
-        the same.
+        """Allocate a port's resources on a host and return its binding profile value. Idempotent.
 
         :param node: name of the host's provider
-        :raises PortBindingFailed: the host has not, or has no more, what is requested
+        :raises PortBindingFailed: the host lacks the resources
         """
         ident = consumer(port['id'], server, host)
         for _ in range(TRIES):
@@ -112,16 +111,15 @@ class Placement:
                 found = requests.held(port, there)
                 if found is not None:
                     return found
-                self.release(ctx, port['id'], server, host)              # of a policy that the port had before
+                self.release(ctx, port['id'], server, host)              # of an earlier QoS policy of the port
             found = self._claim(ctx, port, server, node, ident)
             if found is not None:
                 return found
         raise exception.PortBindingFailed(
-            reason=f'port {port["id"]} requests bandwidth or packets of a network that host {host} has not, or has no '
-                   'more of.')
+            reason=f'host {host} has not enough bandwidth or packet rate for port {port["id"]}.')
 
     def _claim(self, ctx: RequestContext, port: Document, server: str, node: str, ident: str) -> Any:
-        """The allocation, None when other claims were faster."""
+        """Return the allocation, or None after conflicts with other claims."""
         roots = self._providers(ctx, [('name', node)])
         if not roots:
             return None
@@ -134,13 +132,13 @@ class Placement:
         return None
 
     def release(self, ctx: RequestContext, port_id: str, server: str, host: str) -> None:
-        """Give back what a server's port has of a host; nothing happens when it has nothing."""
+        """Release a port's resources on a host. Idempotent."""
         self._call(ctx, 'DELETE', f'/allocations/{consumer(port_id, server, host)}')
 
     def release_server(self, ctx: RequestContext, server: str, project: str, node: str) -> None:
-        """Give back all that a server has of a host: one request where it has nothing.
+        """Release all resources of a server's ports on a host; one request if there are none.
 
-        :param project: the server's
+        :param project: project of the server
         :param node: name of the host's provider
         """
         if not self._call(ctx, 'GET', '/usages', params=[('project_id', project), ('user_id', server)])['usages']:
@@ -151,16 +149,16 @@ class Placement:
             ctx, 'GET', f'/resource_providers/{provider}/allocations').get('allocations', {})}
         for ident in sorted(consumers):
             if self._call(ctx, 'GET', f'/allocations/{ident}').get('user_id') == server:
-                LOG.warning('Server %s goes: what a port that it had lost has claimed of %s is freed.', server, node)
+                LOG.warning('Releasing a claim of a lost port of deleted server %s on %s.', server, node)
                 self._call(ctx, 'DELETE', f'/allocations/{ident}')
 
     # ---- requests
 
     def _call(self, ctx: RequestContext, method: str, path: str, conflict: bool = False, **kwargs: Any) -> Document:
-        """The document of the answer, {} of one without, and for 404.
+        """Send a request and return the document of the answer, {} without one and for 404.
 
-        :param conflict: give CONFLICT for 409
-        :raises Unavailable: the service does not answer in time, or cannot do it now
+        :param conflict: return CONFLICT for 409
+        :raises Unavailable: the service does not answer in time, or returns a server error
         """
         response = self._service.request(
             ctx, method, lambda: self._service.endpoint() + path,

@@ -1,6 +1,6 @@
-"""What a port requests of the host that it is bound to (``resource_request``): pure functions.
+"""Resource requests of ports (``resource_request``): pure functions.
 
-Neutron's extension port-resource-request has one group, ``{'required', 'resources'}``; port-resource-request-groups has
+The extension port-resource-request has one group, ``{'required', 'resources'}``; port-resource-request-groups has
 several, ``{'request_groups': [{'id', 'required', 'resources'}], 'same_subtree': [ids]}``.
 """
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any
 Document = dict[str, Any]
 Query = list[tuple[str, str]]
 
-ONE = 'port'                          # stands for the id of the only group of a request without ids
+ONE = 'port'                          # id of the only group of a request without ids
 
 
 def groups(port: Document) -> list[Document]:
-    """[{'id', 'required': [trait], 'resources': {class: amount}}]; [] of a port that requests nothing."""
+    """Return [{'id', 'required': [trait], 'resources': {class: amount}}], or [] without a request."""
     request = port.get('resource_request') or {}
     if 'request_groups' in request:
         return list(request['request_groups'] or ())
@@ -25,9 +25,9 @@ def groups(port: Document) -> list[Document]:
 
 
 def query(ports: Iterable[Document], root: str | None = None) -> Query:
-    """Parameters of a request for allocation candidates that have what all of these ports request.
+    """Return query parameters for allocation candidates with the resources of all these ports.
 
-    :param root: uuid of the one host's provider, below which they are to be
+    :param root: uuid of one host's provider, to restrict the candidates to it
     """
     found: Query = [('group_policy', 'none')]
     for port in ports:
@@ -46,8 +46,7 @@ def query(ports: Iterable[Document], root: str | None = None) -> Query:
 
 
 def allocation(port: Document, mappings: dict[str, list[str]]) -> Any:
-    """What the profile of the port's binding says of the providers that serve it: the id of the one, or
-    {group: provider}.
+    """Return the binding profile value of the serving providers: an id, or {group: provider}.
 
     :param mappings: {suffix: [provider]} of an allocation candidate
     """
@@ -56,8 +55,10 @@ def allocation(port: Document, mappings: dict[str, list[str]]) -> Any:
 
 
 def held(port: Document, allocations: dict[str, Any]) -> Any:
-    """The same of allocations that are made: {provider: {'resources': {class: amount}}}. The groups of a port differ in
-    their resource classes, so that each is found again."""
+    """Return the value of ``allocation`` for existing allocations {provider: {'resources': {class: amount}}}.
+
+    The groups of a port have different resource classes, which identify them.
+    """
     mappings = {}
     for group in groups(port):
         serving = [ident for ident, each in allocations.items()

@@ -1,4 +1,4 @@
-"""A server's network information (nova/objects/network_info.py) of what the Networking service says: pure functions."""
+"""Build a server's network information (nova/objects/network_info.py) from Neutron's data: pure functions."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -10,41 +10,41 @@ from nova.objects import network_info
 
 Document = dict[str, Any]
 
-# What belongs to a port of ours stands in its binding's profile: users may neither write nor read that.
-MADE = 'nova_made'                # the port was made for the server, and goes with it
-KEY = 'nova_key'                  # by which the request that attached it finds it again
+# Binding profile keys of a server's port. Users can neither read nor write the profile.
+MADE = 'nova_made'                # the port was created for the server and is deleted with it
+KEY = 'nova_key'                  # key by which the attaching request finds the port again
 REQUEST = 'nova_request'          # id of that request
-POSITION = 'nova_position'        # among the server's ports
-TAG = 'nova_tag'                  # of the device in the guest
-ALLOCATION = 'allocation'         # Neutron's key: the providers that serve what the port requests
+POSITION = 'nova_position'        # index among the server's ports
+TAG = 'nova_tag'                  # tag of the device in the guest
+ALLOCATION = 'allocation'         # Neutron's key: providers of the requested resources
 OURS = (MADE, KEY, REQUEST, POSITION, TAG, ALLOCATION, *devices.KEYS)
 UNBOUND = ('', 'unbound', 'binding_failed')
 
 
 def profile(port: Document) -> Document:
-    """What the profile of a port's binding says."""
+    """Return the binding profile of a port."""
     return port.get('binding:profile') or {}
 
 
 def in_order(ports: list[Document]) -> list[Document]:
-    """A server's ports, the first one first."""
+    """Return a server's ports in order."""
     return sorted(ports, key=lambda port: (profile(port).get(POSITION, 1 << 30), port.get('created_at') or '',
                                            port['id']))
 
 
 def vif(port: Document, network: Document, subnets: list[Document], floating: Mapping[str, list[str]],
         binding: Document | None = None) -> Document:
-    """The VIF of a port.
+    """Return the VIF of a port.
 
     :param floating: {fixed address: [floating addresses]}
-    :param binding: {'vif_type', 'vif_details', 'profile', 'vnic_type'} of another host than that which it is active on
+    :param binding: {'vif_type', 'vif_details', 'profile', 'vnic_type'} of an inactive binding
     """
     bound = binding or {name: port.get(f'binding:{name}') for name in ('vif_type', 'vif_details', 'vnic_type')}
     details = bound.get('vif_details') or {}
     kind = bound.get('vif_type') or 'unbound'
     bridge = details.get('bridge_name') or ''
     if kind == 'bridge' and not bridge:
-        bridge = ('brq' + network['id'])[:14]        # what the Linux bridge agent calls it
+        bridge = ('brq' + network['id'])[:14]        # the Linux bridge agent's name
     slot = (binding['profile'] if binding and binding.get('profile') else profile(port)).get(devices.SLOT)
     return {
         **({'pci_slot': slot} if slot else {}),
@@ -74,33 +74,32 @@ def _subnet(subnet: Document, port: Document, floating: Mapping[str, list[str]])
 
 
 def check_bound(port: Document, binding: Document, host: str) -> None:
-    """
-    :raises PortBindingFailed: no agent of the host can plug the port
-    """
+    """Check that a binding succeeded; raises PortBindingFailed (no agent of the host can bind the port)."""
     kind = binding.get('vif_type') or 'unbound'
     if kind in UNBOUND:
         raise exception.PortBindingFailed(
-            reason=f'port {port["id"]} has the binding {kind} on host {host}; does an agent of the Networking service '
-                   'run there, by this name, and is it alive?')
+            reason=f'port {port["id"]} has the binding {kind} on host {host}. Check that a live agent of the '
+                   'Networking service is registered there with this host name.')
 
 
 def no_guarantee(port: Document) -> exception.NetworkRequestInvalid:
-    """The refusal of a port that requests what no service here counts."""
+    """Return the error for a port with a resource request if there is no Placement service."""
     return exception.NetworkRequestInvalid(
-        reason=f'port {port["id"]} has a QoS policy with a guaranteed bandwidth or packet rate, which the scheduler '
-               'does not know of hosts and therefore cannot promise.')
+        reason=f'port {port["id"]} has a QoS policy with a guaranteed bandwidth or packet rate, which needs a '
+               'Placement service. Configure [placement], or use a policy without a guarantee.')
 
 
 def check_usable(port: Document, guaranteed: bool) -> None:
-    """
-    :param guaranteed: whether there is a Placement service that knows what hosts have
-    :raises NetworkRequestInvalid: a port that compute hosts here cannot plug as it asks for
+    """Check that compute hosts can plug a port.
+
+    :param guaranteed: whether there is a Placement service
+    :raises NetworkRequestInvalid: unsupported vnic_type, or a resource request without Placement
     """
     kind = devices.vnic_type(port)
     if kind not in ('normal', *devices.TYPES) or 'switchdev' in (profile(port).get('capabilities') or ()):
         raise exception.NetworkRequestInvalid(
-            reason=f'port {port["id"]} is of vnic_type {kind}, or offloaded to a device (switchdev); servers here get '
-                   f'ports of vnic_type normal, {" and ".join(devices.TYPES)}, and whole devices by aliases in the '
-                   'flavor (pci_passthrough:alias).')
+            reason=f'port {port["id"]} has vnic_type {kind} or hardware offload (switchdev), which is not supported. '
+                   f'Use vnic_type normal, {" or ".join(devices.TYPES)}, or whole devices by aliases in the flavor '
+                   '(pci_passthrough:alias).')
     if port.get('resource_request') and not guaranteed:
         raise no_guarantee(port)

@@ -1,7 +1,7 @@
-"""Names that users give to addresses (os-floating-ip-dns): which there may be, and who may change them.
+"""User-defined DNS names of addresses (os-floating-ip-dns): validation and permissions.
 
-A public domain is an administrator's to make; all networks resolve its entries, which lead to floating addresses of who
-made them. Any other domain is a project's own, and the networks of that project alone resolve it.
+Administrators create public domains. All networks resolve their entries, which refer to floating addresses of the
+entries' projects. Other domains belong to a project, and only its networks resolve them.
 """
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ if TYPE_CHECKING:
     from nova.db.engine import Connection, Database
     from nova.db.tables.rows import DnsDomainsRow, DnsEntriesRow
 
-LONGEST = 189                    # a domain: with a label before it a name of 253 characters
+LONGEST = 189                    # a domain: with a label before it, a name has at most 253 characters
 _LABEL = re.compile(r'[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?')
-TYPES = {'A': 4, 'AAAA': 6}      # of entries: the version of IP
+TYPES = {'A': 4, 'AAAA': 6}      # record type -> IP version
 
 
 def domain_name(text: str, conf: ConfigOpts) -> str:
-    """A domain in lower case.
+    """Check a domain and return it in lower case.
 
-    :raises InvalidInput: it is no name, or the one below which networks have the names of servers
+    :raises InvalidInput: not a domain, or the domain of server names
     """
     name = text.lower()
     if len(name) > LONGEST or parse_address(name) is not None or not all(
             _LABEL.fullmatch(part) for part in name.split('.')):
         raise exception.InvalidInput(f"'{text[:60]}' is not a domain: labels of letters, digits and hyphens, with dots "
-                                     f'between them, of {LONGEST} characters at most.')
+                                     f'between them, of at most {LONGEST} characters.')
     if name == search_domain('', conf.metadata.dhcp_domain):
-        raise exception.InvalidInput(f'{name} has the names of servers, in each network its own.')
+        raise exception.InvalidInput(f'{name} is reserved for the names of servers.')
     return name
 
 
 def entry_name(text: str) -> str:
-    """A label in lower case.
+    """Check a label and return it in lower case.
 
-    :raises InvalidInput: it is none
+    :raises InvalidInput: not a label
     """
     if not _LABEL.fullmatch(text.lower()):
         raise exception.InvalidInput(f"'{text[:60]}' is not a name: 1 to 63 letters, digits and hyphens, no dot.")
@@ -57,7 +57,7 @@ def entry_name(text: str) -> str:
 
 
 def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """The address that a text is, without a zone; None: it is none."""
+    """Parse an address without a zone; return None if it is invalid."""
     try:
         return ipaddress.ip_address(text if '%' not in text else '')
     except ValueError:
@@ -65,24 +65,24 @@ def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | 
 
 
 def kind_of(address: str) -> str:
-    """The type of an entry."""
+    """Return the record type for an address."""
     return next(kind for kind, version in TYPES.items() if version == ipaddress.ip_address(address).version)
 
 
 def find(conn: Connection, context: RequestContext, name: str, lock: bool = False) -> DnsDomainsRow:
-    """The domain of a name that the caller sees: the own one of the project before a public one.
+    """Return the visible domain with a name; the project's own takes precedence over a public one.
 
     :raises NotFound:
     """
     found = _seen(conn, context, name.lower()[:LONGEST + 1], lock)
     if not found:
-        raise exception.NotFound(f'There is no domain {name[:60]}.')
+        raise exception.NotFound(f'Domain {name[:60]} could not be found.')
     own = [row for row in found if row['project_id'] == context.project_id]
     return (own or found)[0]
 
 
 def _seen(conn: Connection, context: RequestContext, name: str | None, lock: bool) -> list[DnsDomainsRow]:
-    """Domains that a project sees; administrators see all public ones."""
+    """Return the domains visible to a project; administrators see all public ones."""
     project = nova_context.the_project(context.project_id)
     if not context.is_admin:
         return db.domains(conn, project, name, lock)
@@ -90,16 +90,16 @@ def _seen(conn: Connection, context: RequestContext, name: str | None, lock: boo
 
 
 def domains(api_db: Database, context: RequestContext) -> list[DnsDomainsRow]:
-    """The domains that the caller sees."""
+    """Return the domains visible to the caller."""
     with api_db.reader() as conn:
         return _seen(conn, context, None, False)
 
 
 def put_domain(conf: ConfigOpts, api_db: Database, context: RequestContext, text: str, public: bool,
                for_project: str = '') -> DnsDomainsRow:
-    """Make a domain; of a public one that is there, say whose entries it has.
+    """Create a domain, or change the project of an existing public one.
 
-    :param for_project: who alone makes entries of a public one; '': all projects
+    :param for_project: the only project that may create entries of a public domain; '': all projects
     :raises InvalidInput, QuotaExceeded:
     :raises Conflict: another project has entries in it
     """
@@ -107,7 +107,7 @@ def put_domain(conf: ConfigOpts, api_db: Database, context: RequestContext, text
 
     def put(conn: Connection) -> DnsDomainsRow:
         if not public:
-            project_quotas.lock(conn, owner)             # before anything is read: its requests wait for each other
+            project_quotas.lock(conn, owner)             # before any read: serializes the project's requests
         known = [row for row in db.domains(conn, None, name, True) if row['project_id'] == owner]
         if known:
             if for_project and any(row['project_id'] != for_project for row in db.entries(conn, known[0]['id'])):
@@ -119,16 +119,16 @@ def put_domain(conf: ConfigOpts, api_db: Database, context: RequestContext, text
         made: DnsDomainsRow = {'id': str(uuid.uuid4()), 'name': name, 'project_id': owner, 'for_project': for_project}
         db.insert_domain(conn, made)
         return made
-    found: DnsDomainsRow = api_db.run(ipam.arbitrated(put))
+    found: DnsDomainsRow = api_db.run(ipam.retry_on_duplicate(put))
     return found
 
 
 def put_entry(conf: ConfigOpts, api_db: Database, context: RequestContext, domain: str, text: str, address: str,
               kind: str) -> tuple[DnsDomainsRow, DnsEntriesRow]:
-    """Give a name to an address, or another address to a name.
+    """Create an entry or change its address.
 
     :param kind: one of TYPES
-    :raises InvalidInput: the name or the address is none, or the address is of another type
+    :raises InvalidInput: invalid name or address, or an address of another type
     :raises NotFound: no such domain, or no such floating address of the project
     :raises Conflict: another project has the name
     :raises QuotaExceeded:
@@ -138,16 +138,16 @@ def put_entry(conf: ConfigOpts, api_db: Database, context: RequestContext, domai
     if given is None:
         raise exception.InvalidInput(f"'{address[:60]}' is not an IP address.")
     if given.version != TYPES[kind]:
-        raise exception.InvalidInput(f'An entry of type {kind} leads to an address of IPv{TYPES[kind]}.')
+        raise exception.InvalidInput(f'An entry of type {kind} needs an IPv{TYPES[kind]} address.')
 
     def put(conn: Connection) -> tuple[DnsDomainsRow, DnsEntriesRow]:
         project_quotas.lock(conn, project)
         found = find(conn, context, domain, lock=True)
         public = found['project_id'] == db.PUBLIC
         if public and found['for_project'] not in ('', project):
-            raise exception.Conflict(f'{found["name"]} has entries of another project alone.')
+            raise exception.Conflict(f'{found["name"]} is restricted to another project.')
         if public and not db.is_floating(conn, str(given), project):
-            raise exception.NotFound(f'The project has no floating address {given}.')
+            raise exception.NotFound(f'Floating address {given} of the project could not be found.')
         known = db.entries(conn, found['id'], name=name)
         if known and known[0]['project_id'] != project:
             raise exception.Conflict(f'The name {name}.{found["name"]} is taken.')
@@ -156,12 +156,12 @@ def put_entry(conf: ConfigOpts, api_db: Database, context: RequestContext, domai
         row: DnsEntriesRow = {'domain_id': found['id'], 'name': name, 'project_id': project, 'address': str(given)}
         db.put_entry(conn, row)
         return found, row
-    answer: tuple[DnsDomainsRow, DnsEntriesRow] = api_db.run(ipam.arbitrated(put))
+    answer: tuple[DnsDomainsRow, DnsEntriesRow] = api_db.run(ipam.retry_on_duplicate(put))
     return answer
 
 
 def entries(conn: Connection, context: RequestContext, domain: str, **values: str) -> tuple[DnsDomainsRow, list[Any]]:
-    """(a domain, those of its entries with these values that the caller sees: the project's, administrators all).
+    """Return (domain, visible entries with these values). Administrators see entries of all projects.
 
     :raises NotFound: no such domain
     """
@@ -171,13 +171,11 @@ def entries(conn: Connection, context: RequestContext, domain: str, **values: st
 
 
 def delete_entry(api_db: Database, context: RequestContext, domain: str, name: str) -> None:
-    """
-    :raises NotFound: no such domain, or no such entry that the caller sees
-    """
+    """Delete an entry; raises NotFound (no such domain or visible entry)."""
     def drop(conn: Connection) -> None:
         found, rows = entries(conn, context, domain, name=name.lower()[:64])
         if not rows:
-            raise exception.NotFound(f'There is no entry {name[:63]} in {found["name"]}.')
+            raise exception.NotFound(f'Entry {name[:63]} in {found["name"]} could not be found.')
         log.belongs_to(rows[0]['project_id'])
         db.remove_entry(conn, found['id'], rows[0]['name'])
     api_db.run(drop)

@@ -1,4 +1,4 @@
-"""Ranges that floating addresses are had from: an operator's, for nova-manage and what nova-network's API did."""
+"""Ranges of floating addresses, managed by operators (nova-manage and the deprecated os-floating-ips-bulk)."""
 from __future__ import annotations
 
 import ipaddress
@@ -17,21 +17,22 @@ from nova.network import ipam
 if TYPE_CHECKING:
     from nova.db.engine import Database
 
-POOL = 'public'                  # where none is named
+POOL = 'public'                  # default pool
 
 
 def create(conf: ConfigOpts, api_db: Database, ip_range: str, pool: str, interface: str | None) -> str | None:
-    """Let floating addresses be had from a range: a subnet of the network to the outside that has the pool's name,
-    which is made where it is missing. Its first address is the way out.
+    """Create a range of floating addresses: a subnet of the external network with the pool's name.
 
-    :param interface: one of [network] physical_networks; None: that of the pool, or the hosts' own routing table
+    A missing network is created. The first address of the range is the gateway.
+
+    :param interface: one of [network] physical_networks; None: that of the pool, or the host's routing table
     :returns: the interface
     :raises InvalidInput, Conflict:
     """
     cidr = ipam.parse_cidr(ip_range)
     log.about(str(cidr))
     if interface is not None and interface not in conf.network.physical_networks:
-        raise exception.InvalidInput(f"'{interface[:60]}' is none of [network] physical_networks.")
+        raise exception.InvalidInput(f"'{interface[:60]}' is not in [network] physical_networks.")
 
     def make(conn: Connection) -> str | None:
         if any(cidr.overlaps(ipaddress.ip_network(other)) for other in networks.host_ranges(conn)):
@@ -57,7 +58,7 @@ def create(conf: ConfigOpts, api_db: Database, ip_range: str, pool: str, interfa
 
 
 def delete(api_db: Database, ip_range: str) -> None:
-    """Take a range back from which floating addresses could be had; none of them may be in use.
+    """Delete a range of floating addresses; none of them may be in use.
 
     :raises InvalidInput, NotFound, Conflict:
     """
@@ -73,5 +74,5 @@ def delete(api_db: Database, ip_range: str) -> None:
                     raise exception.Conflict(f'Addresses of {cidr} are in use.')
                 networks.remove_subnet(conn, subnet['id'])
                 return
-        raise exception.NotFound(f'No floating addresses are had from {cidr}.')
+        raise exception.NotFound(f'Floating address range {cidr} could not be found.')
     api_db.run(drop)

@@ -1,4 +1,4 @@
-"""What operators do with the embedded network service besides its API: nova-manage, and what nova-network's API did."""
+"""Operator tasks of the embedded network service: nova-manage, and the deprecated os-networks API."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
     from nova.db.engine import Database
 
-RESERVED = 'reserved'            # in place of the id of a port
-MOST_FREE = 16384                # free addresses in a list
+RESERVED = 'reserved'            # in place of a port id
+MOST_FREE = 16384                # maximum number of listed free addresses
 
 
 def host_subnet(conn: Connection, address: str) -> tuple[Any, int]:
-    """(subnet of the hosts' own networks, number) of an address.
+    """Return (subnet of a flat network, number) of an address.
 
-    :raises InvalidInput: it is none
-    :raises NotFound: no such subnet has it
+    :raises InvalidInput: invalid address
+    :raises NotFound: no such subnet
     """
     try:
         wanted = ipaddress.ip_address(address)
@@ -38,11 +38,11 @@ def host_subnet(conn: Connection, address: str) -> tuple[Any, int]:
     for subnet in addresses.host_subnets(conn):
         if wanted in ipaddress.ip_network(subnet['cidr']):
             return subnet, ipam.number_of(wanted)
-    raise exception.NotFound(f'{wanted} is in no subnet of the routing table of the hosts.')
+    raise exception.NotFound(f'{wanted} is in no subnet of a flat network.')
 
 
 def reserve(api_db: Database, address: str, reserved: bool) -> None:
-    """Keep an address of the hosts' own networks from being given to a port, or let ports have it again.
+    """Reserve an address of a flat network, so that no port gets it, or end the reservation.
 
     :raises InvalidInput, NotFound, FixedIpInUse:
     """
@@ -59,11 +59,11 @@ def reserve(api_db: Database, address: str, reserved: bool) -> None:
         else:
             networks.insert_addresses(conn, [{'subnet_id': subnet['id'], 'number': number, 'address': wanted,
                                               'port_id': RESERVED, 'released_at': None}])
-    api_db.run(ipam.arbitrated(change))
+    api_db.run(ipam.retry_on_duplicate(change))
 
 
 def show_fixed(api_db: Database, address: str) -> dict[str, Any]:
-    """{'address', 'cidr', 'reserved', 'host', 'instance_id'} of an address of the hosts' own networks.
+    """Return {'address', 'cidr', 'reserved', 'host', 'instance_id'} of an address of a flat network.
 
     :raises InvalidInput, NotFound:
     """
@@ -77,9 +77,9 @@ def show_fixed(api_db: Database, address: str) -> dict[str, Any]:
 
 
 def floating(api_db: Database, host: str | None = None) -> list[dict[str, Any]]:
-    """All floating addresses, as os-floating-ips-bulk shows them, and the first MOST_FREE free ones.
+    """Return all allocated floating addresses in os-floating-ips-bulk's format, and the first MOST_FREE free ones.
 
-    :param host: only those of servers there
+    :param host: only addresses of servers on this host, without free ones
     """
     with api_db.reader() as conn:
         rows = networks.page(conn, t.floating_ips, t.floating_ips.c.id.is_not(None),
@@ -89,7 +89,7 @@ def floating(api_db: Database, host: str | None = None) -> list[dict[str, Any]]:
         found = _free_floating(conn) if host is None else []
     for row in rows:
         port, network = held.get(row['port_id'] or ''), nets.get(row['floating_network_id'])
-        if network is None:              # deleted since, and its addresses with it
+        if network is None:              # deleted concurrently, with its addresses
             continue
         if host is None or port is not None and port['host'] == host:
             found.append(_shown_floating(
@@ -99,7 +99,7 @@ def floating(api_db: Database, host: str | None = None) -> list[dict[str, Any]]:
 
 
 def _free_floating(conn: Connection) -> list[dict[str, Any]]:
-    """Free addresses of the pools, as os-floating-ips-bulk shows them."""
+    """Return free addresses of the pools in os-floating-ips-bulk's format."""
     outside = {row['id']: row for row in networks.page(conn, t.networks, t.networks.c.external,
                                                        [('name', 'asc'), ('id', 'asc')], None, None)}
     found: list[dict[str, Any]] = []
@@ -113,9 +113,9 @@ def _free_floating(conn: Connection) -> list[dict[str, Any]]:
 
 def _shown_floating(network: Mapping[str, Any], address: str, project_id: str | None = None,
                     instance_uuid: str | None = None, fixed_ip: str | None = None) -> dict[str, Any]:
-    """A floating address as os-floating-ips-bulk shows it.
+    """Return a floating address in os-floating-ips-bulk's format.
 
-    :param network: the row of its pool
+    :param network: row of its pool
     """
     return {'address': address, 'pool': network['name'],
             'interface': network['physical_network'] or network['bridge'], 'project_id': project_id,
@@ -123,7 +123,7 @@ def _shown_floating(network: Mapping[str, Any], address: str, project_id: str | 
 
 
 def delete_network(api_db: Database, ident: str) -> None:
-    """Delete a network that has no ports, with its subnets.
+    """Delete a network without ports, and its subnets.
 
     :raises NetworkNotFound, NetworkInUse:
     """
@@ -139,25 +139,25 @@ def delete_network(api_db: Database, ident: str) -> None:
 
 
 def give_network(api_db: Database, ident: str, project: str | None) -> None:
-    """Give a network to a project; None: it is for all.
+    """Assign a network to a project; None: to all projects.
 
     :raises NetworkNotFound:
-    :raises NetworkInUse: ports of other projects are in it; or, where it is to be for all, any
-    :raises Conflict: it is to the outside, and is to be for all
+    :raises NetworkInUse: other projects have ports in it; for None: any project has
+    :raises Conflict: an external network cannot be assigned to all projects
     """
     def change(conn: Connection) -> None:
         if project is None:
             release(conn, ident)
             return
         _locked(conn, ident)
-        if _holders(conn, ident) - {project, ''}:            # '': of this service, in a network to the outside
+        if _holders(conn, ident) - {project, ''}:            # '': this service, in an external network
             raise exception.NetworkInUse(network_id=ident)
         give(conn, ident, project)
     api_db.run(change)
 
 
 def give(conn: Connection, ident: str, project: str | None) -> None:
-    """The same in a transaction: its subnets go with it, and shares of its former owner end.
+    """Assign a network and its subnets in a transaction. Its sharing policies end.
 
     :raises NetworkNotFound:
     """
@@ -171,22 +171,22 @@ def give(conn: Connection, ident: str, project: str | None) -> None:
 
 
 def release(conn: Connection, ident: str) -> None:
-    """Let a network be for all again, in a transaction.
+    """Assign a network to all projects in a transaction.
 
     :raises NetworkNotFound:
-    :raises NetworkInUse: servers or a router are in it: a router of one project would lead the packets of others
-    :raises Conflict: it is to the outside
+    :raises NetworkInUse: it has servers or a router: a project's router would forward packets of others
+    :raises Conflict: it is external
     """
     row = _locked(conn, ident)
     if row['external']:
-        raise exception.Conflict('A network to the outside is not for servers of all projects.')
+        raise exception.Conflict('An external network cannot be assigned to servers of all projects.')
     if _holders(conn, ident):
         raise exception.NetworkInUse(network_id=ident)
     give(conn, ident, None)
 
 
 def _locked(conn: Connection, ident: str) -> dict[str, Any]:
-    """A network, which gets no port until the transaction ends: who makes one waits (see networks.usable).
+    """Lock a network: no port can be added until the transaction ends (see networks.usable).
 
     :raises NetworkNotFound:
     """
@@ -198,12 +198,12 @@ def _locked(conn: Connection, ident: str) -> dict[str, Any]:
 
 
 def take_network(conf: ConfigOpts, api_db: Database, context: nova_context.RequestContext, ident: str | None) -> None:
-    """Give the caller's project a network that is for all.
+    """Assign an unowned network to the caller's project.
 
-    :param ident: None: one without ports
-    :raises NetworkNotFound: none that the caller may see
-    :raises NetworkInUse: other projects have ports there
-    :raises Conflict: it is a project's, or one that all need; or none is free
+    :param ident: None: any network without ports
+    :raises NetworkNotFound: not visible to the caller
+    :raises NetworkInUse: other projects have ports in it
+    :raises Conflict: it belongs to a project, is the default or external; or no network is free
     :raises QuotaExceeded:
     """
     project = nova_context.the_project(context.project_id)
@@ -217,7 +217,7 @@ def take_network(conf: ConfigOpts, api_db: Database, context: nova_context.Reque
 
 
 def _free(conn: Connection, context: nova_context.RequestContext) -> dict[str, Any]:
-    """The first network that no project has or uses, locked: one that another request takes meanwhile is passed over.
+    """Return the first unowned and unused network, locked. Networks taken by concurrent requests are skipped.
 
     :raises Conflict:
     """
@@ -228,7 +228,7 @@ def _free(conn: Connection, context: nova_context.RequestContext) -> dict[str, A
             continue
         try:
             found = _locked(conn, row['id'])
-        except exception.NetworkNotFound:        # deleted since
+        except exception.NetworkNotFound:        # deleted concurrently
             continue
         if found['project_id'] == '' and found['shared'] and not _holders(conn, row['id']):
             return found
@@ -236,17 +236,17 @@ def _free(conn: Connection, context: nova_context.RequestContext) -> dict[str, A
 
 
 def _taken(conn: Connection, context: nova_context.RequestContext, ident: str, project: str) -> dict[str, Any]:
-    """The network of an id, locked, where a project may be given it; see take_network."""
+    """Return a network, locked, if it may be assigned to the project; see take_network."""
     if networks.seen(conn, t.networks, networks.visible(context), ident) is None:
         raise exception.NetworkNotFound(network_id=ident)
     row = _locked(conn, ident)
     if row['project_id'] not in ('', project) or row['is_default'] or row['external']:
-        raise exception.Conflict(f'Network {row["id"]} is not one that a project may be given.')
+        raise exception.Conflict(f'Network {row["id"]} cannot be assigned to a project.')
     if _holders(conn, row['id']) - {project}:
         raise exception.NetworkInUse(network_id=row['id'])
     return row
 
 
 def _holders(conn: Connection, ident: str) -> set[str]:
-    """The projects that have ports in a network."""
+    """Return the projects with ports in a network."""
     return {port['project_id'] for port in ports.in_network(conn, ident) if port['device_owner'] != ports.DHCP}

@@ -1,16 +1,17 @@
 """Filters: masks over the host table.
 
-A filter has ``mask(hosts, request)``: an array of booleans, True for the hosts that it lets through; and
-``reason(hosts, request, removed)``: what it has against the hosts at the positions ``removed``, as the end of a
-sentence that begins with their number, its verb as ``singular|plural``, safe to be read by users. ``room`` marks
-filters that are consulted even when an administrator forces a host, because the claim would refuse it anyway, and
-``forced`` those that say which hosts are meant;
-``rebuild = False`` those that have nothing to say about another image for a server that is on its host already.
-``lacks`` and ``shortfall`` say how near a removed host came, which scheduler/explain.py reports to administrators.
-``facts`` and ``outside`` are what a filter reads once a request besides the table; ``limits(hosts, position)``, where a
-filter has it, is what the claim has to keep to on that host (db.claims.claim).
+A filter has these methods and attributes:
+* ``mask(hosts, request)`` returns an array of booleans, True for the hosts that pass.
+* ``reason(hosts, request, removed)`` explains the removal of the hosts at the positions ``removed``. It is the end of a
+  sentence that begins with their number, with the verb as ``singular|plural``. Users read it.
+* ``checks_capacity``: consulted even for a host that an administrator forces, because the claim would refuse it.
+* ``selects_hosts``: the filter selects the hosts that the request names.
+* ``run_on_rebuild = False``: not consulted about another image for a server that stays on its host.
+* ``lacks`` and ``shortfall`` tell how nearly a removed host passed; scheduler/explain.py reports it to administrators.
+* ``facts`` and ``external_facts`` read data from outside the table once for each request.
+* ``limits(hosts, position)``, if present, returns limits for the claim on that host (db.claims.claim).
 
-A class with the per-host method ``host_passes`` works as well: see plugins.py.
+A class with the method ``host_passes`` for single hosts works too: see plugins.py.
 """
 import collections.abc
 import importlib
@@ -26,18 +27,18 @@ from nova.db.cells import cells as db_cells
 from nova.runtime import entry_points
 from nova.scheduler import host_view
 from nova.scheduler.filters.base import Filter
-from nova.scheduler.filters.base import Remembered
+from nova.scheduler.filters.base import CachedFilter
 from nova.scheduler.filters.plugins import BaseHostFilter
 from nova.scheduler.filters.plugins import PerHost
 
-__all__ = ('ALL', 'BaseHostFilter', 'Filter', 'PerHost', 'Remembered', 'builtin_filters', 'facts', 'load')
+__all__ = ('ALL', 'BaseHostFilter', 'Filter', 'PerHost', 'CachedFilter', 'builtin_filters', 'facts', 'load')
 
 # modules of this package, each with FILTERS: classes that a configuration may name
 MODULES = ('builtin', 'capabilities', 'aggregates', 'busy', 'hints', 'isolation', 'query', 'trusted')
-# what stands for all of them in scheduler_available_filters
+# names of all filters in scheduler_available_filters
 ALL = ('nova.scheduler.filters.all_filters', 'nova.scheduler.filters.standard_filters')
 ENTRY_POINTS = 'nova.scheduler.filters'
-# names that other releases gave to filters
+# names of filters in other releases
 _OTHER_NAMES = {'AggregateMultiTenancyIsolationFilter': 'AggregateMultiTenancyIsolation',
                 'AggregateImagePropertiesIsolationFilter': 'AggregateImagePropertiesIsolation'}
 
@@ -47,7 +48,7 @@ def _module(name: str) -> types.ModuleType:
 
 
 def always() -> tuple[type[Filter], ...]:
-    """The filters that are consulted whatever the configuration says, in their order."""
+    """Return the filters that are always consulted, in their order."""
     bare_metal, builtin, capabilities, categories, cells, groups, networks, numa, pci, requested_aggregate = (
         _module(name) for name in ('bare_metal', 'builtin', 'capabilities', 'categories', 'cells', 'groups', 'networks',
                                    'numa', 'pci', 'requested_aggregate'))
@@ -58,16 +59,16 @@ def always() -> tuple[type[Filter], ...]:
 
 
 def builtin_filters() -> dict[str, type[Filter]]:
-    """{name: class} of the filters that come with the system."""
+    """Return {name: class} of the built-in filters."""
     classes = [*always(), *(cls for name in MODULES for cls in _module(name).FILTERS)]
     return {cls.__name__: cls for cls in classes}
 
 
 def available(names: collections.abc.Iterable[str]) -> dict[str, typing.Any]:
-    """{name: class} of what ``scheduler_available_filters`` lists: class paths, functions that give classes, names of
-    entry points, and ALL for those that come with the system.
+    """Return {name: class} of the entries of ``scheduler_available_filters``.
 
-    :raises InvalidOption: there is no such thing
+    An entry is a class path, a function that returns classes, an entry point, or one of ALL for the built-in filters.
+    :raises InvalidOption: an entry does not exist
     """
     found: dict[str, typing.Any] = {}
     for name in names:
@@ -85,11 +86,10 @@ def _loaded(option: str, name: str) -> typing.Any:
 
 
 def load(conf: cfg.ConfigOpts, names: collections.abc.Iterable[str]) -> list[Filter]:
-    """Filter objects for the names of ``enabled_filters``, after those that are always consulted.
+    """Return filter objects for the names of ``enabled_filters``, after the filters that are always consulted.
 
-    A name is that of an available class, of an entry point, or package.module.Class.
-
-    :raises InvalidOption: there is no such filter; the text names those that there are
+    A name is that of an available class, an entry point, or package.module.Class.
+    :raises InvalidOption: the filter does not exist; the text lists the available ones
     """
     known = available(conf.filter_scheduler.available_filters)
     points = entry_points.installed(ENTRY_POINTS)
@@ -103,7 +103,7 @@ def load(conf: cfg.ConfigOpts, names: collections.abc.Iterable[str]) -> list[Fil
         elif '.' in name or name in points:
             cls = _loaded('enabled_filters', name)
         else:
-            raise exception.InvalidOption(f'enabled_filters: there is no filter {name}; there are '
+            raise exception.InvalidOption(f'enabled_filters: filter {name} does not exist; available are '
                                           f'{", ".join(sorted({*known, *points}))}.')
         found.append(_made(conf, cls))
     _needed(conf, found)
@@ -119,7 +119,7 @@ def _made(conf: cfg.ConfigOpts, cls: typing.Any) -> Filter:
 
 
 def _needed(conf: cfg.ConfigOpts, found: list[Filter]) -> None:
-    """Metrics that must be there are required, whether the filter was named or not."""
+    """Add the metrics filter if metrics are required and it is not enabled."""
     busy = _module('busy')
     if conf.metrics.required and busy.weight_setting(conf) and not any(
             isinstance(each, busy.MetricsFilter) for each in found):
@@ -128,13 +128,13 @@ def _needed(conf: cfg.ConfigOpts, found: list[Filter]) -> None:
 
 def facts(filters: collections.abc.Iterable[Filter], cells: db_cells.Cells,
           hosts: collections.abc.Callable[[], host_view.Hosts], spec: objects.RequestSpec) -> dict[str, typing.Any]:
-    """{name of a filter: what it reads besides the table} for a request; no query when no filter needs any.
+    """Return {name of a filter: data from outside the table} of a request, without a query if no filter needs any.
 
-    :param cells: db.cells.Cells; a cell that cannot be reached has no hosts either
-    :param hosts: gives the view
-    :raises ServiceUnavailable: the default cell cannot be reached
+    :param cells: db.cells.Cells; the hosts of an unreachable cell are unavailable too
+    :param hosts: returns the view
+    :raises ServiceUnavailable: the default cell is unreachable
     """
-    reading = [each for each in filters if each.wants(spec)]
+    reading = [each for each in filters if each.needs_facts(spec)]
     if not reading:
         return {}
     found: dict[str, typing.Any] = {each.name: frozenset() for each in reading}
@@ -150,6 +150,6 @@ def facts(filters: collections.abc.Iterable[Filter], cells: db_cells.Cells,
         for name, part in here.items():
             found[name] |= part
     for each in reading:
-        if type(each).outside is not Filter.outside:
-            found[each.name] = each.outside(hosts(), spec)
+        if type(each).external_facts is not Filter.external_facts:
+            found[each.name] = each.external_facts(hosts(), spec)
     return found

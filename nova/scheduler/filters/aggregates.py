@@ -1,4 +1,4 @@
-"""Filters by the metadata of the aggregates that a host is in; each judges distinct metadata once."""
+"""Filters by the metadata of a host's aggregates; each evaluates distinct metadata once."""
 from __future__ import annotations
 
 import collections.abc
@@ -19,15 +19,17 @@ if typing.TYPE_CHECKING:
 
 TENANT = 'filter_tenant_id'
 
-Metadata = collections.abc.Mapping[str, frozenset[str]]      # of a host's aggregates, merged
+Metadata = collections.abc.Mapping[str, frozenset[str]]      # merged metadata of a host's aggregates
 
 
-class AggregateInstanceExtraSpecsFilter(base.Remembered):
-    """Hosts whose aggregates' metadata satisfy the flavor's extra specs of the scope
-    ``aggregate_instance_extra_specs``, or of none. Of metadata with several values, separated by
-    commas or from several aggregates, one has to."""
+class AggregateInstanceExtraSpecsFilter(base.CachedFilter):
+    """Hosts with aggregate metadata that satisfy the flavor's extra specs.
 
-    rebuild = False
+    Extra specs count if they have the scope ``aggregate_instance_extra_specs`` or no scope. If metadata have several
+    values, separated by commas or from several aggregates, one must match.
+    """
+
+    run_on_rebuild = False
 
     def key(self, request: pipeline.Request) -> typing.Any:
         specs = request_fields.extra_specs(request)
@@ -50,10 +52,10 @@ def _satisfied(values: collections.abc.Iterable[str], requirement: str) -> bool:
     return any(operators.matches(part, requirement) for value in values for part in request_fields.listed(value))
 
 
-class AggregateTypeAffinityFilter(base.Remembered):
-    """Hosts whose aggregates name the flavor in their metadata ``instance_type``, or name none."""
+class AggregateTypeAffinityFilter(base.CachedFilter):
+    """Hosts with aggregates that name the flavor in their metadata ``instance_type``, or have no such metadata."""
 
-    rebuild = False
+    run_on_rebuild = False
 
     def key(self, request: pipeline.Request) -> typing.Any:
         return request_fields.flavor(request).get('name')
@@ -70,13 +72,13 @@ class AggregateTypeAffinityFilter(base.Remembered):
         return f'is|are kept for other flavors than {self.key(request)}'
 
 
-class AggregateMultiTenancyIsolation(base.Remembered):
-    """Hosts whose aggregates name the project in their metadata ``filter_tenant_id``, or name none.
+class AggregateMultiTenancyIsolation(base.CachedFilter):
+    """Hosts with aggregates that name the project in their metadata ``filter_tenant_id``, or have no such metadata.
 
-    Metadata whose keys begin with that, such as filter_tenant_id2, name more of them.
+    Keys with this prefix, such as filter_tenant_id2, name further projects.
     """
 
-    rebuild = False
+    run_on_rebuild = False
 
     def key(self, request: pipeline.Request) -> typing.Any:
         return getattr(request.spec, 'project_id', None)
@@ -94,8 +96,8 @@ class AggregateMultiTenancyIsolation(base.Remembered):
         return 'is|are kept for other projects'
 
 
-class AggregateImagePropertiesIsolation(base.Remembered):
-    """Hosts whose aggregates' metadata agree with the image: where both have a key, one value is the image's."""
+class AggregateImagePropertiesIsolation(base.CachedFilter):
+    """Hosts with aggregate metadata that agree with the image: a key that both have shares a value."""
 
     def key(self, request: pipeline.Request) -> typing.Any:
         found = request_fields.properties(request)
@@ -116,8 +118,8 @@ class AggregateImagePropertiesIsolation(base.Remembered):
         return "is|are kept for images with other properties"
 
 
-class _AggregateRoom(builtin.Room):
-    """Room with the ratio that the host's aggregates give, the smallest of several, else the host's own."""
+class _AggregateCapacityFilter(builtin.CapacityFilter):
+    """Capacity with the smallest ratio of the host's aggregates, or else the host's own ratio."""
 
     ratio = ''
 
@@ -132,41 +134,41 @@ class _AggregateRoom(builtin.Room):
         def make() -> np.ndarray:
             own = hosts.values(self.ratio).astype(float)
             return hosts.capacity[self.resource] / own * self.ratios(hosts)
-        return hosts.once(('capacity', self.resource), make)
+        return hosts.cached(('capacity', self.resource), make)
 
     def limits(self, hosts: host_view.Hosts, position: int) -> dict[str, float]:
         return {self.resource: float(self.ratios(hosts)[position])}
 
 
-class AggregateCoreFilter(_AggregateRoom):
+class AggregateCoreFilter(_AggregateCapacityFilter):
     resource, words, unit = builtin.CoreFilter.resource, builtin.CoreFilter.words, builtin.CoreFilter.unit
     ratio = 'cpu_allocation_ratio'
 
 
-class AggregateRamFilter(_AggregateRoom):
+class AggregateRamFilter(_AggregateCapacityFilter):
     resource, words, unit = builtin.RamFilter.resource, builtin.RamFilter.words, builtin.RamFilter.unit
     ratio = 'ram_allocation_ratio'
 
 
-class AggregateDiskFilter(_AggregateRoom):
+class AggregateDiskFilter(_AggregateCapacityFilter):
     resource, words, unit = builtin.DiskFilter.resource, builtin.DiskFilter.words, builtin.DiskFilter.unit
     ratio = 'disk_allocation_ratio'
 
 
 class AggregateNumInstancesFilter(busy.NumInstancesFilter):
-    """Hosts with fewer servers than their aggregates' metadata ``max_instances_per_host`` say, the smallest of several;
-    without it the option."""
+    """Hosts with fewer servers than the smallest ``max_instances_per_host`` of their aggregates, or else the option."""
 
-    def most(self, hosts: host_view.Hosts) -> int | np.ndarray:
-        return aggregate_values.overridden(hosts, 'max_instances_per_host', super().most(hosts), int)
+    def max_servers(self, hosts: host_view.Hosts) -> int | np.ndarray:
+        return aggregate_values.overridden(hosts, 'max_instances_per_host', super().max_servers(hosts), int)
 
 
 class AggregateIoOpsFilter(busy.IoOpsFilter):
-    """Hosts with fewer busy servers than their aggregates' metadata ``max_io_ops_per_host`` say, the smallest of
-    several; without it the option."""
+    """Hosts with fewer busy servers than the smallest ``max_io_ops_per_host`` of their aggregates, or else than the
+    option.
+    """
 
-    def most(self, hosts: host_view.Hosts) -> int | np.ndarray:
-        return aggregate_values.overridden(hosts, 'max_io_ops_per_host', super().most(hosts), int)
+    def max_servers(self, hosts: host_view.Hosts) -> int | np.ndarray:
+        return aggregate_values.overridden(hosts, 'max_io_ops_per_host', super().max_servers(hosts), int)
 
 
 FILTERS = (AggregateInstanceExtraSpecsFilter, AggregateTypeAffinityFilter, AggregateMultiTenancyIsolation,

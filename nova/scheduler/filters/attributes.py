@@ -1,4 +1,4 @@
-"""A host's attributes by the names of the documented per-host interface: what plugins, queries and extra specs read."""
+"""Host attributes by the names of the documented interface for single hosts, for plugins, queries and extra specs."""
 import collections.abc
 import typing
 
@@ -10,10 +10,11 @@ Read = collections.abc.Callable[[host_view.Hosts], np.ndarray]
 
 
 class Attribute:
-    """
+    """An attribute of hosts.
+
     :param read: ``read(hosts)`` -> an array of numbers or of objects
-    :param fixed: it depends on no usage
-    :param column: of the table, whose distinct values are few
+    :param fixed: independent of usage
+    :param column: column of the table with few distinct values
     """
 
     def __init__(self, read: Read, fixed: bool = False, column: str | None = None) -> None:
@@ -29,7 +30,7 @@ def _total(resource: str) -> Attribute:
 
 
 def free_ram_mb(hosts: host_view.Hosts) -> np.ndarray:
-    """MiB that neither a server nor the host itself has; negative on a host that gave out more than it has."""
+    """Return the free MiB, without the host's reserved memory; negative on an overcommitted host."""
     return hosts.total['memory_mb'] - hosts.numbers('reserved_memory_mb') - hosts.used['memory_mb']
 
 
@@ -66,15 +67,17 @@ ATTRIBUTES = {
 
 
 def find(names: collections.abc.Sequence[str]) -> tuple[Attribute, collections.abc.Sequence[str]]:
-    """(Attribute, the path below it) of ('cpu_info', 'features'); what is no attribute is one of the driver's
-    capabilities."""
+    """Return (Attribute, rest of the path) of a path such as ('cpu_info', 'features').
+
+    Other names are capabilities of the driver.
+    """
     if names[0] in ATTRIBUTES:
         return ATTRIBUTES[names[0]], names[1:]
     return ATTRIBUTES['capabilities'], names
 
 
 def path(hosts: host_view.Hosts, names: collections.abc.Sequence[str]) -> np.ndarray:
-    """An array of an attribute, or of what lies under it; None where a host has no such thing."""
+    """Return an array of an attribute or of a value below it; None for hosts without it."""
     attribute, rest = find(names)
     if not rest:
         return attribute.read(hosts)
@@ -88,7 +91,7 @@ def path(hosts: host_view.Hosts, names: collections.abc.Sequence[str]) -> np.nda
 
 
 def under(value: typing.Any, names: collections.abc.Sequence[str]) -> typing.Any:
-    """What lies in nested dicts, None where there is no such thing."""
+    """Return a value in nested dicts, or None."""
     for name in names:
         if not isinstance(value, dict) or name not in value:
             return None

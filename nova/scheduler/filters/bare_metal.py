@@ -1,4 +1,4 @@
-"""Machines of bare metal: for servers whose flavor asks for one as a whole, and for no others."""
+"""Bare metal machines: for servers with a flavor that requests one, and for no others."""
 from __future__ import annotations
 
 import typing
@@ -16,19 +16,21 @@ if typing.TYPE_CHECKING:
 
 
 class MachineFilter(base.Filter):
-    """Free machines of the resource class that the flavor names; without one, hosts that are no machines. It is always
-    consulted, and the claim holds that a machine has one server."""
+    """Free machines of the resource class that the flavor names, or without one all hosts that are no machines.
 
-    room, forced, rebuild = True, True, False
+    The filter is always consulted. The claim enforces one server for each machine.
+    """
+
+    checks_capacity, selects_hosts, run_on_rebuild = True, True, False
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         of_metal, some = _machines(hosts)
         wanted = machines.wanted(request_fields.flavor(request))
         if wanted is None:
-            return ~of_metal if some else hosts.everything
+            return ~of_metal if some else hosts.all_pass
         return of_metal & _of_class(hosts, wanted) & (hosts.running_vms == 0)
 
-    def bounds(self, spec: objects.RequestSpec) -> bool:
+    def has_limits(self, spec: objects.RequestSpec) -> bool:
         return machines.wanted(spec.flavor) is not None
 
     def limits(self, hosts: host_view.Hosts, position: int) -> dict[str, float]:
@@ -44,12 +46,13 @@ class MachineFilter(base.Filter):
 
 
 def _machines(hosts: host_view.Hosts) -> tuple[np.ndarray, bool]:
-    """(which hosts are bare metal, whether any is)"""
+    """Return (mask of the bare metal machines, whether there are any)."""
     def find() -> tuple[np.ndarray, bool]:
-        mask = hosts.each('hypervisor_type', lambda kind: kind == machines.HYPERVISOR)
+        mask = hosts.match_column('hypervisor_type', lambda kind: kind == machines.HYPERVISOR)
         return mask, bool(mask.any())
-    return hosts.once('bare metal', find)
+    return hosts.cached('bare metal', find)
 
 
 def _of_class(hosts: host_view.Hosts, name: str) -> np.ndarray:
-    return hosts.once(('resource class', name), lambda: hosts.each('traits', lambda traits: name in (traits or ())))
+    return hosts.cached(('resource class', name),
+                        lambda: hosts.match_column('traits', lambda traits: name in (traits or ())))

@@ -1,4 +1,4 @@
-"""What every filter is: a mask over the hosts, and a sentence about those that it removes."""
+"""Base classes of filters: a mask over the hosts and a sentence about the removed hosts."""
 from __future__ import annotations
 
 import typing
@@ -18,11 +18,11 @@ if typing.TYPE_CHECKING:
 
 
 class Filter:
-    """See the package for what the attributes mean."""
+    """A filter; the package documents the attributes."""
 
-    room: bool = False
-    forced: bool = False
-    rebuild: bool = True
+    checks_capacity: bool = False
+    selects_hosts: bool = False
+    run_on_rebuild: bool = True
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self.conf = conf
@@ -31,71 +31,71 @@ class Filter:
     def name(self) -> str:
         return type(self).__name__
 
-    def begin(self, cells: db_cells.Cells) -> None:
-        """Called once, before the first request, with the databases (db.cells.Cells)."""
+    def start(self, cells: db_cells.Cells) -> None:
+        """Prepare the filter; called once before the first request with the databases (db.cells.Cells)."""
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
-        """An array of booleans; ``hosts.everything`` when nothing is requested that this filter judges by."""
+        """Return a mask of the hosts that pass, ``hosts.all_pass`` if the request has no condition for this filter."""
         raise NotImplementedError
 
-    def among(self, hosts: host_view.Hosts, request: pipeline.Request, left: np.ndarray) -> np.ndarray | None:
-        """The mask at the positions ``left``, None for all True."""
+    def mask_at(self, hosts: host_view.Hosts, request: pipeline.Request, left: np.ndarray) -> np.ndarray | None:
+        """Return the mask at the positions ``left``, or None if it is all True."""
         mask = self.mask(hosts, request)
-        return None if mask is hosts.everything else mask[left]
+        return None if mask is hosts.all_pass else mask[left]
 
     def applies(self, request: pipeline.Request) -> bool:
-        """Whether the filter is consulted: of a forced host only whether it is that one, and has room."""
-        return not request.forced or self.room or self.forced
+        """Tell whether the filter is consulted; for a forced host only selection and capacity count."""
+        return not request.forced or self.checks_capacity or self.selects_hosts
 
     @property
     def costly(self) -> bool:
-        """Whether it judges one host after the other, and is to be consulted about few."""
-        return type(self).among is not Filter.among
+        """Tell whether the filter evaluates single hosts, so that it should be consulted about few."""
+        return type(self).mask_at is not Filter.mask_at
 
     def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         return f'does|do not pass {self.name}'
 
-    def wants(self, spec: objects.RequestSpec) -> bool:
-        """Whether ``facts`` is needed for this request."""
+    def needs_facts(self, spec: objects.RequestSpec) -> bool:
+        """Tell whether this request needs ``facts``."""
         return False
 
     def facts(self, conn: engine.Connection, spec: objects.RequestSpec) -> frozenset[typing.Any]:
-        """What the database knows besides the table, a set; of several cells their union.
+        """Return a set of data from the database that the table lacks; the results of several cells are united.
 
-        Read once a request, in each cell, and found as ``request.facts[name]``.
+        It is read once for each request in each cell, and is available as ``request.facts[name]``.
         """
         return frozenset()
 
-    def bounds(self, spec: objects.RequestSpec) -> bool:
-        """Whether ``limits`` says something of this request, for a filter that has them."""
+    def has_limits(self, spec: objects.RequestSpec) -> bool:
+        """Tell whether ``limits`` applies to this request, for a filter that has limits."""
         return True
 
-    def outside(self, hosts: host_view.Hosts, spec: objects.RequestSpec) -> typing.Any:
-        """What another service knows besides the table; read once a request, with no transaction open, as ``facts``."""
+    def external_facts(self, hosts: host_view.Hosts, spec: objects.RequestSpec) -> typing.Any:
+        """Return data from another service, read once for each request without an open transaction."""
         return None
 
     def lacks(self, hosts: host_view.Hosts, request: pipeline.Request, position: int) -> str:
-        """What is against one host that it removes, for administrators."""
+        """Return the reason for the removal of one host, for administrators."""
         return explain.conjugated(self.reason(hosts, request, np.array([position])), 1)
 
     def shortfall(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray | float:
-        """How far a host is from passing, where 1 is as far as can be: a number for each, or one for all."""
+        """Return how far hosts are from passing, between 0 and 1: a number for each, or one for all."""
         return 1.0
 
 
-class Remembered(Filter):
-    """A filter whose answer depends on no usage: it is found out once for each key."""
+class CachedFilter(Filter):
+    """A filter that is independent of usage; its masks are cached by key."""
 
     def key(self, request: pipeline.Request) -> typing.Any:
-        """What of the request decides, hashable; None: nothing is requested, and every host passes."""
+        """Return the hashable part of the request that decides, or None if every host passes."""
         raise NotImplementedError
 
     def judge(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
-        """The mask, for a key that is not None."""
+        """Return the mask for a key that is not None."""
         raise NotImplementedError
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         key = self.key(request)
         if key is None:
-            return hosts.everything
-        return hosts.once((self.name, key), lambda: self.judge(hosts, request))
+            return hosts.all_pass
+        return hosts.cached((self.name, key), lambda: self.judge(hosts, request))

@@ -1,4 +1,4 @@
-"""The filters that come with the system."""
+"""Built-in filters."""
 from __future__ import annotations
 
 import math
@@ -14,26 +14,26 @@ if typing.TYPE_CHECKING:
     from nova.scheduler import host_view
     from nova.scheduler import pipeline
 
-FRESH_S = 0.5            # for so long a service counts as it was found
+FRESH_S = 0.5            # lifetime of the cached state of services
 
 
 class AllHostsFilter(base.Filter):
     """Every host."""
 
-    rebuild = False
+    run_on_rebuild = False
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
-        return hosts.everything
+        return hosts.all_pass
 
 
 class ComputeFilter(base.Filter):
-    """Hosts whose compute service is up and enabled."""
+    """Hosts with a compute service that is up and enabled."""
 
-    rebuild = False
+    run_on_rebuild = False
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
-        # one mask serves all requests for a while: hosts are given many times as long before they count as down
-        known: dict[typing.Any, typing.Any] = hosts.once(self.name, dict)
+        # the cached mask serves all requests for a while; the down time of services is many times longer
+        known: dict[typing.Any, typing.Any] = hosts.cached(self.name, dict)
         now = time.monotonic()
         seen, until, mask = known.get('mask', (None, 0, None))
         if seen is not hosts.seen or now > until:
@@ -53,66 +53,67 @@ class ComputeFilter(base.Filter):
 
 
 class AvailabilityZoneFilter(base.Filter):
-    """Hosts of the requested zone, when there is one; of several, separated by commas, any of them."""
+    """Hosts of the requested zone, or of any zone of a comma-separated list."""
 
-    rebuild = False
+    run_on_rebuild = False
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         if request.zone is None:
-            return hosts.everything
-        return hosts.once(('zone', request.zone), lambda: hosts.each('availability_zone', request.zones.__contains__))
+            return hosts.all_pass
+        return hosts.cached(('zone', request.zone),
+                            lambda: hosts.match_column('availability_zone', request.zones.__contains__))
 
     def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         return f'is|are not in availability zone {request.zone}'
 
 
 class RequestedHostFilter(base.Filter):
-    """The host and node that were named, when they were, and none that is out of the question.
+    """The requested host and node, without ignored hosts.
 
-    It is always consulted, first: no configuration leaves it out.
+    The filter is always consulted first, whatever the configuration says.
     """
 
-    forced = True
+    selects_hosts = True
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         if request.host is None and request.node is None and not request.ignored:
-            return hosts.everything
-        mask = np.ones(len(hosts), dtype=bool) if request.host is None else hosts.on([request.host])
+            return hosts.all_pass
+        mask = np.ones(len(hosts), dtype=bool) if request.host is None else hosts.on_hosts([request.host])
         if request.node is not None:
             mask &= hosts.node == request.node
-        return mask & ~hosts.on(request.ignored)
+        return mask & ~hosts.on_hosts(request.ignored)
 
     def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         if request.ignored and all(hosts.host[position] in request.ignored for position in removed):
-            return 'is|are where the server is, or has failed to be'
+            return 'is|are excluded, as the present host or after a failed move'
         return 'is|are not the requested host'
 
 
 class MovedGuestFilter(base.Filter):
-    """Hosts with a hypervisor of the type that the guest of a moved server is of. It is always consulted."""
+    """Hosts with the hypervisor type of a moved server's guest. The filter is always consulted."""
 
-    forced = True
+    selects_hosts = True
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         if request.hypervisor is None:
-            return hosts.everything
-        return hosts.once(('hypervisor', request.hypervisor), lambda: hosts.each(
+            return hosts.all_pass
+        return hosts.cached(('hypervisor', request.hypervisor), lambda: hosts.match_column(
             'hypervisor_type', lambda kind: kind == request.hypervisor))
 
     def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
-        return f'has|have no hypervisor of type {request.hypervisor}, which the guest is of'
+        return f'has|have no hypervisor of type {request.hypervisor}, as the guest needs'
 
 
 class RetryFilter(base.Filter):
-    """Hosts where building the server has not failed before. It is always consulted."""
+    """Hosts without a failed build of the server. The filter is always consulted."""
 
-    forced = True
+    selects_hosts = True
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
-        if not request.tried:
-            return hosts.everything
+        if not request.failed_nodes:
+            return hosts.all_pass
         mask = np.ones(len(hosts), dtype=bool)
-        for host, node in request.tried:
+        for host, node in request.failed_nodes:
             for position in hosts.positions(host):
                 mask[position] &= hosts.node[position] != node
         return mask
@@ -121,24 +122,24 @@ class RetryFilter(base.Filter):
         return 'has|have failed to build it before'
 
 
-class Room(base.Filter):
-    """Hosts with enough free of one resource."""
+class CapacityFilter(base.Filter):
+    """Hosts with enough free capacity of one resource."""
 
-    room, rebuild = True, False
+    checks_capacity, run_on_rebuild = True, False
     resource = words = unit = ''
 
     def free(self, hosts: host_view.Hosts) -> np.ndarray:
-        """What one more server could get on each host."""
+        """Return the amount available to one more server on each host."""
         return hosts.free(self.resource)
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         amount = request.resources[self.resource]
-        return self.free(hosts) >= amount if amount else hosts.everything
+        return self.free(hosts) >= amount if amount else hosts.all_pass
 
     def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
-        most = max(0, int(self.free(hosts)[removed].max()))
+        largest = max(0, int(self.free(hosts)[removed].max()))
         amount = request.resources[self.resource]
-        return f'has|have {self.words} (largest free {most}{self.unit}, asked {amount}{self.unit})'
+        return f'has|have {self.words} (largest free {largest}{self.unit}, asked {amount}{self.unit})'
 
     def lacks(self, hosts: host_view.Hosts, request: pipeline.Request, position: int) -> str:
         missing = math.ceil(request.resources[self.resource] - self.free(hosts)[position])
@@ -150,15 +151,15 @@ class Room(base.Filter):
         return np.clip((amount - self.free(hosts)) / amount, 0, 1) if amount else 0.0
 
 
-class CoreFilter(Room):
+class CoreFilter(CapacityFilter):
     resource, words, unit = 'vcpus', 'too few free vCPUs', ''
 
 
-class RamFilter(Room):
+class RamFilter(CapacityFilter):
     resource, words, unit = 'memory_mb', 'too little free memory', ' MB'
 
 
-class DiskFilter(Room):
+class DiskFilter(CapacityFilter):
     resource, words, unit = 'local_gb', 'too little free disk', ' GB'
 
 

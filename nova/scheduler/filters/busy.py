@@ -1,4 +1,4 @@
-"""Filters by how busy a host is, and by what its monitors measure."""
+"""Filters by the load of a host and by metrics of its monitors."""
 from __future__ import annotations
 
 import typing
@@ -20,45 +20,45 @@ if typing.TYPE_CHECKING:
 
 
 class NumInstancesFilter(base.Filter):
-    """Hosts with fewer servers than ``max_instances_per_host``. The claim holds it, too."""
+    """Hosts with fewer servers than ``max_instances_per_host``. The claim enforces it too."""
 
-    rebuild = False
+    run_on_rebuild = False
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
-        return hosts.running_vms < self.most(hosts)
+        return hosts.running_vms < self.max_servers(hosts)
 
-    def most(self, hosts: host_view.Hosts) -> int | np.ndarray:
-        """Servers that a host may have: a number, or an array."""
+    def max_servers(self, hosts: host_view.Hosts) -> int | np.ndarray:
+        """Return the most servers of a host: a number or an array."""
         return self.conf.filter_scheduler.max_instances_per_host
 
     def limits(self, hosts: host_view.Hosts, position: int) -> dict[str, float]:
-        most = self.most(hosts)
-        return {'running_vms': int(most if isinstance(most, int) else most[position])}
+        max_servers = self.max_servers(hosts)
+        return {'running_vms': int(max_servers if isinstance(max_servers, int) else max_servers[position])}
 
     def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         return 'has|have as many servers as allowed'
 
 
 class IoOpsFilter(base.Filter):
-    """Hosts with fewer than ``max_io_ops_per_host`` servers in a task that keeps disks and network busy."""
+    """Hosts with fewer than ``max_io_ops_per_host`` servers in a task with high disk and network load."""
 
-    rebuild = False
+    run_on_rebuild = False
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
-        return self._busy(hosts, request) < self.most(hosts)
+        return self._busy(hosts, request) < self.max_servers(hosts)
 
-    def most(self, hosts: host_view.Hosts) -> int | np.ndarray:
-        """Busy servers that a host may have: a number, or an array."""
+    def max_servers(self, hosts: host_view.Hosts) -> int | np.ndarray:
+        """Return the most busy servers of a host: a number or an array."""
         return self.conf.filter_scheduler.max_io_ops_per_host
 
-    def wants(self, spec: objects.RequestSpec) -> bool:
+    def needs_facts(self, spec: objects.RequestSpec) -> bool:
         return True
 
     def facts(self, conn: engine.Connection, spec: objects.RequestSpec) -> frozenset[typing.Any]:
         return frozenset((host, node, number) for (host, node), number in hosts_db.busy_servers(conn).items())
 
     def _busy(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
-        """Servers in such a task as of this request, and those of its servers that were placed meanwhile."""
+        """Return the busy servers of each host at this request, with those of its servers that have a place."""
         found = request.facts.get(self.name)
         if found is None:
             return hosts.io_ops
@@ -77,14 +77,14 @@ class IoOpsFilter(base.Filter):
 
 
 class MetricsFilter(base.Filter):
-    """Hosts that measure all metrics that ``[metrics] weight_setting`` weighs."""
+    """Hosts that measure all metrics of ``[metrics] weight_setting``."""
 
-    rebuild = False
+    run_on_rebuild = False
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         needed = {name for name, _ in weight_setting(self.conf)}
         if not needed:
-            return hosts.everything
+            return hosts.all_pass
         return np.array([each is not None and needed <= each.keys() for each in hosts.metrics], dtype=bool)
 
     def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
@@ -92,9 +92,9 @@ class MetricsFilter(base.Filter):
 
 
 def weight_setting(conf: cfg.ConfigOpts) -> list[tuple[str, float]]:
-    """[(metric, what it counts)] of the option.
+    """Return [(metric, ratio)] of the option.
 
-    :raises InvalidOption: it has another form
+    :raises InvalidOption: the option has another form
     """
     found = []
     for item in conf.metrics.weight_setting:
@@ -111,16 +111,16 @@ def weight_setting(conf: cfg.ConfigOpts) -> list[tuple[str, float]]:
 class TypeAffinityFilter(base.Filter):
     """Hosts without a server of the same flavor."""
 
-    rebuild = False
+    run_on_rebuild = False
 
-    def wants(self, spec: objects.RequestSpec) -> bool:
+    def needs_facts(self, spec: objects.RequestSpec) -> bool:
         return True
 
     def facts(self, conn: engine.Connection, spec: objects.RequestSpec) -> frozenset[typing.Any]:
         return hosts_db.with_flavor(conn, spec.flavor['flavor_id'])
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
-        mask = ~hosts.on(request.facts.get(self.name, ()))
+        mask = ~hosts.on_hosts(request.facts.get(self.name, ()))
         for position in hosts.placed:
             mask[hosts.positions(hosts.host[position])] = False
         return mask

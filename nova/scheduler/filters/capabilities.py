@@ -1,4 +1,4 @@
-"""Filters by what hosts are and can: capabilities, images' properties, traits."""
+"""Filters by capabilities, image properties and traits of hosts."""
 from __future__ import annotations
 
 import collections.abc
@@ -18,7 +18,7 @@ if typing.TYPE_CHECKING:
     from nova.scheduler import host_view
     from nova.scheduler import pipeline
 
-# an image's property, with the name that it had before, and its place in a line of supported_instances
+# an image property, its former name, and its index in a line of supported_instances
 _IMAGE = (('hw_architecture', 'architecture', 0), ('img_hv_type', 'hypervisor_type', 1), ('hw_vm_mode', 'vm_mode', 2))
 _VERSION = ('img_hv_requested_version', 'hypervisor_version_requires')
 _ALIASES = {'amd64': 'x86_64', 'x64': 'x86_64', 'x86': 'i686', 'i386': 'i686', 'i486': 'i686', 'i586': 'i686',
@@ -28,18 +28,18 @@ _TRAIT = re.compile(r'trait(?:[1-9][0-9]*|_[a-zA-Z0-9_-]{1,64})?:(.*)', re.DOTAL
 
 
 class ComputeCapabilitiesFilter(base.Filter):
-    """Hosts that satisfy the flavor's extra specs of the scope ``capabilities``, or of none.
+    """Hosts that satisfy the flavor's extra specs of the scope ``capabilities``, and those without a scope.
 
-    ``capabilities:cpu_info:features = <all-in> aes avx``: a path of a host's attributes, and a value with an operator.
+    ``capabilities:cpu_info:features = <all-in> aes avx``: a path of host attributes, and a value with an operator.
     """
 
-    rebuild = False
+    run_on_rebuild = False
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         specs = request_fields.extra_specs(request)
         requirements = request_fields.scoped(specs, 'capabilities') if specs else {}
         if not requirements:
-            return hosts.everything
+            return hosts.all_pass
         mask = np.ones(len(hosts), dtype=bool)
         for key, requirement in requirements.items():
             mask &= satisfying(hosts, key, str(requirement))
@@ -53,21 +53,21 @@ class ComputeCapabilitiesFilter(base.Filter):
 
 
 def satisfying(hosts: host_view.Hosts, key: str, requirement: str) -> np.ndarray:
-    """The mask of the hosts of which an attribute, or a capability, meets a value with an operator.
+    """Return a mask of the hosts with an attribute or capability that satisfies a value with an operator.
 
-    :param key: its name, or the path to it with colons
+    :param key: name, or path separated by colons
     """
     attribute, rest = attributes.find(key.split(':'))
     if not attribute.fixed:
         return _judge(hosts, attribute, rest, requirement)
-    return hosts.once(('capability', key, requirement), lambda: _judge(hosts, attribute, rest, requirement))
+    return hosts.cached(('capability', key, requirement), lambda: _judge(hosts, attribute, rest, requirement))
 
 
 def _judge(hosts: host_view.Hosts, attribute: attributes.Attribute, rest: typing.Sequence[str],
            requirement: str) -> np.ndarray:
     matches = operators.matcher(requirement)
     if attribute.column is not None:
-        return hosts.each(attribute.column, lambda value: matches(attributes.under(value, rest)))
+        return hosts.match_column(attribute.column, lambda value: matches(attributes.under(value, rest)))
     compared = operators.comparison(requirement)
     if rest or compared and compared[1] is None:
         return np.zeros(len(hosts), dtype=bool)
@@ -78,9 +78,8 @@ def _judge(hosts: host_view.Hosts, attribute: attributes.Attribute, rest: typing
     return np.array([bool(matches(value)) for value in values.tolist()], dtype=bool)[codes]
 
 
-class ImagePropertiesFilter(base.Remembered):
-    """Hosts that run guests of the architecture, hypervisor type, virtual machine mode and hypervisor version that the
-    image's properties name."""
+class ImagePropertiesFilter(base.CachedFilter):
+    """Hosts that support the architecture, hypervisor type, VM mode and hypervisor version of the image."""
 
     def key(self, request: pipeline.Request) -> typing.Any:
         properties = request_fields.properties(request)
@@ -98,9 +97,9 @@ class ImagePropertiesFilter(base.Remembered):
                        for line in supported or ())
         mask = np.ones(len(hosts), dtype=bool)
         if any(guest):
-            mask &= hosts.each('supported_instances', runs)
+            mask &= hosts.match_column('supported_instances', runs)
         if version:
-            mask &= hosts.each('hypervisor_version', lambda number: _version_fits(number, version))
+            mask &= hosts.match_column('hypervisor_version', lambda number: _version_fits(number, version))
         return mask
 
     def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
@@ -120,7 +119,7 @@ def _canonical(text: str | None) -> str | None:
 
 
 def _version_fits(number: int | None, requirement: str) -> bool:
-    """Whether version 7002000, which is 7.2.0, fits text like '>=7.0, <8'; text without a meaning fits nothing."""
+    """Tell whether version 7002000 (7.2.0) satisfies text like '>=7.0, <8'; malformed text satisfies nothing."""
     number = number or 0
     version = (number // 1000000, number // 1000 % 1000, number % 1000)
     for part in requirement.split(','):
@@ -136,10 +135,12 @@ def _version_fits(number: int | None, requirement: str) -> bool:
     return True
 
 
-class TraitsFilter(base.Remembered):
-    """Hosts with the traits that the flavor or the image requires (``trait:NAME=required``), and without those that
-    either forbids; those of a numbered group, too; and with the traits that their other extra specs and properties need
-    (nova/hardware/guest_options.py). It is always consulted: who requires a trait relies on it."""
+class TraitsFilter(base.CachedFilter):
+    """Hosts with the traits that the flavor or the image requires (``trait:NAME=required``) and no forbidden ones.
+
+    Numbered groups count, and so do the traits that other extra specs and properties need
+    (nova/hardware/guest_options.py). The filter is always consulted, because traits may be a security requirement.
+    """
 
     def key(self, request: pipeline.Request) -> typing.Any:
         sources = request_fields.extra_specs(request), request_fields.properties(request)
@@ -153,10 +154,11 @@ class TraitsFilter(base.Remembered):
 
     def judge(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         required, forbidden = self._traits(request)
-        return hosts.each('traits', lambda traits: required <= set(traits or ()) and not forbidden & set(traits or ()))
+        return hosts.match_column('traits', lambda traits: required <= set(traits or ())
+                                  and not forbidden & set(traits or ()))
 
     def _traits(self, request: pipeline.Request) -> tuple[set[str], set[str]]:
-        """(required, forbidden) traits; one that is said to be neither is required: no host passes by mistake."""
+        """Return (required, forbidden) traits; any value other than forbidden counts as required, to be safe."""
         found = self.key(request)
         return ({name for name, value in found if value != 'forbidden'},
                 {name for name, value in found if value == 'forbidden'})

@@ -1,4 +1,4 @@
-"""The filter of instance categories. It is always consulted: who requires something of hosts relies on it."""
+"""The filter of instance categories, always consulted because users rely on the requirements."""
 from __future__ import annotations
 
 import collections.abc
@@ -16,14 +16,15 @@ if typing.TYPE_CHECKING:
 
 
 class CategoryRequirementsFilter(base.Filter):
-    """Hosts that meet what the server's instance category requires, by what they are and can or by the metadata of
-    their aggregates: ``{'local_ssd': 'true', 'nic_speed': '>= 10000'}``.
+    """Hosts with attributes or aggregate metadata that meet the requirements of the server's instance category.
+
+    Example: ``{'local_ssd': 'true', 'nic_speed': '>= 10000'}``.
     """
 
-    rebuild = False
+    run_on_rebuild = False
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
-        mask = hosts.everything
+        mask = hosts.all_pass
         for key, requirement in request.requirements.items():
             mask = mask & _met(hosts, key, requirement)
         return mask
@@ -35,13 +36,13 @@ class CategoryRequirementsFilter(base.Filter):
 
 
 def _met(hosts: host_view.Hosts, key: str, requirement: str) -> np.ndarray:
-    return capabilities.satisfying(hosts, key.removeprefix('capabilities:'), requirement) | hosts.once(
+    return capabilities.satisfying(hosts, key.removeprefix('capabilities:'), requirement) | hosts.cached(
         ('category', key, requirement), lambda: _of_aggregates(hosts, key, operators.matcher(requirement)))
 
 
 def _of_aggregates(hosts: host_view.Hosts, key: str, matches: collections.abc.Callable[[typing.Any], bool]
                    ) -> np.ndarray:
-    """True where a value of the key, in the metadata of one of the host's aggregates, matches."""
+    """Return a mask of the hosts with a matching value of the key in the metadata of an aggregate."""
     return hosts.by_aggregates(lambda merged: any(matches(value) for value in merged.get(key, ()))).astype(bool)
 
 

@@ -12,21 +12,21 @@ if typing.TYPE_CHECKING:
     from nova.scheduler import pipeline
 
 
-class CellFilter(base.Remembered):
-    """New servers go to the cells that are not disabled, those that had a place stay in theirs.
+class CellFilter(base.CachedFilter):
+    """The server's own cell for existing servers, and all cells that are not disabled for new ones.
 
-    It is always consulted.
+    The filter is always consulted.
     """
 
-    forced = True
+    selects_hosts = True
 
     def key(self, request: pipeline.Request) -> typing.Any:
-        return request.cell or request.closed or None
+        return request.cell or request.disabled_cells or None
 
     def judge(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         if request.cell:
-            return hosts.each('cell', request.cell.__eq__)
-        return hosts.each('cell', lambda cell: cell not in request.closed)
+            return hosts.match_column('cell', request.cell.__eq__)
+        return hosts.match_column('cell', lambda cell: cell not in request.disabled_cells)
 
     def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         return 'is|are in another cell' if request.cell else 'is|are in a disabled cell'

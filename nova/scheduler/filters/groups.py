@@ -1,4 +1,4 @@
-"""The filters of server groups. They are always consulted, because the claim would refuse what they do."""
+"""Filters of server groups, always consulted because the claim enforces the same rules."""
 from __future__ import annotations
 
 import typing
@@ -15,36 +15,36 @@ if typing.TYPE_CHECKING:
     from nova.scheduler import pipeline
 
 
-class OfPolicy(base.Filter):
-    """A filter for groups with one policy; servers of others, and of none, it lets through."""
+class PolicyFilter(base.Filter):
+    """A filter for groups with one policy; other servers pass."""
 
     policy = ''
-    rebuild = False
+    run_on_rebuild = False
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         if request.group is None or self.policy not in request.group.policies:
-            return hosts.everything
+            return hosts.all_pass
         return self.allowed(hosts, request.group)
 
     def allowed(self, hosts: host_view.Hosts, group: groups.Group) -> np.ndarray:
-        """The mask for a group with the policy."""
+        """Return the mask for a group with the policy."""
         raise NotImplementedError
 
 
 def _group(request: pipeline.Request) -> groups.Group:
-    """The group of a request of which a filter of its policy has removed hosts."""
+    """Return the group of a request for which a policy's filter has removed hosts."""
     assert request.group is not None
     return request.group
 
 
 def _members(hosts: host_view.Hosts) -> np.ndarray:
-    """How many members of the group are on each host of a view that is of a request with one."""
+    """Return the number of group members on each host, in the view of a request with a group."""
     assert hosts.members is not None
     return hosts.members
 
 
-class ServerGroupAffinityFilter(OfPolicy):
-    """Under affinity the hosts that have a member, when one does; none while a member may end on either of two."""
+class ServerGroupAffinityFilter(PolicyFilter):
+    """Under affinity, the hosts with a member, if there are members; none while a member has two hosts."""
 
     policy = groups.AFFINITY
 
@@ -52,7 +52,7 @@ class ServerGroupAffinityFilter(OfPolicy):
         if group.between:
             return np.zeros(len(hosts), dtype=bool)
         members = _members(hosts)
-        return members > 0 if members.any() else hosts.everything
+        return members > 0 if members.any() else hosts.all_pass
 
     def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         if _group(request).between:
@@ -61,22 +61,22 @@ class ServerGroupAffinityFilter(OfPolicy):
         return 'does|do not have the other servers of the group, which has the policy affinity'
 
 
-class ServerGroupAntiAffinityFilter(OfPolicy):
-    """Under anti-affinity the hosts with fewer members than its rule allows, which is one unless it says otherwise."""
+class ServerGroupAntiAffinityFilter(PolicyFilter):
+    """Under anti-affinity, the hosts with fewer members than the policy's rule allows; the default is one."""
 
     policy = groups.ANTI_AFFINITY
 
     def allowed(self, hosts: host_view.Hosts, group: groups.Group) -> np.ndarray:
-        return _members(hosts) < group.most
+        return _members(hosts) < group.max_per_host
 
     def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
-        most = _group(request).most
-        servers = 'a server' if most == 1 else f'{most} servers'
+        max_per_host = _group(request).max_per_host
+        servers = 'a server' if max_per_host == 1 else f'{max_per_host} servers'
         return f'has|have {servers} of the group already, which has the policy anti-affinity'
 
 
-class ServerGroupProximityFilter(OfPolicy):
-    """Under network-proximity the hosts in a network locality that all members are in; without members, in any."""
+class ServerGroupProximityFilter(PolicyFilter):
+    """Under network-proximity, the hosts in a network locality common to all members, or in any for the first."""
 
     policy = groups.PROXIMITY
 
@@ -96,28 +96,29 @@ class ServerGroupProximityFilter(OfPolicy):
 
 
 def _localities(hosts: host_view.Hosts) -> tuple[list[frozenset[str]], np.ndarray]:
-    """(frozensets of localities, the position of each host's among them)."""
+    """Return (frozensets of localities, the index of each host's set)."""
     def make() -> tuple[list[frozenset[str]], np.ndarray]:
         (own, of_own), (lists, of_lists) = hosts.distinct('capabilities'), hosts.distinct('aggregates')
         pairs, index = np.unique(of_own * len(lists) + of_lists, return_inverse=True)
         return [server_groups.locality(own[pair // len(lists)], lists[pair % len(lists)]) for pair in pairs], index
-    return hosts.once('network localities', make)
+    return hosts.cached('network localities', make)
 
 
 def _common(hosts: host_view.Hosts, sets: list[frozenset[str]], index: np.ndarray) -> frozenset[str] | None:
-    """What the localities of all hosts with members have in common; None without members."""
+    """Return the localities common to all hosts with members, or None without members."""
     return groups.shared(sets[number] for number in np.unique(index[_members(hosts) > 0]))
 
 
-class ServerGroupCapabilitiesFilter(OfPolicy):
-    """Under host-capabilities the hosts that have what the group's metadata say: ``capabilities:`` and the name of an
-    attribute or a capability, with the values and operators of flavors' extra specs.
+class ServerGroupCapabilitiesFilter(PolicyFilter):
+    """Under host-capabilities, the hosts that satisfy the group's metadata.
+
+    A key is ``capabilities:`` and the name of an attribute or capability. The value has the form of flavor extra specs.
     """
 
     policy = groups.CAPABILITIES
 
     def allowed(self, hosts: host_view.Hosts, group: groups.Group) -> np.ndarray:
-        mask = hosts.everything
+        mask = hosts.all_pass
         for key, requirement in group.capabilities.items():
             mask = mask & _satisfying(hosts, key, requirement)
         return mask

@@ -20,51 +20,54 @@ DEFAULT_CIDR = '/24'
 _WORD = (1 << 64) - 1
 
 
-class _OfNamedServers(base.Filter):
-    """By the hosts of the servers that a hint names. Servers of other projects count as none: a hint finds out nothing
-    about them, and brings no server near them."""
+class _NamedServersFilter(base.Filter):
+    """A filter by the hosts of the servers that a hint names.
 
-    rebuild = False
+    Servers of other projects are ignored, so that a hint reveals nothing about them and cannot place a server near
+    them.
+    """
+
+    run_on_rebuild = False
     hint = ''
 
-    def wants(self, spec: objects.RequestSpec) -> bool:
+    def needs_facts(self, spec: objects.RequestSpec) -> bool:
         return bool(request_fields.hints(spec, self.hint))
 
     def facts(self, conn: engine.Connection, spec: objects.RequestSpec) -> frozenset[typing.Any]:
         return hosts_db.of_servers(conn, spec.project_id, request_fields.hints(spec, self.hint))
 
 
-class SameHostFilter(_OfNamedServers):
+class SameHostFilter(_NamedServersFilter):
     """Hosts of one of the servers that the hint ``same_host`` names."""
 
     hint = 'same_host'
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
-        if request.spec is None or not self.wants(request.spec):
-            return hosts.everything
-        return hosts.on(request.facts.get(self.name, ()))
+        if request.spec is None or not self.needs_facts(request.spec):
+            return hosts.all_pass
+        return hosts.on_hosts(request.facts.get(self.name, ()))
 
     def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         return 'has|have none of the servers that the hint same_host names'
 
 
-class DifferentHostFilter(_OfNamedServers):
+class DifferentHostFilter(_NamedServersFilter):
     """Hosts with none of the servers that the hint ``different_host`` names."""
 
     hint = 'different_host'
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         found = request.facts.get(self.name)
-        return ~hosts.on(found) if found else hosts.everything
+        return ~hosts.on_hosts(found) if found else hosts.all_pass
 
     def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         return 'has|have one of the servers that the hint different_host names'
 
 
-class SimpleCIDRAffinityFilter(base.Remembered):
-    """Hosts whose address is in the block of the size ``cidr`` (/24 without it) around ``build_near_host_ip``."""
+class SimpleCIDRAffinityFilter(base.CachedFilter):
+    """Hosts with an address in the block of the size ``cidr`` (/24 by default) around ``build_near_host_ip``."""
 
-    rebuild = False
+    run_on_rebuild = False
 
     def key(self, request: pipeline.Request) -> typing.Any:
         near = request_fields.hint(request, 'build_near_host_ip')
@@ -74,9 +77,9 @@ class SimpleCIDRAffinityFilter(base.Remembered):
         network = _network(*self.key(request))
         if network is None:
             return np.zeros(len(hosts), dtype=bool)
-        versions, high, low = hosts.once('addresses', lambda: _addresses(hosts))
+        versions, high, low = hosts.cached('addresses', lambda: _addresses(hosts))
         first, mask = int(network.network_address), int(network.netmask)
-        if network.version == 4:                  # the bits above are 0 in all
+        if network.version == 4:                  # the upper bits are 0 in all addresses
             mask |= ((1 << 96) - 1) << 32
         return np.asarray((versions == network.version)
                           & (high & np.uint64(mask >> 64 & _WORD) == np.uint64(first >> 64))
@@ -85,7 +88,7 @@ class SimpleCIDRAffinityFilter(base.Remembered):
     def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         near, cidr = self.key(request)
         if _network(near, cidr) is None:
-            return f'cannot be near {near}{cidr}, which is no network'
+            return f'cannot be near {near}{cidr}, which is not a network'
         return f'is|are not in the network {near}{cidr}'
 
 
@@ -97,7 +100,7 @@ def _network(near: str, cidr: str) -> ipaddress.IPv4Network | ipaddress.IPv6Netw
 
 
 def _addresses(hosts: host_view.Hosts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The hosts' addresses as arrays: version (0 for none), upper and lower 64 bits."""
+    """Return the hosts' addresses as arrays: version (0 for none), upper and lower 64 bits."""
     versions = np.zeros(len(hosts), dtype=np.int8)
     high, low = np.zeros(len(hosts), dtype=np.uint64), np.zeros(len(hosts), dtype=np.uint64)
     for position, text in enumerate(hosts.values('host_ip')):

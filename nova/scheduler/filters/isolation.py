@@ -1,4 +1,4 @@
-"""IsolatedHostsFilter: hosts that are kept for some images."""
+"""IsolatedHostsFilter: hosts reserved for some images."""
 from __future__ import annotations
 
 import typing
@@ -13,9 +13,11 @@ if typing.TYPE_CHECKING:
     from nova.scheduler import pipeline
 
 
-class IsolatedHostsFilter(base.Remembered):
-    """Images of ``isolated_images`` go to hosts of ``isolated_hosts`` only; other images go there, too, unless
-    ``restrict_isolated_hosts_to_isolated_images`` says no."""
+class IsolatedHostsFilter(base.CachedFilter):
+    """``isolated_hosts`` for images of ``isolated_images``.
+
+    Other images may use these hosts too if ``restrict_isolated_hosts_to_isolated_images`` is false.
+    """
 
     def key(self, request: pipeline.Request) -> typing.Any:
         options = self.conf.filter_scheduler
@@ -25,12 +27,12 @@ class IsolatedHostsFilter(base.Remembered):
         return isolated if isolated or options.restrict_isolated_hosts_to_isolated_images else None
 
     def judge(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
-        isolated = hosts.on(self.conf.filter_scheduler.isolated_hosts)
+        isolated = hosts.on_hosts(self.conf.filter_scheduler.isolated_hosts)
         return isolated if self.key(request) else np.logical_not(isolated)
 
     def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
-        return 'is|are not kept for the image, which has hosts of its own' if self.key(request) else (
-            'is|are kept for other images')
+        return 'is|are not reserved for the image, which needs isolated hosts' if self.key(request) else (
+            'is|are reserved for other images')
 
 
 FILTERS = (IsolatedHostsFilter,)

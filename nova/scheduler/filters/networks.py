@@ -1,4 +1,4 @@
-"""Hosts that ports of a Networking service can go to: what they request, and the segments of their networks."""
+"""Hosts suitable for the ports of a Networking service: resource requests of ports and segments of networks."""
 from __future__ import annotations
 
 import typing
@@ -12,42 +12,42 @@ if typing.TYPE_CHECKING:
     from oslo_config import cfg
 
     from nova import objects
-    from nova.network.neutron import reach
+    from nova.network.neutron import reachable_hosts
     from nova.scheduler import host_view
     from nova.scheduler import pipeline
 
 
 class NetworkResourcesFilter(base.Filter):
-    """Hosts that have the bandwidth and packet rate that ports request, and that a segment of each network reaches.
+    """Hosts with the bandwidth and packet rate that ports request, and with a segment of each network.
 
-    The Placement service knows what hosts have, and the aggregates of segments; which hosts are in these, Neutron
-    writes with the compute API. The filter looks; the port claims when it is bound, and a host that has no more then
-    is left for another one.
+    The Placement service has the inventory of hosts and the aggregates of segments. Neutron assigns hosts to these
+    aggregates through the compute API. The filter only reads; binding the port claims. If the claim fails, the server
+    is built on another host.
     """
 
-    room, rebuild = True, False
+    checks_capacity, run_on_rebuild = True, False
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
-        self._finder: reach.Finder | None = None
+        self._finder: reachable_hosts.HostFinder | None = None
         if placement_options.enabled(conf):
-            from nova.network.neutron import reach           # what it loads is left out where it is not needed
+            from nova.network.neutron import reachable_hosts   # imported here to save its memory where it is not needed
 
-            self._finder = reach.Finder(conf)
+            self._finder = reachable_hosts.HostFinder(conf)
 
-    def wants(self, spec: objects.RequestSpec) -> bool:
+    def needs_facts(self, spec: objects.RequestSpec) -> bool:
         return self._finder is not None and not spec.has_no_networks
 
-    def outside(self, hosts: host_view.Hosts, spec: objects.RequestSpec) -> typing.Any:
-        """reach.Reach, None: all hosts will do."""
-        assert self._finder is not None              # wants
+    def external_facts(self, hosts: host_view.Hosts, spec: objects.RequestSpec) -> typing.Any:
+        """Return a reachable_hosts.ReachableHosts, or None if all hosts are suitable."""
+        assert self._finder is not None              # see needs_facts
         requested = spec.requested_networks if isinstance(spec.requested_networks, list) else []
         return self._finder.find(spec.instance_uuid, requested)
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         found = request.facts.get(self.name)
         if not found:
-            return hosts.everything
+            return hosts.all_pass
 
         def fits(host: str, node: str, aggregates: list[dict[str, typing.Any]]) -> bool:
             return (found.nodes is None or node in found.nodes or host in found.bound) and all(

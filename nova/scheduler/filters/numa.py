@@ -1,4 +1,4 @@
-"""The filter of NUMA cells. It is always consulted, because the claim would refuse what it does."""
+"""The filter of NUMA cells, always consulted because the claim enforces the same rules."""
 from __future__ import annotations
 
 import collections
@@ -15,22 +15,22 @@ if typing.TYPE_CHECKING:
     from nova.scheduler import host_view
     from nova.scheduler import pipeline
 
-LOOKED_AT = 20           # removed hosts of which it is found out what they lack
+LOOKED_AT = 20           # most removed hosts that an explanation examines
 
 
 class NUMATopologyFilter(base.Filter):
-    """Hosts with NUMA cells that have the CPUs, memory and pages that a server's topology asks for."""
+    """Hosts with NUMA cells that have the CPUs, memory and pages of the requested topology."""
 
-    room, rebuild = True, False
+    checks_capacity, run_on_rebuild = True, False
     _topologies: numa_table.Topologies | None = None
 
-    def begin(self, cells: db_cells.Cells) -> None:
+    def start(self, cells: db_cells.Cells) -> None:
         self._topologies = numa_table.Topologies(cells)
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
-        needed = numa_request.of(request)
+        needed = numa_request.find(request)
         if needed is None:
-            return hosts.everything
+            return hosts.all_pass
         needed.source = self._topologies
         return needed.mask(hosts)
 
@@ -42,7 +42,7 @@ class NUMATopologyFilter(base.Filter):
         return self._lack(hosts, request, position)
 
     def _lack(self, hosts: host_view.Hosts, request: pipeline.Request, position: int) -> str:
-        """The end of a sentence about a host."""
-        needed = numa_request.of(request)
+        """Return the reason for one host, as the end of a sentence."""
+        needed = numa_request.find(request)
         found = needed.fit(hosts, int(position)).reason if needed is not None else None
         return found or 'has too little free of NUMA nodes'

@@ -1,7 +1,7 @@
 """The operators of flavors' extra specs.
 
-``>= 5``, ``s== 2.1.0``, ``<in> gcc``, ``<all-in> aes mmx``, ``<or> fpu <or> gpu``.
-A value without an operator is compared as text. Something that is not there satisfies nothing.
+``>= 5``, ``s== 2.1.0``, ``<in> gcc``, ``<all-in> aes mmx``, ``<or> fpu <or> gpu``. A value without an operator is
+compared as text. A missing value satisfies nothing.
 """
 import collections.abc
 import functools
@@ -23,7 +23,7 @@ OPERATORS = (*NUMERIC, *TEXT, IN, ALL_IN, OR)
 
 @functools.lru_cache(maxsize=1024)
 def matcher(requirement: str) -> Matches:
-    """``matches(value)`` of an extra spec's value; value is text, a number, a boolean, a list or None."""
+    """Return the function ``matches(value)`` of an extra spec's value."""
     first, _, rest = requirement.strip().partition(' ')
     rest = rest.strip()
     if first in NUMERIC:
@@ -40,18 +40,18 @@ def matcher(requirement: str) -> Matches:
 
 
 def matches(value: Value, requirement: str) -> bool:
-    """Whether a value satisfies an extra spec's value."""
+    """Tell whether a value satisfies an extra spec's value."""
     return matcher(requirement)(value)
 
 
 def comparison(requirement: str) -> tuple[Comparison, float | None] | None:
-    """(function, number) of a requirement that compares numbers, None of any other one."""
+    """Return (function, number) of a numeric requirement, or None for other requirements."""
     first, _, rest = requirement.strip().partition(' ')
     return (NUMERIC[first], number(rest)) if first in NUMERIC else None
 
 
 def number(value: Value) -> float | None:
-    """A value as a number, None when it is none."""
+    """Return a value as a number, or None."""
     try:
         found = float(value)
     except (TypeError, ValueError):
@@ -60,7 +60,7 @@ def number(value: Value) -> float | None:
 
 
 def words(value: Value) -> list[str]:
-    """The elements of a list, or of text that separates them by spaces or commas."""
+    """Return the elements of a list, or of text separated by spaces or commas."""
     if isinstance(value, (list, tuple, set, frozenset)):
         return [str(each) for each in value]
     return [part for part in re.split(r'[\s,]+', str(value)) if part]

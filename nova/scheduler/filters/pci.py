@@ -14,20 +14,22 @@ if typing.TYPE_CHECKING:
     from nova.scheduler import host_view
     from nova.scheduler import pipeline
 
-ENOUGH = 100             # hosts that are found to have devices near a guest; others are left for the claim to look at
+ENOUGH = 100  # number of hosts with devices near the guest after which the filter leaves the others to the claim
 
 
 class PciPassthroughFilter(base.Filter):
-    """Hosts with as many free devices as the flavor's aliases ask for, and near the NUMA nodes of a guest that has a
-    topology, as the policy says. It is always consulted: the claim would refuse."""
+    """Hosts with enough free devices for the flavor's aliases, near the guest's NUMA nodes if the policy requires it.
 
-    room, rebuild = True, False
+    The filter is always consulted, because the claim enforces the same rules.
+    """
+
+    checks_capacity, run_on_rebuild = True, False
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         requests = pci.requests_of(request)
         if not requests:
-            return hosts.everything
-        found, topology = hosts.pci.mask(requests), numa_request.of(request)
+            return hosts.all_pass
+        found, topology = hosts.pci.mask(requests), numa_request.find(request)
         if topology is not None and topology.source is not None:
             _judge(hosts, topology, requests, found)
         return found
@@ -46,11 +48,12 @@ class PciPassthroughFilter(base.Filter):
         return 1.0 if counts is None else np.clip((number - counts) / number, 0, 1)
 
 
-def _judge(hosts: host_view.Hosts, topology: numa_request.Numa, requests: pci.Requests, found: np.ndarray) -> None:
-    """Take those hosts out of ``found`` whose NUMA nodes have room for the guest, but none near enough to devices."""
+def _judge(hosts: host_view.Hosts, topology: numa_request.NumaRequest, requests: pci.Requests,
+           found: np.ndarray) -> None:
+    """Remove from ``found`` the hosts that have room for the guest's NUMA nodes, but no devices near them."""
     near = 0
     for position in np.flatnonzero(found & topology.mask(hosts)).tolist():
-        assert topology.source is not None           # the filter of NUMA nodes, before this one, has set it
+        assert topology.source is not None           # the preceding filter of NUMA nodes has set it
         host, limits = topology.source.host(hosts, position)
         pinned = fit.fit(hosts.numa.get(position, host), topology.guest, limits,
                          (hosts.pci.pools(position), requests), topology.pack)
@@ -61,5 +64,5 @@ def _judge(hosts: host_view.Hosts, topology: numa_request.Numa, requests: pci.Re
 
 
 def words(requests: pci.Requests) -> str:
-    """``gpu:2, nic:1``."""
+    """Return ``gpu:2, nic:1``."""
     return ', '.join(f'{each.alias_name}:{each.count}' for each in requests)

@@ -1,7 +1,7 @@
-"""Filters of operators, written for one host at a time: ``host_passes(host_state, filter_properties)``.
+"""Filters of operators, written for single hosts: ``host_passes(host_state, filter_properties)``.
 
-A plugin that fails is a fault of the deployment, not of the request: it is logged, and the host that it failed on
-does not pass, so that nothing is placed where it would not have allowed it.
+A failing plugin is a fault of the deployment, not of the request. The failure is logged, and the host does not pass, so
+that no server is placed on a host that the plugin might refuse.
 """
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if typing.TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-# what the second parameter of a host_passes is called that takes the objects.RequestSpec
+# names of the second parameter of a host_passes that takes the objects.RequestSpec
 _SPEC = ('spec', 'spec_obj', 'request_spec')
 _LISTS = ('group', 'different_host')
 
@@ -36,50 +36,50 @@ Servers = dict[tuple[str, str], dict[str, bool]]         # {(host, node): {uuid 
 
 
 class BaseHostFilter:
-    """Base class of filters that are written for one host at a time.
+    """Base class of filters written for single hosts.
 
-    needs_instances   ``host_state.instances`` is {uuid: True} of the servers on the host; it costs a query of all
-                      servers for each request
-    RUN_ON_REBUILD    it is consulted, too, when a server is rebuilt from another image on its host
+    needs_instances   provide ``host_state.instances``, {uuid: True} of the servers on the host, at the cost of a query
+                      of all servers for each request
+    RUN_ON_REBUILD    consult the filter also when a server is rebuilt from another image on its host
     """
 
     needs_instances = False
     RUN_ON_REBUILD = True
 
     def host_passes(self, host_state: typing.Any, filter_properties: dict[str, typing.Any]) -> bool:
-        """Whether the host may take the server.
+        """Tell whether the host may take the server.
 
-        :param host_state: see attributes.ATTRIBUTES; besides ``aggregates``, ``metrics``, ``limits`` and ``instances``
+        :param host_state: attributes.ATTRIBUTES, and ``aggregates``, ``metrics``, ``limits`` and ``instances``
         :param filter_properties: see ``properties``
         """
         raise NotImplementedError
 
 
 class PerHost(base.Filter):
-    """A filter written for one host at a time; it is consulted only about hosts that are left."""
+    """Adapter of a filter for single hosts, consulted only about remaining hosts."""
 
-    rebuild = True
+    run_on_rebuild = True
 
     def __init__(self, conf: cfg.ConfigOpts, wrapped: typing.Any) -> None:
         super().__init__(conf)
         self._wrapped = wrapped
         self._takes_spec = _takes_spec(wrapped)
-        self.rebuild = bool(getattr(wrapped, 'RUN_ON_REBUILD', True))
+        self.run_on_rebuild = bool(getattr(wrapped, 'RUN_ON_REBUILD', True))
 
     @property
     def name(self) -> str:
         return type(self._wrapped).__name__
 
-    def wants(self, spec: objects.RequestSpec) -> bool:
+    def needs_facts(self, spec: objects.RequestSpec) -> bool:
         return bool(getattr(self._wrapped, 'needs_instances', False))
 
     def facts(self, conn: engine.Connection, spec: objects.RequestSpec) -> frozenset[typing.Any]:
         return hosts_db.placed_servers(conn)
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
-        return self.among(hosts, request, np.arange(len(hosts)))
+        return self.mask_at(hosts, request, np.arange(len(hosts)))
 
-    def among(self, hosts: host_view.Hosts, request: pipeline.Request, left: np.ndarray) -> np.ndarray:
+    def mask_at(self, hosts: host_view.Hosts, request: pipeline.Request, left: np.ndarray) -> np.ndarray:
         second = request.spec if self._takes_spec else properties(self.conf, request)
         servers: Servers = {}
         for host, node, uuid in request.facts.get(self.name, ()):
@@ -94,7 +94,7 @@ class PerHost(base.Filter):
                 if failed == 1:
                     LOG.exception('Filter %s failed on host %s: %s', self.name, state.host, error)
         if failed:
-            LOG.error('Filter %s failed on %d of %d hosts, which do not pass.', self.name, failed, len(left))
+            LOG.error('Filter %s failed on %d of %d hosts; these hosts do not pass.', self.name, failed, len(left))
         return found
 
 
@@ -110,9 +110,9 @@ def _takes_spec(wrapped: typing.Any) -> bool:
 
 def states_of(hosts: host_view.Hosts, positions: np.ndarray, servers: Servers | None = None
               ) -> collections.abc.Iterator[types.SimpleNamespace]:
-    """One object a host, with the attributes of the per-host interface.
+    """Yield an object for each host with the attributes of the interface for single hosts.
 
-    :param servers: where the filter needs them
+    :param servers: only for filters that need them
     """
     columns = {name: attribute.read(hosts)[positions].tolist() for name, attribute in attributes.ATTRIBUTES.items()}
     aggregates = hosts.aggregates[positions].tolist()
@@ -125,9 +125,9 @@ def states_of(hosts: host_view.Hosts, positions: np.ndarray, servers: Servers | 
 
 
 def properties(conf: cfg.ConfigOpts, request: pipeline.Request) -> dict[str, typing.Any]:
-    """The dictionary ``filter_properties`` of a request."""
+    """Return the dictionary ``filter_properties`` of a request."""
     spec = request.spec
-    assert spec is not None                      # of every request that servers are placed by
+    assert spec is not None                      # every request that places servers has a spec
     flavor = dict(spec.flavor or {})
     flavor.update(flavorid=flavor.get('flavor_id'), swap=flavor.get('swap') or 0,
                   extra_specs=dict(flavor.get('extra_specs') or {}))
@@ -150,7 +150,8 @@ def properties(conf: cfg.ConfigOpts, request: pipeline.Request) -> dict[str, typ
         'force_hosts': [request.host] if request.forced and request.host else [],
         'force_nodes': [request.node] if request.forced and request.node else [],
         'ignore_hosts': list(request.ignored),
-        'retry': {'num_attempts': len(request.tried) + 1, 'hosts': [list(place) for place in request.tried]},
+        'retry': {'num_attempts': len(request.failed_nodes) + 1,
+                  'hosts': [list(place) for place in request.failed_nodes]},
         'group_hosts': set(group.members) if group else set(), 'limits': {},
         'group_policies': set(getattr(group, 'policies', ())) if group else set(),
         'pci_requests': None}

@@ -1,7 +1,7 @@
-"""JsonFilter: a condition on hosts' attributes that the hint ``query`` spells out.
+"""JsonFilter: a condition on host attributes in the hint ``query``.
 
-``["and", [">=", "$free_ram_mb", 1024], [">=", "$free_disk_mb", 204800]]``: an operation is a list that begins with
-its name; ``$name`` is an attribute of the host (attributes.py), ``$capabilities.live_migration`` something under one.
+``["and", [">=", "$free_ram_mb", 1024], [">=", "$free_disk_mb", 204800]]``: an operation is a list that begins with its
+name; ``$name`` is a host attribute (attributes.py), ``$capabilities.live_migration`` a value below one.
 """
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _COMPARISONS = {'=': operator.eq, '<': operator.lt, '>': operator.gt, '<=': oper
 
 
 class Malformed(ValueError):
-    """The text is for the user."""
+    """A malformed query; users read the text."""
 
 
 class JsonFilter(base.Filter):
-    """Hosts that satisfy the query. A query without a meaning lets no host through."""
+    """Hosts that satisfy the query. No host satisfies a malformed query."""
 
-    rebuild = False
+    run_on_rebuild = False
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         query = request_fields.hint(request, 'query')
         if not query:
-            return hosts.everything
+            return hosts.all_pass
         try:
             return evaluate(hosts, parsed(query))
         except Malformed:
@@ -54,17 +54,17 @@ class JsonFilter(base.Filter):
 
 
 def parsed(query: typing.Any) -> list[typing.Any]:
-    """The query as lists.
+    """Return the query as lists.
 
-    :raises Malformed:
+    :raises Malformed: the query is not valid
     """
     if isinstance(query, str):
         try:
             query = orjson.loads(query)
         except ValueError:
-            raise Malformed('it is no JSON') from None
+            raise Malformed('it is not JSON') from None
     if not isinstance(query, list) or not query:
-        raise Malformed('it is no list that begins with an operation')
+        raise Malformed('it is not a list that begins with an operation')
     parts, waiting = 0, [(query, 1)]
     while waiting:
         item, depth = waiting.pop()
@@ -77,9 +77,9 @@ def parsed(query: typing.Any) -> list[typing.Any]:
 
 
 def evaluate(hosts: host_view.Hosts, query: list[typing.Any]) -> np.ndarray:
-    """The mask of a query.
+    """Return the mask of a query.
 
-    :raises Malformed: an operation or an attribute that there is not
+    :raises Malformed: an operation or an attribute does not exist
     """
     name, *arguments = query
     if name in ('and', 'or', 'not'):
@@ -102,18 +102,18 @@ def _mask(hosts: host_view.Hosts, item: typing.Any) -> np.ndarray:
         return evaluate(hosts, item)
     if isinstance(item, bool):
         return np.full(len(hosts), item)
-    raise Malformed(f'{str(item)[:32]!r} is no condition')
+    raise Malformed(f'{str(item)[:32]!r} is not a condition')
 
 
 def _flat(items: list[typing.Any]) -> list[typing.Any]:
-    """['in', '$x', [1, 2]] means what ['in', '$x', 1, 2] does."""
+    """Flatten lists: ['in', '$x', [1, 2]] means ['in', '$x', 1, 2]."""
     return [each for item in items for each in (item if isinstance(item, list) else [item])]
 
 
 def _value(hosts: host_view.Hosts, item: typing.Any) -> typing.Any:
-    """An array of an attribute, or the constant."""
+    """Return an array for an attribute, or the constant."""
     if isinstance(item, (list, dict)):
-        raise Malformed('a list or object where a value belongs')
+        raise Malformed('a list or object is in the place of a value')
     if not isinstance(item, str) or not item.startswith('$'):
         return item
     names = item[1:].split('.')
@@ -137,7 +137,7 @@ def _compared(hosts: host_view.Hosts, compare: Comparison, left: typing.Any, rig
 
 
 def _holds(compare: Comparison, left: typing.Any, right: typing.Any) -> bool:
-    """Values of kinds that do not compare do not hold."""
+    """Compare two values; incomparable types yield False."""
     if left is None or right is None:
         return False
     try:

@@ -1,4 +1,4 @@
-"""The fields of a request that filters go by; empty where a request has no spec."""
+"""Request fields for filters; empty if a request has no spec."""
 from __future__ import annotations
 
 import typing
@@ -8,7 +8,7 @@ from nova import objects
 if typing.TYPE_CHECKING:
     from nova.scheduler import pipeline
 
-# documented extra specs without a scope that say nothing of hosts
+# documented extra specs without a scope that are not requirements on hosts
 _OTHERS = {'hide_hypervisor_id', 'group_policy'}
 
 
@@ -17,7 +17,7 @@ def flavor(request: pipeline.Request) -> dict[str, typing.Any]:
 
 
 def extra_specs(request: pipeline.Request) -> dict[str, str]:
-    """{key: text} of the flavor."""
+    """Return the extra specs {key: text} of the flavor."""
     return flavor(request).get('extra_specs') or {}
 
 
@@ -26,27 +26,27 @@ def image_id(request: pipeline.Request) -> str | None:
 
 
 def properties(request: pipeline.Request) -> dict[str, typing.Any]:
-    """The properties of the image, {} of a server that boots from a volume."""
+    """Return the properties of the image, {} for a server that boots from a volume."""
     return (getattr(request.spec, 'image', None) or {}).get('properties') or {}
 
 
 def trusted_certificates(request: pipeline.Request) -> list[str] | None:
-    """Ids of the certificates by one of which the image must be signed; None: it need not be."""
+    """Return the ids of the certificates that may have signed the image, or None if it needs no signature."""
     return (getattr(request.spec, 'image', None) or {}).get('trusted_certs')
 
 
 def hints(spec: objects.RequestSpec | None, name: str) -> list[typing.Any]:
-    """The values of a scheduler hint, [] without it."""
+    """Return the values of a scheduler hint, [] without it."""
     return (getattr(spec, 'hints', None) or {}).get(name) or []
 
 
 def hint(request: pipeline.Request, name: str) -> typing.Any:
-    """The only or first value of a scheduler hint, None without it."""
+    """Return the only or first value of a scheduler hint, None without it."""
     return next(iter(hints(request.spec, name)), None)
 
 
 def scoped(specs: dict[str, typing.Any], scope: str) -> dict[str, typing.Any]:
-    """{key without the scope: value} of the extra specs that have this scope, or none."""
+    """Return {key without the scope: value} of the extra specs with this scope or without any."""
     found = {}
     for key, value in specs.items():
         first, colon, rest = key.partition(':')
@@ -59,5 +59,5 @@ def scoped(specs: dict[str, typing.Any], scope: str) -> dict[str, typing.Any]:
 
 
 def listed(text: object) -> list[str]:
-    """The parts of a value that separates them by commas."""
+    """Return the parts of a comma-separated value."""
     return [part for part in (part.strip() for part in str(text).split(',')) if part]

@@ -1,4 +1,4 @@
-"""Moves that are meant to stay within an aggregate."""
+"""Moves within an aggregate."""
 from __future__ import annotations
 
 import typing
@@ -13,14 +13,14 @@ if typing.TYPE_CHECKING:
 
 
 class RequestedAggregateFilter(base.Filter):
-    """Hosts of the one aggregate that is meant, when one is: a host's maintenance moves its servers within it."""
+    """Hosts of the requested aggregate: a host's maintenance may move its servers within an aggregate."""
 
-    rebuild = False
+    run_on_rebuild = False
 
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         if request.aggregate is None:
-            return hosts.everything
-        return hosts.once(('members', request.aggregate), lambda: np.array(
+            return hosts.all_pass
+        return hosts.cached(('members', request.aggregate), lambda: np.array(
             [any(each['id'] == request.aggregate for each in found) for found in hosts.aggregates], dtype=bool))
 
     def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:

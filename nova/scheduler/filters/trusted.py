@@ -1,7 +1,7 @@
-"""TrustedFilter: hosts whose integrity an attestation service vouches for.
+"""TrustedFilter: hosts with integrity confirmed by an attestation service.
 
-The service speaks the OpenAttestation API: ``POST <attestation_api_url>/PollHosts`` with ``{"hosts": [names]}``
-answers ``{"hosts": [{"host_name", "trust_lvl", "vtime"}]}``.
+The service implements the OpenAttestation API: ``POST <attestation_api_url>/PollHosts`` with ``{"hosts": [names]}``
+returns ``{"hosts": [{"host_name", "trust_lvl", "vtime"}]}``.
 """
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ UNKNOWN = 'unknown'
 
 
 class TrustedFilter(base.Filter):
-    """Hosts whose level is what the flavor's extra spec ``trust:trusted_host`` says, ``trusted`` or ``untrusted``.
+    """Hosts with the trust level of the flavor's extra spec ``trust:trusted_host``, ``trusted`` or ``untrusted``.
 
-    A host of which the service knows nothing, or while it does not answer, is neither.
+    Hosts unknown to the service, and all hosts while it does not answer, have neither level.
     """
 
-    rebuild = False
+    run_on_rebuild = False
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
         self._lock = threading.Lock()
         self._levels: dict[str, tuple[str, float]] = {}     # {host: (level, monotonic time of the answer)}
 
-    def wants(self, spec: objects.RequestSpec) -> bool:
+    def needs_facts(self, spec: objects.RequestSpec) -> bool:
         return KEY in ((spec.flavor or {}).get('extra_specs') or {})
 
-    def outside(self, hosts: host_view.Hosts, spec: objects.RequestSpec) -> typing.Any:
-        """{host: level} of all hosts; those whose level is older than attestation_auth_timeout are polled."""
+    def external_facts(self, hosts: host_view.Hosts, spec: objects.RequestSpec) -> typing.Any:
+        """Return {host: level}; hosts with a level older than attestation_auth_timeout are polled."""
         names = set(hosts.host.tolist())
         with self._lock:
             since = time.monotonic() - self.conf.trusted_computing.attestation_auth_timeout
@@ -65,10 +65,10 @@ class TrustedFilter(base.Filter):
             return {name: self._levels[name][0] for name in names if name in self._levels}
 
     def _poll(self, names: list[str]) -> dict[str, str]:
-        """{host: level}, {} when the service gives no sensible answer."""
+        """Return {host: level}, {} without a valid answer of the service."""
         options = self.conf.trusted_computing
         if not options.attestation_server:
-            LOG.error('TrustedFilter is enabled, and [trusted_computing] attestation_server is not set.')
+            LOG.error('TrustedFilter is enabled but [trusted_computing] attestation_server is not set.')
             return {}
         security = ssl.create_default_context(cafile=options.attestation_server_ca_file)
         if options.attestation_insecure_ssl:
@@ -84,11 +84,11 @@ class TrustedFilter(base.Filter):
             answer = connection.getresponse()
             body = answer.read(MAX_ANSWER)
             if answer.status // 100 != 2:
-                LOG.error('The attestation service answered %d.', answer.status)
+                LOG.error('The attestation service returned status %d.', answer.status)
                 return {}
             return {each['host_name']: str(each['trust_lvl']).lower() for each in orjson.loads(body)['hosts']}
         except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
-            LOG.error('The attestation service gave no answer: %s', error)
+            LOG.error('The attestation service failed: %s', error)
             return {}
         finally:
             connection.close()
@@ -96,10 +96,10 @@ class TrustedFilter(base.Filter):
     def mask(self, hosts: host_view.Hosts, request: pipeline.Request) -> np.ndarray:
         requested = request_fields.extra_specs(request).get(KEY)
         if requested is None:
-            return hosts.everything
+            return hosts.all_pass
         levels = request.facts.get(self.name) or {}
         requested = str(requested).lower()
-        return hosts.on(name for name, level in levels.items() if level == requested and level != UNKNOWN)
+        return hosts.on_hosts(name for name, level in levels.items() if level == requested and level != UNKNOWN)
 
     def reason(self, hosts: host_view.Hosts, request: pipeline.Request, removed: np.ndarray) -> str:
         if not request.facts.get(self.name):

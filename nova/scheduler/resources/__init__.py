@@ -1,1 +1,1 @@
-"""What a request takes of a node besides numbers: NUMA cells and PCI devices."""
+"""Special resources of a request on a node: NUMA cells and PCI devices."""

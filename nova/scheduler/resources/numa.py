@@ -1,7 +1,7 @@
-"""NUMA cells of many hosts as arrays: which hosts may take a guest, before one of them is looked at closely.
+"""NUMA cells of many hosts as arrays: selects the hosts that may take a guest, before an exact check of single hosts.
 
-The mask lets through every host that ``hardware.fit`` would pin the guest to, and few others; what it lets through
-is fitted one by one, the best weighed first, until one takes the guest.
+The mask contains every host on which ``hardware.fit`` would place the guest, and few others. The claim then fits the
+guest to these hosts in order of weight until one takes it.
 """
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ import numpy as np
 from nova.hardware import fit
 from nova.objects import numa
 
-# of each cell; whatever is free counts what the ratios allow
-# a topology as an object, as its stored text, or none
+# FACTS of each cell; free amounts include overcommitment a topology: an object, its stored text, or None
 Topology = numa.HostTopology | str | None
-Need = tuple[int, int, int, int | str | None]        # of a guest's cell: CPUs it shares, pinned ones, MiB, page size
+Need = tuple[int, int, int, int | str | None]        # of a guest's cell: shared CPUs, pinned CPUs, MiB, page size
 Pages = tuple[tuple[tuple[str, int], int], ...]              # ((kind, size in KiB), free), …
 
 FACTS = ('cpus', 'shared', 'memory', 'free_memory', 'pinnable', 'cores', 'threads', 'apart')
@@ -25,16 +24,17 @@ FACTS = ('cpus', 'shared', 'memory', 'free_memory', 'pinnable', 'cores', 'thread
 
 
 def _without(array: np.ndarray, positions: list[int]) -> np.ndarray:
-    """A copy in which nothing is known of the hosts at these positions."""
+    """Return a copy in which the hosts at these positions are unknown."""
     copied = array.copy()
     copied[positions] = -1
     return copied
 
 
 class Cells:
-    """
-    :param topologies: HostTopology, its stored text, or None of each host, iterated once
-    :param limits: [fit.Overcommit], as many
+    """NUMA cells of many hosts.
+
+    :param topologies: iterable of HostTopology, its stored text, or None for each host
+    :param limits: [fit.Overcommit] of the same length
     """
 
     def __init__(self, topologies: collections.abc.Iterable[Topology], limits: collections.abc.Sequence[fit.Overcommit]
@@ -48,7 +48,7 @@ class Cells:
         return self._length
 
     def changed(self, hosts: dict[int, tuple[Topology, fit.Overcommit]]) -> Cells:
-        """Cells in which these hosts are others: {position: (as in the constructor, fit.Overcommit)}."""
+        """Return Cells in which these hosts are replaced: {position: (topology, fit.Overcommit)}."""
         twin = object.__new__(Cells)
         twin.__dict__.update(self.__dict__)
         positions = list(hosts)
@@ -58,7 +58,7 @@ class Cells:
         return twin
 
     def mask(self, guest: numa.GuestTopology) -> np.ndarray:
-        """True for the hosts that may take the guest, which is not yet pinned."""
+        """Return a mask of the hosts that may take the guest, which is not yet pinned."""
         if not self._width:
             return np.zeros(self._length, dtype=bool)
         needs: dict[Need, int] = {}
@@ -74,17 +74,17 @@ class Cells:
         return found & (some.sum(axis=1) >= len(guest.cells))
 
     def _able(self, need: Need, policy: str | None) -> np.ndarray:
-        """[host, cell]: whether the cell has what one cell of the guest needs."""
+        """Return [host, cell]: whether the cell has the resources of one guest cell."""
         shared, pinned, memory, pagesize = need
         facts = self._facts
         able = facts['cpus'] >= 0
         if shared:
             able &= (facts['cpus'] >= shared) & (facts['shared'] >= shared)
         if pinned:
-            # the emulator's own CPU is left to the close look
+            # the emulator's own CPU is checked by the exact fit
             able &= facts['pinnable'] >= pinned
             if shared:
-                able &= facts['apart'] > 0          # CPUs for pinning that are not those that guests share
+                able &= facts['apart'] > 0          # CPUs for pinning are separate from shared CPUs
             if policy == 'isolate':
                 able &= facts['cores'] >= pinned
             elif policy == 'require':
@@ -108,7 +108,10 @@ class Cells:
 
     def _write(self, positions: collections.abc.Iterable[int],
                hosts: collections.abc.Iterable[tuple[Topology, fit.Overcommit]]) -> None:
-        """:param hosts: (topology, limits) for each of the positions, where all of the arrays is -1"""
+        """Fill positions that have only -1.
+
+        :param hosts: (topology, limits) for each position
+        """
         rows, columns, facts = [], [], []
         paged: dict[tuple[str, int], list[tuple[int, int, int]]] = {}
         for position, (topology, limits_) in zip(positions, hosts):
@@ -133,7 +136,7 @@ class Cells:
 
 
 def _entry(topology: Topology, limits: fit.Overcommit) -> collections.abc.Sequence[tuple[tuple[int, ...], Pages]]:
-    """((facts, ((key of the pages' size, free), …)), …) of the cells of a host."""
+    """Return ((facts, ((kind and size of pages, free), …)), …) of the cells of a host."""
     if topology is None:
         return ()
     if isinstance(topology, str):
@@ -154,18 +157,18 @@ def _of_cell(cell: numa.HostCell, limits: fit.Overcommit) -> tuple[tuple[int, ..
 
 @functools.lru_cache(maxsize=1 << 15)
 def _of_text(text: str, limits: fit.Overcommit) -> tuple[tuple[int, ...], Pages]:
-    """The same, once for all cells with the same hardware and the same usage."""
+    """Return the entry of a cell, cached for cells with equal hardware and usage."""
     return _of_cell(numa.load_cell(text), limits)
 
 
 @functools.lru_cache
 def _grouped(siblings: tuple[frozenset[int], ...]) -> frozenset[int]:
-    """The CPUs of cores with several threads: most hosts of a cloud have the same."""
+    """Return the CPUs of cores with several threads, which most hosts of a cloud share."""
     return frozenset().union(*siblings)
 
 
 def _facts(cell: numa.HostCell, limits: fit.Overcommit) -> tuple[int, ...]:
-    """The values of FACTS."""
+    """Return the values of FACTS."""
     pinnable = fit.free_pinnable(cell)
     free = cell.pinnable - cell.pinned_cpus if pinnable else frozenset()
     alone = len(free - _grouped(cell.siblings))
@@ -175,5 +178,5 @@ def _facts(cell: numa.HostCell, limits: fit.Overcommit) -> tuple[int, ...]:
 
 
 def limits(row: collections.abc.Mapping[str, typing.Any]) -> fit.Overcommit:
-    """The fit.Overcommit of a compute node's row."""
+    """Return the fit.Overcommit of a compute node's row."""
     return fit.Overcommit(cpu_ratio=row['cpu_allocation_ratio'], ram_ratio=row['ram_allocation_ratio'])

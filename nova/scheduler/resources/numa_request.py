@@ -1,4 +1,4 @@
-"""What a request takes of NUMA cells: one of the special resources."""
+"""NUMA resources of a request, one of the special resources."""
 from __future__ import annotations
 
 import collections.abc
@@ -26,16 +26,16 @@ if typing.TYPE_CHECKING:
     from nova.scheduler import node_claims
     from nova.scheduler import pipeline
 
-Overcommit = fit.Overcommit              # Numa has a method of the module's name
+Overcommit = fit.Overcommit              # NumaRequest has a method of the module's name
 
 
-class Numa(special_resources.SpecialResource):
+class NumaRequest(special_resources.SpecialResource):
     """CPUs, memory and pages of NUMA cells.
 
-    guest     the GuestTopology that is requested, not yet pinned
-    requests  pci.Request of the devices that must be near it
-    pack      on the cells that are used most
-    source    numa_table.Topologies, once the filter has looked there
+    guest     the requested GuestTopology, not yet pinned
+    requests  pci.Request of the devices that must be near the guest
+    pack      prefer the most used cells
+    source    numa_table.Topologies, set by the filter
     """
 
     def __init__(self, guest: topologies.GuestTopology, requests: tuple[pci.Request, ...], pack: bool) -> None:
@@ -43,19 +43,19 @@ class Numa(special_resources.SpecialResource):
         self.source: numa_table.Topologies | None = None
 
     def mask(self, hosts: host_view.Hosts) -> np.ndarray:
-        """True for the hosts of a view that may have it; those in ``hosts.numa`` are looked at closely."""
+        """Return a mask of the hosts that may fit; hosts in ``hosts.numa`` are fitted exactly."""
         found = self._source().mask(hosts, self.guest)
         for position in hosts.numa:
             found[position] = self.fit(hosts, position).topology is not None
         return found
 
     def fit(self, hosts: host_view.Hosts, position: int) -> fit.Fit:
-        """The fit.Fit on a host of a view."""
+        """Return the fit.Fit on a host of a view."""
         host, limits = self._host(hosts, position)
         return fit.fit(host, self.guest, limits, pack=self.pack)
 
     def _source(self) -> numa_table.Topologies:
-        assert self.source is not None           # the filter of NUMA nodes comes before who asks
+        assert self.source is not None           # the filter of NUMA nodes has set it before
         return self.source
 
     def _host(self, hosts: host_view.Hosts, position: int) -> tuple[topologies.HostTopology | None, Overcommit]:
@@ -95,37 +95,37 @@ class Numa(special_resources.SpecialResource):
         return True
 
 
-def requested(conf: cfg.ConfigOpts, spec: objects.RequestSpec) -> Numa | None:
-    """The Numa of a request, None when it asks for no topology."""
+def requested(conf: cfg.ConfigOpts, spec: objects.RequestSpec) -> NumaRequest | None:
+    """Return the NumaRequest of a request, or None if it requests no topology."""
     guest = topology(spec.flavor, spec.image)
     if guest is None:
         return None
-    return Numa(guest, pci.requested(spec.flavor), conf.compute.packing_host_numa_cells_allocation_strategy)
+    return NumaRequest(guest, pci.requested(spec.flavor), conf.compute.packing_host_numa_cells_allocation_strategy)
 
 
 def without_pinned(resources: dict[str, int],
                    special: collections.abc.Iterable[special_resources.SpecialResource]) -> dict[str, int]:
-    """What a request takes of the node's counted resources: pinned vCPUs are not counted there.
+    """Return the counted resources of a request without pinned vCPUs, which are not counted there.
 
-    :param resources: claims.resources() of all its vCPUs
+    :param resources: claims.resources() with all its vCPUs
     """
-    guest = next((each.guest for each in special if isinstance(each, Numa)), None)
+    guest = next((each.guest for each in special if isinstance(each, NumaRequest)), None)
     if guest is None:
         return resources
     return {**resources, 'vcpus': resources['vcpus'] - sum(len(cell.pcpuset) for cell in guest.cells)}
 
 
 def topology(flavor: dict[str, typing.Any], image: dict[str, typing.Any] | None) -> topologies.GuestTopology | None:
-    """The GuestTopology that a flavor and an image ask for, None when they ask for none."""
+    """Return the GuestTopology that a flavor and an image request, or None."""
     properties = (image or {}).get('properties') or {}
     if not guest_request.concerns(flavor, properties):
         return None
     return guest_request.topology({**flavor, 'extra_specs': flavor.get('extra_specs')}, properties)
 
 
-def given_back(conn: engine.Connection, hosts: host_view.Hosts,
+def without_server(conn: engine.Connection, hosts: host_view.Hosts,
                row: typing.Mapping[str, typing.Any]) -> host_view.Hosts:
-    """A view of the hosts in which the server of this instances row has nothing of its node's cells."""
+    """Return a view of the hosts in which the server of this instances row has no share of its node's cells."""
     text = None if row['host'] is None or row['numa_topology'] is None else numa_claims.of_node(
         conn, row['host'], row['node'])
     if not text:
@@ -140,6 +140,6 @@ def given_back(conn: engine.Connection, hosts: host_view.Hosts,
     return twin
 
 
-def of(request: pipeline.Request) -> Numa | None:
-    """The Numa of a pipeline.Request; None without one."""
-    return next((each for each in request.special if isinstance(each, Numa)), None)
+def find(request: pipeline.Request) -> NumaRequest | None:
+    """Return the NumaRequest of a pipeline.Request, or None."""
+    return next((each for each in request.special if isinstance(each, NumaRequest)), None)

@@ -1,7 +1,6 @@
-"""The NUMA topologies of the hosts, for requests that need one: a table that is kept in step while it is used.
+"""The table of the hosts' NUMA topologies, read and updated only for requests that need one.
 
-Servers without a topology never come here, so that it costs nothing where there are none. As in the table of hosts,
-what it says may be a moment old: the claim decides.
+Like the table of hosts it may be slightly stale, because the claim decides.
 """
 from __future__ import annotations
 
@@ -19,14 +18,15 @@ from nova.db.placement import numa_claims
 from nova.hardware import fit
 from nova.objects import numa as topologies
 from nova.scheduler import host_view
-from nova.scheduler import hosts as host_table
+from nova.scheduler import host_table
 from nova.scheduler.resources import numa
 
 Place = tuple[str, str]                                      # host, node
 
 
 class Topologies:
-    """
+    """The NUMA topologies of all hosts.
+
     :param cells: db.cells.Cells
     """
 
@@ -35,28 +35,28 @@ class Topologies:
         self._known: dict[Place, tuple[int, str | None, fit.Overcommit]] = {}        # position, text, limits
         self._cells = numa.Cells([], [])
         self._marks: dict[str, int] = {}                 # cell's uuid: the newest change number
-        self._numbers: dict[tuple[str, int], int] = {}   # (cell's uuid, node's id): the change number of what is known
-        self._looked = self._read_all = float('-inf')
-        # a view's ids, what was known then, the position in the cells of each host
+        self._numbers: dict[tuple[str, int], int] = {}   # (cell's uuid, node's id): change number of the known row
+        self._read_at = self._read_all = float('-inf')
+        # a view's ids, the topologies known then, the index in the cells of each host
         self._index: tuple[typing.Any, typing.Any, typing.Any] = (None, None, None)
 
     def mask(self, hosts: host_view.Hosts, guest: topologies.GuestTopology) -> np.ndarray:
-        """True for the hosts of a view that may take the guest (GuestTopology, not yet pinned)."""
+        """Return a mask of the hosts of a view that may take the guest (GuestTopology, not yet pinned)."""
         with self._lock:
             self._look()
             index, cells = self._of(hosts), self._cells
-        found = np.append(cells.mask(guest), False)        # the last one is of hosts that are not known here
+        found = np.append(cells.mask(guest), False)        # the last entry stands for unknown hosts
         return found[index]
 
     def host(self, hosts: host_view.Hosts, position: int) -> tuple[topologies.HostTopology | None, fit.Overcommit]:
-        """(HostTopology or None, fit.Overcommit) of one host of a view, as of the last mask."""
+        """Return (HostTopology or None, fit.Overcommit) of one host of a view, as of the last mask."""
         row = hosts.rows[position]
         known = self._known.get((row['host'], row['node']))
         _, text, limits = (-1, None, numa.limits(row)) if known is None else known
         return (None if text is None else numa_claims.load_host(text)), limits
 
     def _of(self, hosts: host_view.Hosts) -> np.ndarray:
-        """The position in the cells of each host of a view; -1: not known."""
+        """Return the index in the cells of each host of a view; -1 for unknown hosts."""
         ids, known, index = self._index
         if ids is not hosts.ids or known is not self._known:
             index = np.array([self._known[place][0] if place in self._known else -1
@@ -66,18 +66,18 @@ class Topologies:
 
     def _look(self) -> None:
         now = time.monotonic()
-        if now - self._read_all > host_table.WHOLE_S:
-            self._read(whole=True)
-            self._read_all = self._looked = time.monotonic()
-        elif now - self._looked > host_table.FRESH_S:
+        if now - self._read_all > host_table.FULL_READ_S:
+            self._read(full=True)
+            self._read_all = self._read_at = time.monotonic()
+        elif now - self._read_at > host_table.FRESH_S:
             self._read()
-            self._looked = time.monotonic()
+            self._read_at = time.monotonic()
 
-    def _read(self, whole: bool = False) -> None:
+    def _read(self, full: bool = False) -> None:
         def read(cell: db_cells.Cell) -> list[host_changes.Row]:
             with cell.db.reader() as conn:
-                return host_changes.topologies(conn) if whole else self._fresh(conn, cell.uuid)
-        answers, down = self._databases.scatter(read)        # of a cell that is down there are no hosts
+                return host_changes.topologies(conn) if full else self._fresh(conn, cell.uuid)
+        answers, down = self._databases.scatter(read)        # the hosts of an unreachable cell are unavailable
         if self._databases.default in down:
             raise exception.ServiceUnavailable(service='database')
         rows: list[tuple[Place, str | None, fit.Overcommit]] = []
@@ -85,8 +85,8 @@ class Topologies:
             self._marks[cell.uuid] = max([self._marks.get(cell.uuid, 0), *(row['numa_changed'] or 0 for row in fresh)])
             self._numbers.update({(cell.uuid, row['id']): row['numa_changed'] for row in fresh})
             rows += [((row['host'], row['node']), row['numa_topology'], numa.limits(row)) for row in fresh]
-        if whole or any(place not in self._known for place, _, _ in rows):
-            others = {} if whole else self._known
+        if full or any(place not in self._known for place, _, _ in rows):
+            others = {} if full else self._known
             merged = {**{place: value[1:] for place, value in others.items()},
                       **{place: (text, limits) for place, text, limits in rows}}
             self._known = {place: (number, *value) for number, (place, value) in enumerate(merged.items())}
@@ -95,7 +95,7 @@ class Topologies:
         self._change(rows)
 
     def _fresh(self, conn: engine.Connection, cell: str) -> list[host_changes.Row]:
-        """Rows whose change number is not the one that is known; commits come late, so that some are seen again."""
+        """Return rows with an unknown change number; because commits become visible late, some rows are read twice."""
         since = self._marks.get(cell, 0) - host_table.WINDOW_US
         ids = [node for node, changed in host_changes.topology_numbers(conn, since)
                if self._numbers.get((cell, node)) != changed]

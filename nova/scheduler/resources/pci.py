@@ -1,7 +1,7 @@
-"""PCI devices in placement: how many are free on which host, and the claim on them.
+"""PCI devices in placement: the number of free devices on each host, and the claim.
 
-What the table says is a guess by pools (compute_nodes.pci_stats); which devices a server gets, and whether, is decided
-in the claim's transaction (db/placement/pci_devices.py).
+The table only guides the choice, by pools (compute_nodes.pci_stats). The claim's transaction decides which devices a
+server gets (db/placement/pci_devices.py).
 """
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ if typing.TYPE_CHECKING:
 Stats = list[dict[str, typing.Any]] | None               # compute_nodes.pci_stats
 Requests = collections.abc.Sequence[pci.Request]
 
-MOST = 4                 # kinds of pools that are remembered, as a multiple of the hosts
+KINDS_PER_HOST = 4                 # limit of cached kinds of pools, as a multiple of the hosts
 
 
-class Free:
-    """The free devices of many hosts. Hosts with equal pools are judged once.
+class FreeDevices:
+    """The free devices of many hosts. Hosts with equal pools are evaluated once.
 
-    :param stats: compute_nodes.pci_stats of each host; equal ones are best the same object (db.types.Shared)
+    :param stats: compute_nodes.pci_stats of each host; equal ones should be one object (db.types.Shared)
     """
 
     def __init__(self, stats: collections.abc.Iterable[Stats]) -> None:
-        self._known = _Known()
+        self._known = _PoolKinds()
         self._codes = np.array([self._known.number(each) for each in stats], dtype=np.int64)
         self._counts = np.array([each.count for each in self._known.pools], dtype=np.int64)[self._codes]
         self._own: dict[int, _Pools] = {}
 
     @property
     def counts(self) -> np.ndarray | None:
-        """Free devices of each host; None when no host has any."""
+        """Free devices of each host, or None if no host has any."""
         return self._counts if self._counts.any() else None
 
     def mask(self, requests: Requests) -> np.ndarray:
-        """True for the hosts whose pools have all that is requested."""
+        """Return a mask of the hosts with pools that satisfy all requests."""
         hosts_of_kinds = np.bincount(self._codes)
         kinds = np.zeros(len(hosts_of_kinds), dtype=np.bool_)
         for number in np.flatnonzero(hosts_of_kinds):
@@ -60,14 +60,14 @@ class Free:
         return found
 
     def pools(self, position: int) -> list[pci.Pool]:
-        """[pci.Pool] of one host."""
+        """Return [pci.Pool] of one host."""
         return (self._own.get(position) or self._known.pools[self._codes[position]]).pools
 
-    def changed(self, stats: dict[int, Stats]) -> Free:
-        """A Free in which these hosts have other pools: {position: pci_stats}."""
-        if len(self._known.pools) > MOST * (len(self._codes) + 1):       # most are of no host any more
+    def changed(self, stats: dict[int, Stats]) -> FreeDevices:
+        """Return FreeDevices with other pools for these hosts: {position: pci_stats}."""
+        if len(self._known.pools) > KINDS_PER_HOST * (len(self._codes) + 1):       # most kinds are unused
             listed = [self._known.pools[code].stats for code in self._codes]
-            return Free([stats.get(position, each) for position, each in enumerate(listed)])
+            return FreeDevices([stats.get(position, each) for position, each in enumerate(listed)])
         twin = self._twin()
         twin._codes = self._codes.copy()
         for position, each in stats.items():
@@ -76,8 +76,8 @@ class Free:
             twin._own.pop(position, None)
         return twin
 
-    def without(self, position: int, requests: Requests) -> Free:
-        """A Free in which one host has given what is requested, as far as pools show."""
+    def without(self, position: int, requests: Requests) -> FreeDevices:
+        """Return FreeDevices without the requested devices of one host, as far as pools show them."""
         position = int(position)
         left = pci_pools.taken(self.pools(position), requests)
         if left is None:
@@ -87,15 +87,15 @@ class Free:
         twin._counts[position] = own.count
         return twin
 
-    def _twin(self) -> Free:
-        twin = object.__new__(Free)
+    def _twin(self) -> FreeDevices:
+        twin = object.__new__(FreeDevices)
         twin._known, twin._codes = self._known, self._codes
         twin._counts, twin._own = self._counts.copy(), dict(self._own)
         return twin
 
 
-class _Known:
-    """Pools that hosts have, or have had; shared by a Free and those that were made of it."""
+class _PoolKinds:
+    """Distinct pools of present and former hosts, shared by a FreeDevices and its copies."""
 
     def __init__(self) -> None:
         self.pools: list[_Pools] = []
@@ -103,18 +103,18 @@ class _Known:
         self._lock = threading.Lock()
 
     def number(self, stats: Stats) -> int:
-        """The place among ``pools`` of this pci_stats."""
+        """Return the index in ``pools`` of this pci_stats."""
         number = self._numbers.get(id(stats))
         if number is None:
             with self._lock:
                 number = self._numbers.setdefault(id(stats), len(self.pools))
                 if number == len(self.pools):
-                    self.pools.append(_Pools(stats))         # which keeps the object, and with it its id
+                    self.pools.append(_Pools(stats))         # the reference keeps the object's id in use
         return number
 
 
 class _Pools:
-    """The pools of a host; of most of them no more than the number is ever needed."""
+    """The pools of a host; most need only the count, so the pools are parsed on demand."""
 
     def __init__(self, stats: Stats) -> None:
         self.stats = stats
@@ -144,9 +144,9 @@ class Devices(special_resources.SpecialResource):
         hosts.pci = hosts.pci.without(position, self.requests)
 
 
-def given_back(conn: engine.Connection, hosts: host_view.Hosts,
+def without_server(conn: engine.Connection, hosts: host_view.Hosts,
                row: typing.Mapping[str, typing.Any]) -> host_view.Hosts:
-    """A view of the hosts in which the devices are free that the server of this instances row has."""
+    """Return a view of the hosts in which the devices of the server of this instances row are free."""
     if row['host'] is None or not pci.requested(row['flavor']):
         return hosts
     stats = pci_devices.without(conn, row['host'], row['node'], row['uuid'])
@@ -157,11 +157,11 @@ def given_back(conn: engine.Connection, hosts: host_view.Hosts,
 
 
 def requested(conf: cfg.ConfigOpts, spec: objects.RequestSpec) -> Devices | None:
-    """The Devices of a request, None when its flavor asks for none."""
+    """Return the Devices of a request, or None if its flavor requests none."""
     requests = pci.requested(spec.flavor)
     return Devices(requests) if requests else None
 
 
 def requests_of(request: pipeline.Request) -> tuple[pci.Request, ...]:
-    """The devices that a request needs."""
+    """Return the devices that a request needs."""
     return next((each.requests for each in request.special if isinstance(each, Devices)), ())

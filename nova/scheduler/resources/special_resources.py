@@ -1,4 +1,4 @@
-"""Special resources: what a request takes of a node besides counted amounts, such as NUMA cells and PCI devices."""
+"""Special resources: resources of a node without a counted amount, such as NUMA cells and PCI devices."""
 from __future__ import annotations
 
 import typing
@@ -10,29 +10,28 @@ if typing.TYPE_CHECKING:
     from nova.scheduler import host_view
     from nova.scheduler import node_claims
 
-PINNED = 'numa'              # in Claim.taken: (HostTopology as it was, pinned GuestTopology)
+PINNED = 'numa'              # key in Claim.taken: (HostTopology before the claim, pinned GuestTopology)
 
 
 class SpecialResource:
-    """What one request takes; made by a function of node_claims.KINDS, found in ``request.special``.
+    """A special resource of one request, created by a function of node_claims.KINDS, stored in ``request.special``.
 
-    A filter guesses from the table which hosts have it; ``take`` decides.
+    A filter preselects hosts from the table; ``take`` decides.
     """
 
     def take(self, conn: engine.Connection, node: typing.Mapping[str, typing.Any], claim: node_claims.Claim) -> bool:
-        """Take it of a node, in the claim's transaction; whether the node has it.
+        """Take the resource from a node in the claim's transaction; return whether the node has it.
 
-        The node's row is locked until the transaction ends, its numbers are claimed, and what this writes is undone
-        when it, or another one after it, gives False. They are taken in the order of KINDS.
-
-        :param node: the whole compute_nodes row as it is now
-        :param claim: for which server; a column that the holder's row is to have goes into ``claim.values``
+        The node's row is locked until the transaction ends, and its counted resources are claimed. If this or a later
+        resource returns False, all changes are rolled back. The order is that of KINDS.
+        :param node: the current compute_nodes row
+        :param claim: the server's claim; columns for the holder's row go into ``claim.values``
         """
         raise NotImplementedError
 
     def verified(self, hosts: host_view.Hosts) -> host_view.Hosts:
-        """A view on which the filter guesses no more: every host that it let through on this one has refused."""
+        """Return a view with exact data, after every host that the filter let through has refused the claim."""
         return hosts
 
     def consume(self, hosts: host_view.Hosts, position: int) -> None:
-        """Let a view, which is the caller's own, be as if the node had given it: for the next server."""
+        """Update the caller's own view as if the node had given the resource, for the next server."""

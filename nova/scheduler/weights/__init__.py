@@ -1,8 +1,8 @@
-"""Weighers: what makes one host better than another, each between 0 and 1 over the hosts that are left.
+"""Weighers: preferences between hosts, each normalised to 0 … 1 over the remaining hosts.
 
-``weight = multiplier1 * norm(weigher1) + multiplier2 * norm(weigher2) + …``. A weigher is a row: a name, the option
-that has its multiplier, and a function of the hosts. The metadata of aggregates override multipliers by the option's
-name. A subclass of BaseHostWeigher works as well: see plugins.py.
+``weight = multiplier1 * norm(weigher1) + multiplier2 * norm(weigher2) + …``. A weigher is a row: a name, the option of
+its multiplier, and a function of the hosts. Aggregate metadata override multipliers by the option's name. Subclasses of
+BaseHostWeigher work too: see plugins.py.
 """
 import collections.abc
 import dataclasses
@@ -21,18 +21,18 @@ from nova.scheduler.filters import busy
 from nova.scheduler.weights.plugins import BaseHostWeigher
 from nova.scheduler.weights.plugins import PerHost
 
-__all__ = ('AnyWeigher', 'BaseHostWeigher', 'WEIGHERS', 'Weigher', 'load', 'of', 'weigh')
+__all__ = ('AnyWeigher', 'BaseHostWeigher', 'WEIGHERS', 'Weigher', 'load', 'with_multipliers', 'weigh')
 
 ALL = 'nova.scheduler.weights.all_weighers'
 ENTRY_POINTS = 'nova.scheduler.weights'
 
-# of the hosts of a view, the larger the better; None: nothing to say
+# values of the hosts of a view, larger is better; None: the weigher does not apply
 Values = collections.abc.Callable[[host_view.Hosts], np.ndarray | None]
 Weighed = tuple[float | np.ndarray, np.ndarray | None]           # multiplier, values
 
 
 def normalised(values: np.ndarray) -> np.ndarray:
-    """Values between 0 (the smallest) and 1 (the largest); all 0 when they are equal."""
+    """Return values between 0 (the smallest) and 1 (the largest); all 0 if they are equal."""
     if not len(values):
         return values
     low, high = values.min(), values.max()
@@ -61,12 +61,12 @@ def failed_builds(hosts: host_view.Hosts) -> np.ndarray | None:
 
 def hypervisor_version(hosts: host_view.Hosts) -> np.ndarray | None:
     array = attributes.ATTRIBUTES['hypervisor_version'].read(hosts)
-    differ = hosts.once('hypervisor_versions_differ', lambda: bool(len(array)) and bool((array != array[0]).any()))
+    differ = hosts.cached('hypervisor_versions_differ', lambda: bool(len(array)) and bool((array != array[0]).any()))
     return array if differ else None
 
 
 def metrics(conf: cfg.ConfigOpts) -> Values:
-    """The weigher of what monitors measure, as the options say."""
+    """Return the weigher of the metrics that the options name."""
     setting, unavailable = busy.weight_setting(conf), conf.metrics.weight_of_unavailable
 
     def weight(measured: dict[str, float] | None) -> float:
@@ -76,20 +76,20 @@ def metrics(conf: cfg.ConfigOpts) -> Values:
     return lambda hosts: np.array([weight(each) for each in hosts.metrics], dtype=float) if setting else None
 
 
-def companions(hosts: host_view.Hosts) -> np.ndarray | None:
-    """Members of the server's group, where its policy wants them on one host."""
+def soft_affinity(hosts: host_view.Hosts) -> np.ndarray | None:
+    """Return the number of group members on each host, under soft affinity."""
     return hosts.members if _has_policy(hosts, groups.SOFT_AFFINITY) else None
 
 
-def strangers(hosts: host_view.Hosts) -> np.ndarray | None:
-    """The fewer members of the server's group the better, where its policy wants them apart."""
+def soft_anti_affinity(hosts: host_view.Hosts) -> np.ndarray | None:
+    """Return the negative number of group members on each host, under soft anti-affinity."""
     return -hosts.members if hosts.members is not None and _has_policy(hosts, groups.SOFT_ANTI_AFFINITY) else None
 
 
 def pci_devices(hosts: host_view.Hosts) -> np.ndarray | None:
-    """The fewer free PCI devices the better: hosts that have many are kept for requests for many.
+    """Return the negative number of free PCI devices, to reserve hosts with many devices for large requests.
 
-    A request for some has hosts to choose from that have as many, others can do without any.
+    Requests for devices still find suitable hosts; other requests need none.
     """
     counts = hosts.pci.counts
     return None if counts is None else -counts
@@ -101,9 +101,10 @@ def _has_policy(hosts: host_view.Hosts, policy: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Weigher:
-    """
-    :param key: the option of the multiplier, and the metadata of aggregates that overrides it
-    :param values: ``values(hosts)`` -> an array, one entry a host, the larger the better; None: nothing to say
+    """A weigher.
+
+    :param key: option of the multiplier, and metadata key of aggregates that overrides it
+    :param values: ``values(hosts)`` -> an array with an entry for each host, larger is better; None if not applicable
     """
 
     name: str
@@ -112,7 +113,7 @@ class Weigher:
     multiplier: float
 
     def weigh(self, hosts: host_view.Hosts, positions: np.ndarray) -> Weighed:
-        """(multiplier, values) at the positions, values None when there is nothing to say."""
+        """Return (multiplier, values) at the positions; values are None if the weigher does not apply."""
         multiplier = aggregate_values.overridden(hosts, self.key, self.multiplier, least=-np.inf)
         if isinstance(multiplier, np.ndarray):
             multiplier = multiplier[positions]
@@ -132,11 +133,11 @@ WEIGHERS = (
     ('IoOpsWeigher', 'io_ops_weight_multiplier', busy_servers),
     ('BuildFailureWeigher', 'build_failure_weight_multiplier', failed_builds),
     ('HypervisorVersionWeigher', 'hypervisor_version_weight_multiplier', hypervisor_version),
-    ('ServerGroupSoftAffinityWeigher', 'soft_affinity_weight_multiplier', companions),
-    ('ServerGroupSoftAntiAffinityWeigher', 'soft_anti_affinity_weight_multiplier', strangers),
+    ('ServerGroupSoftAffinityWeigher', 'soft_affinity_weight_multiplier', soft_affinity),
+    ('ServerGroupSoftAntiAffinityWeigher', 'soft_anti_affinity_weight_multiplier', soft_anti_affinity),
     ('PCIWeigher', 'pci_weight_multiplier', pci_devices),
 )
-METRICS = 'MetricsWeigher'           # its multiplier and what it weighs are options of a group of its own
+METRICS = 'MetricsWeigher'           # its multiplier and metrics are options of another group
 
 
 def _builtin(conf: cfg.ConfigOpts) -> dict[str, Weigher]:
@@ -146,9 +147,9 @@ def _builtin(conf: cfg.ConfigOpts) -> dict[str, Weigher]:
 
 
 def load(conf: cfg.ConfigOpts) -> tuple[AnyWeigher, ...]:
-    """The weighers that ``weight_classes`` names.
+    """Return the weighers of ``weight_classes``.
 
-    :raises InvalidOption: there is no such weigher; the text names those that there are
+    :raises InvalidOption: a weigher does not exist; the text lists the available ones
     """
     builtin = _builtin(conf)
     found: dict[str, AnyWeigher] = {}
@@ -163,19 +164,19 @@ def load(conf: cfg.ConfigOpts) -> tuple[AnyWeigher, ...]:
         cls = entry_points.named('weight_classes', name, ENTRY_POINTS, [ALL, *sorted(builtin)])
         if not inspect.isclass(cls) or not issubclass(cls, BaseHostWeigher):
             raise exception.InvalidOption(
-                f'weight_classes: {name} is no subclass of nova.scheduler.weights.BaseHostWeigher.')
+                f'weight_classes: {name} is not a subclass of nova.scheduler.weights.BaseHostWeigher.')
         found[cls.__name__] = PerHost(conf, cls())
     return tuple(found.values())
 
 
-def of(multipliers: dict[str, float]) -> tuple[Weigher, ...]:
-    """Weighers with these multipliers, {option: number}; the others do not count."""
+def with_multipliers(multipliers: dict[str, float]) -> tuple[Weigher, ...]:
+    """Return the weighers with these multipliers, {option: number}."""
     return tuple(Weigher(name, option, values, multipliers[option]) for name, option, values in WEIGHERS
                  if option in multipliers)
 
 
 def weigh(hosts: host_view.Hosts, positions: np.ndarray, weighers: collections.abc.Iterable[AnyWeigher]) -> np.ndarray:
-    """The weight of each host at ``positions``."""
+    """Return the weight of each host at ``positions``."""
     total = np.zeros(len(positions))
     for each in weighers:
         multiplier, values = each.weigh(hosts, positions)
@@ -185,7 +186,7 @@ def weigh(hosts: host_view.Hosts, positions: np.ndarray, weighers: collections.a
 
 
 def score(hosts: host_view.Hosts, positions: np.ndarray, weighers: collections.abc.Iterable[AnyWeigher]) -> np.ndarray:
-    """What ranks the hosts at ``positions`` as their weights do; but for a number that all have in common."""
+    """Return a score that ranks the hosts at ``positions`` like their weights; it differs by a common constant."""
     total = None
     for each in weighers:
         multiplier, values = each.weigh(hosts, positions)
@@ -200,7 +201,7 @@ def score(hosts: host_view.Hosts, positions: np.ndarray, weighers: collections.a
 
 
 def scaled(multiplier: float | np.ndarray, values: np.ndarray, low: float, high: float) -> np.ndarray:
-    """What a weigher adds to the score where its values go from ``low`` to ``high``, which differ."""
+    """Return a weigher's part of the score, for values between ``low`` and ``high``, which differ."""
     if isinstance(multiplier, np.ndarray):
         return multiplier * ((values - low) / (high - low))
     return values * (multiplier / (high - low))

@@ -1,7 +1,7 @@
-"""Weighers of operators, written for one host at a time.
+"""Weighers of operators, written for single hosts.
 
-A plugin that fails is a fault of the deployment, not of the request: it is logged, and counts for nothing in that
-decision.
+A failing plugin is a fault of the deployment, not of the request. The failure is logged, and the weigher is ignored for
+that decision.
 """
 import dataclasses
 import inspect
@@ -19,26 +19,26 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass
 class WeighedHost:
-    """A host that is weighed: ``obj`` is its host_state, ``weight`` what it weighs so far."""
+    """A host during weighing: ``obj`` is its host_state, ``weight`` its present weight."""
 
     obj: typing.Any
     weight: float = 0.0
 
 
 class BaseHostWeigher:
-    """Base class of weighers that are written for one host at a time.
+    """Base class of weighers written for single hosts.
 
-    A subclass has ``weight_object``, or ``weight_objects``. ``_weigh_object`` and ``weigh_objects`` do as well.
+    A subclass has ``weight_object`` or ``weight_objects``. ``_weigh_object`` and ``weigh_objects`` work too.
     """
 
     _weigh_object: typing.Callable[[typing.Any, dict[str, typing.Any]], float]        # of older plugins
 
     def weight_multiplier(self) -> float:
-        """What the normalized weights are multiplied by; it may take the host_state of the host."""
+        """Return the multiplier of the normalised weights; it may take the host_state as a parameter."""
         return 1.0
 
     def weight_object(self, host_state: typing.Any, weight_properties: dict[str, typing.Any]) -> float:
-        """The weight of one host, a number: the larger the better.
+        """Return the weight of one host, larger is better.
 
         :param host_state: see filters.attributes
         :param weight_properties: see filters.plugins.properties
@@ -47,7 +47,7 @@ class BaseHostWeigher:
 
     def weight_objects(self, weighed_obj_list: list[WeighedHost], weight_properties: dict[str, typing.Any]
                        ) -> list[float]:
-        """The weights of all hosts, a list of numbers.
+        """Return the weights of all hosts, a list of numbers.
 
         :param weighed_obj_list: [WeighedHost]
         """
@@ -56,9 +56,9 @@ class BaseHostWeigher:
 
 
 class PerHost:
-    """A weigher written for one host at a time."""
+    """Adapter of a weigher for single hosts."""
 
-    multiplier = 1.0         # what a dry run reports; see ``weigh``
+    multiplier = 1.0         # for the report of a dry run; see ``weigh``
 
     def __init__(self, conf: cfg.ConfigOpts, wrapped: typing.Any) -> None:
         self._conf, self._wrapped = conf, wrapped
@@ -68,17 +68,17 @@ class PerHost:
         return type(self._wrapped).__name__
 
     def weigh(self, hosts: host_view.Hosts, positions: np.ndarray) -> tuple[float | np.ndarray, np.ndarray | None]:
-        """(multiplier, values) at the positions, values None when it failed."""
+        """Return (multiplier, values) at the positions; values are None if the plugin failed."""
         states, request = list(plugins.states_of(hosts, positions)), hosts.request
-        assert request is not None               # hosts are weighed for one
+        assert request is not None               # hosts are weighed for a request
         try:
             values = np.asarray(self._values(states, plugins.properties(self._conf, request)), dtype=np.float64)
             multiplier = self._multiplier(states)
         except Exception as error:
-            LOG.exception('Weigher %s failed, and counts for nothing: %s', self.name, error)
+            LOG.exception('Weigher %s failed and is ignored: %s', self.name, error)
             return 0.0, None
         if values.shape != (len(positions),) or not np.isfinite(values).all():
-            LOG.error('Weigher %s gave something else than a number for each host, and counts for nothing.', self.name)
+            LOG.error('Weigher %s did not return a number for each host and is ignored.', self.name)
             return 0.0, None
         return multiplier, values
 

@@ -1,4 +1,5 @@
 """The reference pages of the documentation are made of the rows, and none is forgotten."""
+import importlib
 import pathlib
 import re
 import sys
@@ -11,10 +12,12 @@ from nova import policies
 from nova import states
 from nova.api import app
 from nova.api import versions
-from nova.api.ec2 import refused
 from nova.api.ec2 import table as ec2
+from nova.api.ec2 import unsupported
+from nova.rpc import interface as rpc_interface
 
 EXTENSION = pathlib.Path(__file__).parents[3] / 'doc' / 'ext'
+NOVA = pathlib.Path(app.__file__).parents[1]
 
 
 @pytest.fixture(scope='module')
@@ -84,4 +87,15 @@ def test_the_pages_of_ec2_name_every_operation_once(pages):
     cells = [cell for row in rows.split('   * - ')[2:] for cell in row.split('     - ')[1:2]]
     listed = [name for cell in cells for name in re.findall(r'[A-Z]\w+', cell)]
     assert sorted(listed) == sorted(ec2.OPERATIONS)
-    assert set(refused.OF) <= set(re.findall(r'[A-Z]\w+', pages['ec2-refused']))
+    assert set(unsupported.OF) <= set(re.findall(r'[A-Z]\w+', pages['ec2-refused']))
+
+
+def test_every_rpc_method_is_listed_with_its_meaning(pages):
+    interfaces = [value for path in sorted(NOVA.glob('*/interface.py')) if path.parent.name != 'rpc'
+                  for value in vars(importlib.import_module(f'nova.{path.parent.name}.interface')).values()
+                  if isinstance(value, rpc_interface.Interface)]
+    assert len(interfaces) == len({each.topic for each in interfaces}) == 6
+    for interface in interfaces:
+        section = pages['rpc'].split(f'\n{interface.topic} {interface.version}\n---', 1)[1]
+        for row in interface.methods.values():
+            assert row.doc and f'``{row.name}``' in section, (interface.topic, row.name)

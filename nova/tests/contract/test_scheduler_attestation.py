@@ -81,7 +81,7 @@ def filter_of(service, **options):
 
 def passing(each, extra_specs, count=4):
     table, spec = placement.hosts(*[{}] * count), placement.spec(extra_specs=extra_specs)
-    facts = {each.name: each.outside(table, spec)} if each.wants(spec) else {}
+    facts = {each.name: each.external_facts(table, spec)} if each.needs_facts(spec) else {}
     return placement.passing(each, table, placement.request(spec=spec, facts=facts))
 
 

@@ -124,7 +124,7 @@ CASES = [
     ('SimpleCIDRAffinityFilter', [{'host_ip': '2001:db8:0:1::5'}, {'host_ip': '2001:db8:0:2::5'}, {}],
      hint(build_near_host_ip='2001:db8:0:1::9', cidr='/64'), 'h0', 'are not in the network 2001:db8:0:1::9/64'),
     ('SimpleCIDRAffinityFilter', [{}], hint(build_near_host_ip='192.0.2.77', cidr='/99'), '',
-     'cannot be near 192.0.2.77/99, which is no network'),
+     'cannot be near 192.0.2.77/99, which is not a network'),
     # "puts the instance on a different host from a set of instances", "on the same host as another instance in a set"
     ('DifferentHostFilter', [{}, {}], {**hint(different_host='u1'), 'facts': {'DifferentHostFilter': {'h0'}}}, 'h1',
      'has one of the servers that the hint different_host names'),
@@ -135,10 +135,10 @@ CASES = [
     ('SameHostFilter', [{}, {}], hint(same_host='u1'), '', 'have none of the servers that the hint same_host names'),
     ('SameHostFilter', [{}, {}], {}, 'h0 h1', None),
     # "Only passes hosts that have not been previously attempted."
-    ('RetryFilter', [{}, {}], {'tried': (('h0', 'n0'), ('h1', 'other'))}, 'h1', 'has failed to build it before'),
+    ('RetryFilter', [{}, {}], {'failed_nodes': (('h0', 'n0'), ('h1', 'other'))}, 'h1', 'has failed to build it before'),
     # it is always asked, of moves
     ('MovedGuestFilter', [{'hypervisor_type': 'fake'}, {}], {'hypervisor': 'fake'}, 'h0',
-     'has no hypervisor of type fake, which the guest is of'),
+     'has no hypervisor of type fake, as the guest needs'),
     ('MovedGuestFilter', [{'hypervisor_type': 'fake'}, {}], {}, 'h0 h1', None),
     # "whose value (`trusted/untrusted`) must match the integrity of a host"
     ('TrustedFilter', [{}, {}, {}], {**extra('trust:trusted_host', 'trusted'),
@@ -271,17 +271,17 @@ def test_json_queries(query, left, form):
 
 
 @pytest.mark.parametrize(('query', 'reason'), [
-    ('no json', 'it is no JSON'),
-    ('{}', 'it is no list that begins with an operation'),
+    ('no json', 'it is not JSON'),
+    ('{}', 'it is not a list that begins with an operation'),
     ('["drop", "$host"]', "'drop' with 1 operands is no operation"),
     ('["=", "$password", 1]', "'$password' is no attribute"),
     ('["=", "$host"]', "'=' with 1 operands is no operation"),
     ('["not", ["=", 1, 1], ["=", 1, 1]]', "'not' has 2 operands"),
-    ('["and", 5]', "'5' is no condition"),
-    ('["=", ["$host"], 1]', 'a list or object where a value belongs'),
+    ('["and", 5]', "'5' is not a condition"),
+    ('["=", ["$host"], 1]', 'a list or object is in the place of a value'),
     ('[' * 40 + ']' * 40, 'it is too large'),
     (json.dumps(['or', *[['=', 1, 1]] * 300]), 'it is too large'),
-    ({'a': 1}, 'it is no list that begins with an operation'),
+    ({'a': 1}, 'it is not a list that begins with an operation'),
 ])
 def test_a_json_query_without_a_meaning_lets_nobody_through(query, reason):
     left, told = placement.passing(placement.only('JsonFilter'), placement.hosts({}), placement.request(
@@ -343,7 +343,7 @@ def test_server_groups():
                                ('ServerGroupAntiAffinityFilter', groups.ANTI_AFFINITY, ['h1'])):
         group = groups.Group('g', frozenset([policy]), 1, None, {'h0': 1})
         asking = placement.request(group=group)
-        table = pipeline.joined(placement.hosts({}, {}), asking)
+        table = pipeline.mutable_view(placement.hosts({}, {}), asking)
         assert placement.passing(placement.only(name), table, asking)[0] == left
 
 

@@ -157,7 +157,7 @@ def test_what_a_plugin_is_handed():
     MyFilter.seen.clear()
     table = placement.hosts({'vcpus_used': 3, 'running_vms': 2, 'aggregates': placement.aggregates({'k': 'v'}),
                              'metrics': [{'name': 'cpu.percent', 'value': 5}]})
-    chosen(placement.conf(), table, [f'{HERE}.MyFilter'], tried=(('h9', 'n9'),), ignored=('h8',),
+    chosen(placement.conf(), table, [f'{HERE}.MyFilter'], failed_nodes=(('h9', 'n9'),), ignored=('h8',),
            hints={'same_host': 'u1', 'different_host': ['u2']}, extra_specs={'k': 'v'}, zone='nova')
     (state, properties), = MyFilter.seen
     assert (state.host, state.nodename, state.vcpus_used, state.num_instances) == ('h0', 'n0', 3, 2)
@@ -209,7 +209,7 @@ def test_a_plugin_that_fails_lets_the_host_not_pass(caplog):
 ])
 def test_weighers(tmp_path, name, expected):
     configuration = conf(tmp_path, f'[DEFAULT]\nscheduler_weight_classes={HERE}.{name}\n')
-    table = pipeline.joined(placement.hosts({}, {'vcpus_used': 1}, {'vcpus_used': 2}), placement.request())
+    table = pipeline.mutable_view(placement.hosts({}, {'vcpus_used': 1}, {'vcpus_used': 2}), placement.request())
     found = weights.load(configuration)
     assert [each.name for each in found] == [name]
     assert weights.weigh(table, np.arange(3), found).tolist() == pytest.approx(expected)
@@ -251,7 +251,7 @@ def test_entry_points(package):
     assert chosen(placement.conf(filter_scheduler__available_filters=['even']), placement.hosts({}, {}),
                   ['Masked'])[0] == ['h1']
     assert [each.name for each in weights.load(placement.conf(filter_scheduler__weight_classes=['even']))] == ['Even']
-    with pytest.raises(ValueError, match='there is no filter odd; there are .*TypeAffinityFilter, even'):
+    with pytest.raises(ValueError, match='filter odd does not exist; available are .*TypeAffinityFilter, even'):
         filters.load(placement.conf(), ['odd'])
 
 
@@ -259,7 +259,7 @@ def test_another_driver(package):
     databases = types.SimpleNamespace(), types.SimpleNamespace()
     for name in ('mine', f'{HERE}.Mine'):
         assert driver.load(placement.conf(scheduler__driver=name), *databases).made_with == databases
-    with pytest.raises(ValueError, match='driver: half is no class with the methods .*select_move') as caught:
+    with pytest.raises(ValueError, match='driver: half is not a class with the methods .*select_move') as caught:
         driver.load(placement.conf(scheduler__driver='half'), *databases)
     assert 'select_destinations' not in str(caught.value)
     for name in ('chance', 'nova.nowhere.Driver'):
@@ -268,11 +268,11 @@ def test_another_driver(package):
 
 
 @pytest.mark.parametrize(('available', 'enabled', 'text'), [
-    ([], 'RamFiler', 'enabled_filters: there is no filter RamFiler; there are AggregateCoreFilter, '),
+    ([], 'RamFiler', 'enabled_filters: filter RamFiler does not exist; available are AggregateCoreFilter, '),
     ([], 'nova.nowhere.Filter', 'enabled_filters: nova.nowhere.Filter could not be loaded '),
     (['nova.nowhere.Filter'], 'RamFilter', 'available_filters: nova.nowhere.Filter could not be loaded '),
     ([f'{HERE}.Nobody'], 'RamFilter', f'{HERE}.Nobody could not be loaded (Class Nobody cannot be found). There are '),
-    ([f'{HERE}.MyFilter'], 'RamFilter', 'enabled_filters: there is no filter RamFilter; there are MyFilter.'),
+    ([f'{HERE}.MyFilter'], 'RamFilter', 'enabled_filters: filter RamFilter does not exist; available are MyFilter.'),
     ([], 'collections.OrderedDict', 'has no method host_passes'),
 ])
 def test_a_name_that_is_not_there_is_refused_at_the_start(available, enabled, text):

@@ -13,7 +13,7 @@ LAZY = {f'filter_scheduler__{option}': 0.0 for _, option, _ in weights.WEIGHERS}
 
 def weighed(table, request=None, **options):
     found = weights.load(placement.conf(**{**LAZY, **options}))
-    view = pipeline.joined(table, request or placement.request())
+    view = pipeline.mutable_view(table, request or placement.request())
     return weights.weigh(view, np.arange(len(view)), found).tolist()
 
 
@@ -92,7 +92,7 @@ def test_aggregates_override_multipliers():
 def test_a_host_whose_builds_fail_is_chosen_last():
     table = placement.hosts({'failed_builds': 1}, {'memory_mb_used': 7000, 'vcpus_used': 15, 'local_gb_used': 90})
     found = weights.load(placement.conf())
-    view = pipeline.joined(table, placement.request())
+    view = pipeline.mutable_view(table, placement.request())
     assert list(pipeline.rank(view, np.arange(2), found, '11111111-2222-3333-4444-555555555555')) == [1, 0]
 
 
@@ -107,7 +107,7 @@ def test_the_classes_that_may_be_named():
         with pytest.raises(ValueError, match=f'weight_classes: {name} could not be loaded .*RAMWeigher') as caught:
             names(name)
         assert 'nova.scheduler.weights.all_weighers' in str(caught.value)
-    with pytest.raises(ValueError, match='is no subclass of nova.scheduler.weights.BaseHostWeigher'):
+    with pytest.raises(ValueError, match='is not a subclass of nova.scheduler.weights.BaseHostWeigher'):
         names('collections.OrderedDict')
 
 

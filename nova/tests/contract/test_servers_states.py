@@ -50,7 +50,7 @@ def cloud(tmp_path_factory):
     fixture = servers.Servers(tmp_path_factory.mktemp('states'), quota__instances=-1, quota__cores=-1,
                               quota__ram=-1, volume__volumes=-1, volume__gigabytes=-1)
     with fixture.cell_db.writer() as conn:
-        fixture.add_host(conn, 'plain', 'plain', **{mixin.feature: False for mixin in driver.MIXINS})
+        fixture.add_host(conn, 'plain', 'plain', **{feature.feature: False for feature in driver.FEATURES})
     with fixture.api_db.writer() as conn:
         flavors.create(conn, {'flavor_id': '2', 'name': 'm1.small', 'memory_mb': 1024, 'vcpus': 2, 'root_gb': 2})
     yield fixture
@@ -160,7 +160,7 @@ def test_one_at_a_time(cloud, server_id, action):
     end(cloud, server_id)
     first, second = ask(cloud, server_id, action), ask(cloud, server_id, action)
     assert first.status == 202 and second.status == 409
-    assert second.fault[2] == f'The action {action.record} of this server is under way; wait for its end.'
+    assert second.fault[2] == f'The action {action.record} of this server is in progress; wait for its end.'
     end(cloud, server_id)
     assert ask(cloud, server_id, action).status == 202
 

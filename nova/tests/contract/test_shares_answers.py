@@ -64,7 +64,7 @@ def test_a_public_share_of_another_project_is_seen_and_not_mounted(cloud, server
     cloud.services.shares.shares[share_id]['project_id'] = 'b' * 32
     body, path = {'share': {'share_id': share_id}}, f'/servers/{server_id}/shares'
     answer = cloud.client(version='2.97').post(path, body)
-    assert answer.status == 409 and b'of another project' in answer.body
+    assert answer.status == 409 and b'a different project' in answer.body
     assert cloud.admin(project=base.PROJECT, version='2.97').post(path, body).status == 201
 
 

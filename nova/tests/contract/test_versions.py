@@ -1,7 +1,8 @@
-"""Nothing that travels between services changes without a version, and every version is known to the older ones.
+"""Messages, notifications and tables change with a version only, and the release before works with each change.
 
 A row that fails here was changed: give what is new a ``since`` (interfaces) or put it into ``ADDED`` (objects), raise
-the minor version, enter it in RELEASES of rpc/versions.py, and run tools/freeze_versions.py.
+the minor version (payloads, too), enter it in RELEASES of rpc/versions.py, and run tools/freeze_versions.py. A new
+column may be NULL or has a ``server_default``. Records on disks: test_records.py.
 """
 
 import pytest
@@ -22,15 +23,42 @@ def changes(older, newer):
     for topic, before in older['interfaces'].items():
         after = newer['interfaces'][topic]
         found += _interface_changes(topic, before, after)
-    for name, before in older['objects'].items():
-        after = newer['objects'][name]
-        if parsed(before['version'])[0] != parsed(after['version'])[0]:
-            continue                                      # a new major version may be anything
-        if before['fields'] != after['fields'] and before['version'] == after['version']:
-            found.append(f'{name} has other fields and the same version')
-        found += [f'{name}.{field} is gone or changed' for field, kind in before['fields'].items()
-                  if after['fields'].get(field) != kind]
+    for kind in ('objects', 'payloads'):
+        for name, before in older.get(kind, {}).items():         # VERSION 1 has no frozen payloads and tables
+            found += _field_changes(name, before, newer[kind].get(name))
+    for name, before in older.get('tables', {}).items():
+        found += _column_changes(name, before['columns'], newer['tables'].get(name))
     return found
+
+
+def _field_changes(name, before, after):
+    if after is None:
+        yield f'{name} is gone'
+        return
+    if parsed(before['version'])[0] != parsed(after['version'])[0]:
+        return                                            # a new major version may be anything
+    if before['fields'] != after['fields'] and before['version'] == after['version']:
+        yield f'{name} has other fields and the same version'
+    for field, kind in before['fields'].items():
+        if after['fields'].get(field) != kind:
+            yield f'{name}.{field} is gone or changed'
+
+
+def _column_changes(name, before, after):
+    """Columns without which the release before cannot read, or cannot write, a row."""
+    if after is None:
+        yield f'table {name} is gone'
+        return
+    for column, kind in before.items():
+        if column not in after['columns']:
+            yield f'column {name}.{column} is gone'
+        elif after['columns'][column].removesuffix(manifest.REQUIRED) != kind.removesuffix(manifest.REQUIRED):
+            yield f'column {name}.{column} has another type'
+        elif after['columns'][column].endswith(manifest.REQUIRED) > kind.endswith(manifest.REQUIRED):
+            yield f'column {name}.{column} may no longer be left out'
+    for column in after['columns'].keys() - before.keys():
+        if after['columns'][column].endswith(manifest.REQUIRED):
+            yield f'column {name}.{column} is new, and the release before leaves it out: it needs a server_default'
 
 
 def _interface_changes(topic, before, after):
@@ -90,8 +118,36 @@ def test_fields_that_came_later_are_left_out_for_older_ones():
     (lambda m: m['objects']['Instance']['fields'].update(mood="String(nullable=True)"),
      'Instance has other fields and the same version'),
     (lambda m: m['objects']['Instance']['fields'].pop('host'), 'Instance.host is gone or changed'),
-], ids=['method', 'argument', 'gone', 'cast', 'order', 'field', 'lost-field'])
+    (lambda m: m['payloads']['FlavorPayload']['fields'].update(mood=''),
+     'FlavorPayload has other fields and the same version'),
+    (lambda m: m['payloads']['FlavorPayload']['fields'].pop('name'), 'FlavorPayload.name is gone or changed'),
+    (lambda m: m['payloads'].pop('FlavorPayload'), 'FlavorPayload is gone'),
+    (lambda m: m['tables'].pop('cell.instances'), 'table cell.instances is gone'),
+    (lambda m: m['tables']['cell.instances']['columns'].pop('host'), 'column cell.instances.host is gone'),
+    (lambda m: m['tables']['cell.instances']['columns'].update(host='INTEGER'),
+     'column cell.instances.host has another type'),
+    (lambda m: m['tables']['cell.instances']['columns'].update(
+        host=m['tables']['cell.instances']['columns']['host'] + manifest.REQUIRED),
+     'column cell.instances.host may no longer be left out'),
+    (lambda m: m['tables']['cell.instances']['columns'].update(mood='INTEGER' + manifest.REQUIRED),
+     'column cell.instances.mood is new, and the release before leaves it out: it needs a server_default'),
+], ids=['method', 'argument', 'gone', 'cast', 'order', 'field', 'lost-field', 'payload', 'lost-in-payload',
+        'lost-payload', 'lost-table', 'lost-column', 'type', 'required', 'new-column'])
 def test_a_change_without_a_version_is_found(change, sentence):
-    newer = older_release.read(versions.OLDEST)
+    newer = older_release.read(versions.VERSION)
     change(newer)
-    assert sentence in changes(older_release.read(versions.OLDEST), newer)
+    assert changes(older_release.read(versions.VERSION), newer).count(sentence) == 1
+    assert changes(older_release.read(versions.VERSION), older_release.read(versions.VERSION)) == []
+
+
+@pytest.mark.parametrize('change', [
+    lambda m: m['payloads']['FlavorPayload'].update(version='1.99', fields={
+        **m['payloads']['FlavorPayload']['fields'], 'mood': ''}),
+    lambda m: m['payloads']['FlavorPayload'].update(version='2.0', fields={}),
+    lambda m: m['tables']['cell.instances']['columns'].update(mood='INTEGER'),
+    lambda m: m['tables'].update({'cell.moods': {'version': 'cell', 'columns': {'mood': 'INTEGER'}}}),
+], ids=['minor', 'major', 'column', 'table'])
+def test_an_addition_with_a_version_is_none(change):
+    newer = older_release.read(versions.VERSION)
+    change(newer)
+    assert changes(older_release.read(versions.VERSION), newer) == []

@@ -20,7 +20,7 @@ from nova.rpc import bus
 from nova.tests.functional import cloud as clouds
 from nova.tests.functional import cloud_rows
 from nova.tests.functional import servers
-from nova.web import paste
+from nova.web import paste_registry
 
 SAMPLES = pathlib.Path(__file__).resolve().parents[3] / 'doc/notification_samples'
 HOSTS = ['host1', 'host2', 'host3']
@@ -64,7 +64,7 @@ class Walk:
         self.cloud, self.boss = cloud, cloud.admin('2.97')
         self.image = self.boss.upload_image()
         self.shares = servers.Shares()
-        offered = next(each for each in paste.every(app.Services) if each.conf is cloud.conf)
+        offered = next(each for each in paste_registry.instances_of(app.Services) if each.conf is cloud.conf)
         for name in ('allow', 'deny'):
             patch(self.conductor.services.shares, name, getattr(self.shares, name))
         patch(offered, 'shares', self.shares)

@@ -135,7 +135,7 @@ class Servers(base.ApiFixture):
             uuid=node.ljust(36, '0'), host=host, node=node, created_at=now, updated_at=now, changed=1,
             hypervisor_type='fake', hypervisor_version=1, vcpus=8, memory_mb=8192, local_gb=100,
             cpu_allocation_ratio=4.0, ram_allocation_ratio=1.0, disk_allocation_ratio=1.0,
-            capabilities={**{mixin.feature: True for mixin in driver.MIXINS}, **capabilities},
+            capabilities={**{feature.feature: True for feature in driver.FEATURES}, **capabilities},
             supported_instances=[]))
 
     def add_port(self, ident, **values):

@@ -16,7 +16,7 @@ from nova.db.services import services
 from nova.db.tables import aggregates as tables_aggregates
 from nova.db.tables import cell as tables_cell
 from nova.db.tables import placement as tables_placement
-from nova.scheduler import hosts as host_table
+from nova.scheduler import host_table
 from nova.tests import core
 from nova.tests import races
 from nova.tests.functional import cloud as whole
@@ -233,7 +233,7 @@ def test_the_schedulers_follow(cloud):
 def test_a_scheduler_that_is_behind_puts_nothing_into_another_zone(cloud):
     """The claim looks at the zone itself: a table from before the change counts for nothing."""
     table = cloud.scheduler.table
-    look, old = table.hosts, table.hosts(whole=True)
+    look, old = table.hosts, table.hosts(full=True)
     table.hosts = lambda whole=False, **_: look(whole=True) if whole else old
     for host in ('host1', 'host2', 'host3'):
         put(cloud, host, 'west')

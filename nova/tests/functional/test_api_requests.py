@@ -8,7 +8,7 @@ from paste.deploy import loadwsgi
 
 from nova import exception
 from nova.tests.functional import base
-from nova.web import paste
+from nova.web import paste_registry
 from nova.web.params import Object
 from nova.web.params import Param
 from nova.web.params import STRING
@@ -330,8 +330,8 @@ def test_pipelines(api, tmp_path, monkeypatch, pipeline):
         monkeypatch.setenv(f'OS_KEYSTONE_AUTHTOKEN__{name}', value)
     tokens = Tokens()
     application = loadwsgi.loadapp(f'config:{PASTE}', name=pipeline, global_conf={
-        'api_services': paste.offer(api.services), 'identity_service': paste.offer(tokens),
-        'policy': paste.offer(api.policy), 'conf': paste.offer(api.services.conf)})
+        'api_services': paste_registry.register(api.services), 'identity_service': paste_registry.register(tokens),
+        'policy': paste_registry.register(api.policy), 'conf': paste_registry.register(api.services.conf)})
     client = base.Client(application, project=None)
     client.audited = False                   # the pipeline has no services to look for records
     assert client.get('/').json['version']['id'] == 'v2.1'

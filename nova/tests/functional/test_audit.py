@@ -383,7 +383,7 @@ def test_a_flood_of_refusals_is_bounded_and_counted(api):
     flood = [row for row in found if row['user_id'] == 'flooder' and row['action'] != log.DROPPED]
     assert log.ONE_BURST <= len(flood) < count
     dropped, = (row for row in found if row['action'] == log.DROPPED)
-    assert dropped['reason'] == f'{count - len(flood)} refused requests have no record of their own.'
+    assert dropped['reason'] == f'{count - len(flood)} refused requests without separate records.'
     assert (dropped['user_id'], dropped['remote_address']) == ('flooder', '192.0.2.7')
     assert [row['user_id'] for row in found if row['user_id'] == 'another'] == ['another']
 

@@ -138,4 +138,4 @@ def test_what_takes_too_long_is_not_begun(cloud, monkeypatch):
     monkeypatch.setattr(server_bulk, 'MAX_S', -1)
     _answer, body = bulk(cloud, {'os-stop': None}, cloud.ids)
     assert [result['code'] for result in body['results']] == [503] * 3 and not cloud.compute.sent
-    assert 'nothing was begun' in body['results'][0]['fault']['serviceUnavailable']['message']
+    assert 'the action was not started' in body['results'][0]['fault']['serviceUnavailable']['message']

@@ -10,7 +10,7 @@ import pytest
 
 from nova.api import app as compute_app
 from nova.api import versions
-from nova.identity.face import handlers as identity_handlers
+from nova.identity.api import handlers as identity_handlers
 from nova.image.face import handlers as image_handlers
 from nova.network.face import app as network_app
 from nova.network.face import documents as network_documents

@@ -21,7 +21,7 @@ from nova.db.tables import cell as tables_cell
 from nova.db.tables.cell_moves import cell_moves
 from nova.scheduler import batch
 from nova.scheduler import decision
-from nova.scheduler import hosts
+from nova.scheduler import host_table
 from nova.tests import long_runs
 from nova.tests import many_cells
 from nova.tests import races
@@ -140,14 +140,14 @@ def test_what_waits_for_a_cell_that_is_deleted_does_not_hold_up_the_others(deplo
              for uuids in (deployment.create() for _ in range(8))]
     delete_cell(deployment, process, 'cell2')
     scheduler.batches.place_batch(items)
-    assert 'could not be claimed in one batch' not in caplog.text
+    assert 'Could not claim a batch' not in caplog.text
     assert {chosen[0].host[:5] for item in items for chosen in item.placed or ()} == {'cell1'}
     deployment.check()
 
 
 def test_the_table_of_hosts_forgets_a_cell_that_is_deleted(deployment):
     process = deployment.process()
-    table = hosts.HostTable(process.cells)
+    table = host_table.HostTable(process.cells)
     table.synchronize()
     here = set(table.hosts().host)
     assert {host.partition('-')[0] for host in here} == {'cell1', 'cell2'}
@@ -219,8 +219,8 @@ def test_a_cell_that_hangs_holds_up_no_request_with_wishes(tmp_path):
 
 def test_a_cell_that_begins_to_hang_holds_up_one_request(tmp_path, monkeypatch):
     """For less than a listing would wait; what looks whether it is back is a look that no request waits for."""
-    monkeypatch.setattr(hosts, 'AWAY_S', 0)
-    monkeypatch.setattr(hosts, 'LOOK_S', 1)
+    monkeypatch.setattr(host_table, 'UNREACHABLE_S', 0)
+    monkeypatch.setattr(host_table, 'READ_TIMEOUT_S', 1)
     deployment, released = many_cells.Deployment(tmp_path, api__cell_timeout=5), threading.Event()
     process = deployment.process()
     scheduler, hangs, took = process.scheduler(), process.by_name['cell2'], []
@@ -235,7 +235,7 @@ def test_a_cell_that_begins_to_hang_holds_up_one_request(tmp_path, monkeypatch):
     opened, hangs._db = hangs._db, None
     hangs._open = lambda: released.wait(30) and opened
     for _ in range(3):
-        time.sleep(hosts.ELSEWHERE_S)
+        time.sleep(host_table.OTHER_CELLS_S)
         hangs.rest(0)
         assert placed() == 'cell1'
     assert took[1] < 4 and max(took[2:]) < 1, took

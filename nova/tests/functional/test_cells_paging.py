@@ -303,7 +303,7 @@ def test_hypervisors_of_all_cells_page_by_page(cells):
     # before nodes were shown with their uuids, a number names none of several
     for path in ('/os-hypervisors/1', '/os-hypervisors/1/uptime'):
         answer = cells.admin().get(path, version='2.52')
-        assert answer.status == 400 and 'cells have something with the number 1' in answer.fault[2], path
+        assert answer.status == 400 and 'The number 1 is ambiguous' in answer.fault[2], path
 
 
 def test_a_service_is_not_taken_for_that_of_another_cell(cells):
@@ -319,7 +319,7 @@ def test_a_service_is_not_taken_for_that_of_another_cell(cells):
     assert len({number for _, number in listed}) == 2 < len(listed) == 3
     both = dict(listed)['third-0']
     answer = admin.delete(f'/os-services/{both}')
-    assert answer.status == 400 and 'by its uuid' in answer.fault[2]
+    assert answer.status == 400 and 'Use the UUID' in answer.fault[2]
     assert [(row['host'], row['id']) for row in admin.get('/os-services').json['services']] == listed
     with cells.dbs['second'].writer() as conn:
         cloud_rows.stop(conn, 'second-1')

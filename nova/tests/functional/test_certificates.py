@@ -133,7 +133,7 @@ def test_the_service_decrypts_and_has_lists(cloud, cert):
         text = each.public_key().encrypt(TEXT.encode(), padding.PKCS1v15()).hex()
         assert client.decrypt_text(ctx, project_id=user.project_id, text=text) == TEXT
     text = trusted[0].public_key().encrypt(TEXT.encode(), padding.PKCS1v15()).hex()
-    with pytest.raises(exception.InvalidInput, match='was not encrypted for'):
+    with pytest.raises(exception.InvalidInput, match='is not encrypted for'):
         client.decrypt_text(ctx, project_id='c' * 32, text=text)
     with pytest.raises(exception.InvalidInput, match='hexadecimal'):
         client.decrypt_text(ctx, project_id=user.project_id, text='0' * 2000)
@@ -144,9 +144,9 @@ def test_the_service_decrypts_and_has_lists(cloud, cert):
     found = x509.load_pem_x509_crl((lists[0] + lists[1]).encode())
     assert found.is_signature_valid(trusted[0].public_key())
     assert found.get_revoked_certificate_by_serial_number(serial) is not None
-    with pytest.raises(exception.InvalidInput, match='name one of them'):
+    with pytest.raises(exception.InvalidInput, match='specify the user or the project'):
         client.revoke_certs(ctx, user_id=None, project_id=None)
-    with pytest.raises(exception.InvalidInput, match='no id'):
+    with pytest.raises(exception.InvalidInput, match='not a valid ID'):
         client.fetch_ca(ctx, project_id='../..')
 
 
@@ -185,7 +185,7 @@ def test_an_operator_rotates_and_revokes(cloud, capsys):
 
 @pytest.mark.parametrize('words, sentence', [
     (('revoke',), 'Name what to revoke'), (('revoke', '--serial', 'x'), 'no serial number'),
-    (('revoke', '--project', '*'), 'no id'), (('ca', '../x'), 'no id')])
+    (('revoke', '--project', '*'), 'not a valid ID'), (('ca', '../x'), 'not a valid ID')])
 def test_an_operator_is_told(cloud, capsys, words, sentence):
     code, shown = run(cloud, capsys, *words)
     assert code == 1 and sentence in shown

@@ -73,9 +73,9 @@ def test_where_servers_go(running, image):
     nowhere = flavor(admin, 'nowhere', **{'capabilities:hypervisor_type': 'ironic'})
     assert "3 do not satisfy the flavor's extra specs (hypervisor_type)" in place(flavorRef=nowhere)[2]
     assert 'the network 198.51.100.1/24' in place(hints={'build_near_host_ip': '198.51.100.1'})[2]
-    assert 'cannot be near 127.0.0.1/77, which is no network' in place(
+    assert 'cannot be near 127.0.0.1/77, which is not a network' in place(
         hints={'build_near_host_ip': '127.0.0.1', 'cidr': '/77'})[2]
-    assert 'it is no JSON' in place(hints={'query': '['})[2]
+    assert 'it is not JSON' in place(hints={'query': '['})[2]
 
 
 def test_zones(running, image):

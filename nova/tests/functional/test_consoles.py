@@ -367,7 +367,7 @@ def test_a_session_that_ends_with_the_time_of_its_token(cloud, client, server, s
                 expires_at=utils.utcnow() + datetime.timedelta(seconds=2)))
         with open_socket(url) as opened, pytest.raises(closed.ConnectionClosed) as end:
             opened.recv(10)
-        assert 'time is over' in end.value.rcvd.reason
+        assert 'session timeout' in end.value.rcvd.reason
     finally:
         cloud.conf.clear_override('enforce_session_timeout', group='consoleauth')
 
@@ -485,7 +485,7 @@ def test_too_many_sessions_of_one_token(cloud, client, server, serial):
 
 
 def test_one_project_leaves_sessions_to_the_others(cloud, client, server, serial, monkeypatch):
-    monkeypatch.setattr(cloud.consoles, '_shares', web_request.Streams(3))
+    monkeypatch.setattr(cloud.consoles, '_shares', web_request.ConcurrencyLimit(3))
     _page, url, _token = url_of(cloud, client, server, serial, 'serial')
     _page, other, _token = url_of(cloud, cloud.admin(version='2.99'), server, serial, 'serial')
     with open_socket(url), open_socket(url):

@@ -20,7 +20,7 @@ from nova.db.tables import cell as tables_cell
 from nova.scheduler import batch
 from nova.scheduler import decision
 from nova.scheduler import filters
-from nova.scheduler import hosts as host_table
+from nova.scheduler import host_table
 from nova.scheduler import manager as scheduler_manager
 from nova.tests import core
 from nova.tests import schemas
@@ -79,7 +79,7 @@ class Bad(filters.Filter):
     def mask(self, hosts, request):
         if request.spec.user_id == 'bad':
             raise RuntimeError('a filter of an operator')
-        return hosts.everything
+        return hosts.all_pass
 
 
 def test_bad_requests_do_not_fail_the_others(cloud):
@@ -206,16 +206,16 @@ def test_what_became_visible_late_is_found_and_otherwise_no_numbers_are_read(clo
 
 
 def test_all_numbers_are_read_when_their_sums_differ_alone(cloud, monkeypatch):
-    monkeypatch.setattr(host_table, 'AGAIN_S', 0)
+    monkeypatch.setattr(host_table, 'MIN_FULL_READ_S', 0)
     nodes = tables_cell.compute_nodes
     table = host_table.HostTable(cloud.cells)
     before = table.hosts()
     found = Statements(cloud.db)
-    assert table.hosts(whole=True) is before
+    assert table.hosts(full=True) is before
     assert len([statement for statement in found.seen if 'compute_nodes' in statement]) == 1
     with cloud.db.writer() as conn:                      # a change whose number is older than any window
         conn.execute(sa.update(nodes).where(nodes.c.host == 'host3').values(used_changed=7, vcpus_used=2))
-    after = table.hosts(whole=True)
+    after = table.hosts(full=True)
     assert after.used['vcpus'][after.positions('host3')[0]] == 2
 
 
@@ -224,7 +224,7 @@ def test_heartbeats_reach_the_view_without_making_it_anew(cloud):
     before = table.hosts()
     known = before.values('host')
     cloud.heartbeat('host2')
-    table._heard = float('-inf')
+    table._heartbeats_read_at = float('-inf')
     table.synchronize()
     after = table.hosts()
     moved = [host for host, one, other in zip(after.host, before.seen, after.seen) if one != other]
@@ -251,13 +251,13 @@ def test_what_is_known_of_a_claim_does_not_hide_what_came_after_it(cloud):
 
 
 def test_a_host_that_goes_is_noticed(cloud, monkeypatch):
-    monkeypatch.setattr(host_table, 'AGAIN_S', 0)
+    monkeypatch.setattr(host_table, 'MIN_FULL_READ_S', 0)
     table = host_table.HostTable(cloud.cells)
     assert sorted(table.hosts().host) == list(HOSTS)
     with cloud.db.writer() as conn:
         found, = services.list(conn, host='host2')
         services.delete(conn, found['uuid'])
-    assert sorted(table.hosts(whole=True).host) == ['host1', 'host3']
+    assert sorted(table.hosts(full=True).host) == ['host1', 'host3']
 
 
 @pytest.fixture
@@ -310,7 +310,7 @@ def test_the_default_cell_is_followed_when_a_claim_there_has_failed(cloud):
     """It was taken for one of the others that are left alone for a while."""
     table = cloud.scheduler.table
     table.synchronize()
-    table.leave_out(cloud.cells.default.uuid)
+    table.exclude_cell(cloud.cells.default.uuid)
     table.synchronize()
     assert sorted(table.hosts().host) == list(HOSTS)
 
@@ -326,16 +326,16 @@ def at_next(database, text, function):
 
 
 def test_a_claim_while_its_cell_is_looked_at_is_seen_at_the_next_look(cloud, other_cell, monkeypatch):
-    monkeypatch.setattr(host_table, 'ELSEWHERE_S', 3600)
+    monkeypatch.setattr(host_table, 'OTHER_CELLS_S', 3600)
     table, cell = cloud.scheduler.table, cloud.cells.get(other_cell)
     table.synchronize()
-    table.touched(cell)
+    table.mark_claimed(cell)
 
     def claim():
         with cell.db.writer() as conn:
             conn.execute(sa.update(tables_cell.compute_nodes).values(
                 running_vms=5, used_changed=utils.change_number()))
-        table.touched(cell)
+        table.mark_claimed(cell)
     at_next(cell.db, 'changed >=', claim)
     time.sleep(0.01)
     assert sorted(table.hosts().running_vms) == [0] * 6
@@ -347,7 +347,7 @@ def test_a_cell_that_is_left_out_while_it_is_followed_stays_so(cloud, other_cell
     table.synchronize()
     with cell.db.writer() as conn:
         conn.execute(sa.update(tables_cell.services).values(last_seen_at=utils.utcnow()))
-    table._heard = float('-inf')
-    at_next(cell.db, 'last_seen_at', lambda: table.leave_out(cell.uuid))
+    table._heartbeats_read_at = float('-inf')
+    at_next(cell.db, 'last_seen_at', lambda: table.exclude_cell(cell.uuid))
     table.synchronize()
     assert sorted(table.hosts().host) == list(HOSTS)

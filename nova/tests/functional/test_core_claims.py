@@ -77,7 +77,7 @@ def test_all_of_a_request_or_none(cloud):
     uuids = cloud.create(count=25)
     cloud.settle()
     assert {cloud.row(uuid)['vm_state'] for uuid in uuids} == {states.ERROR}
-    assert 'Only 24 of 25 servers find room.' in cloud.row(uuids[0])['fault']['message']
+    assert 'Only 24 of 25 servers have room.' in cloud.row(uuids[0])['fault']['message']
     cloud.check()
     uuids = cloud.create(count=24)
     cloud.settle(60)

@@ -87,14 +87,14 @@ def wait(condition):
 def cut_off(cloud, method, answered, **spec):
     """(uuid, Held) of a server whose build on host1 stands still; nobody has heard of that host for long."""
     cloud.force_down('host2')
-    cloud.scheduler.table.hosts(whole=True)
+    cloud.scheduler.table.hosts(full=True)
     held = Held(cloud.bus, method, answered)
     uuid, = cloud.create(**spec)
     held.reached()
     assert cloud.row(uuid)['host'] == 'host1'
     cloud.force_down('host2', down=False)
     cloud.force_down('host1')
-    cloud.scheduler.table.hosts(whole=True)
+    cloud.scheduler.table.hosts(full=True)
     return uuid, held
 
 

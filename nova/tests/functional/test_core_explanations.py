@@ -75,7 +75,7 @@ def test_a_resize(cloud):
     cloud.move(uuid, BIG)
     cloud.settle()
     check(cloud, uuid, 'Nearest: host3 lacks 100 MB of memory only\nNearest: host2 lacks 200 MB of memory only',
-          'RequestedHostFilter removed 1: is where the server is, or has failed to be: host1')
+          'RequestedHostFilter removed 1: is excluded, as the present host or after a failed move: host1')
 
 
 def test_a_migration(cloud):

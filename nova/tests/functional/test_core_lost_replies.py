@@ -197,7 +197,7 @@ def test_a_choice_that_nobody_was_told(cloud):
         if filled:
             for host in moves.HOSTS:
                 cloud.force_down(host)
-            cloud.scheduler.table.hosts(whole=True)
+            cloud.scheduler.table.hosts(full=True)
         (again,), = cloud.scheduler.methods.select_destinations(cloud.ctx, spec, [uuid])
         assert (first.host, first.node) == (again.host, again.node)
         for host in moves.HOSTS:

@@ -14,7 +14,7 @@ from nova.db.placement import compute_nodes
 from nova.db.servers import instances
 from nova.db.tables import cell as tables_cell
 from nova.objects import numa
-from nova.scheduler import hosts as host_table
+from nova.scheduler import host_table
 from nova.scheduler.resources import numa_request
 from nova.scheduler.resources import numa_table
 from nova.tests import core
@@ -161,7 +161,7 @@ def test_several_servers_of_one_request(cloud):
     """Six cells have two CPUs each for pinning."""
     uuids = cloud.create(count=7, flavor=PINNED)
     cloud.settle()
-    assert 'Only 6 of 7 servers find room.' in cloud.row(uuids[0])['fault']['message']
+    assert 'Only 6 of 7 servers have room.' in cloud.row(uuids[0])['fault']['message']
     uuids = cloud.create(count=6, flavor=PINNED)
     cloud.settle()
     assert {cloud.row(uuid)['vm_state'] for uuid in uuids} == {states.ACTIVE}
@@ -421,7 +421,7 @@ def test_the_table_of_topologies_follows(cloud):
 
     def look():
         time.sleep(2 * host_table.FRESH_S)
-        hosts = cloud.scheduler.table.hosts(whole=True)
+        hosts = cloud.scheduler.table.hosts(full=True)
         return dict(zip(hosts.host, map(bool, table.mask(hosts, guest))))
     assert look() == dict.fromkeys(HOSTS, True)
     asked = []

@@ -143,9 +143,9 @@ def test_the_table_counts_busy_servers(make):
     """What comes to a host is busy until it is counted again."""
     cloud = make(hosts=('host1',))
     table = cloud.scheduler.table
-    table.hosts(whole=True)
+    table.hosts(full=True)
     uuid = cloud.boot()
-    view = table.hosts(whole=True)
+    view = table.hosts(full=True)
     assert view.io_ops.tolist() == [1] and view.running_vms.tolist() == [1]
     table._heard = float('-inf')
     table.synchronize()
@@ -273,7 +273,7 @@ def test_metrics(make):
                       'cpu.iowait.time': 0, 'cpu.user.percent': 10.0, 'cpu.kernel.percent': 5.0,
                       'cpu.idle.percent': 85.0, 'cpu.iowait.percent': 0.0, 'cpu.percent': 15.0}
     assert {each['source'] for each in reported['metrics']} == {'cpu.virt_driver'}
-    view = cloud.scheduler.table.hosts(whole=True)
+    view = cloud.scheduler.table.hosts(full=True)
     assert view.metrics[0] == values
     # what has not changed is not written
     cloud.computes['host1'].inventory.report()

@@ -253,7 +253,7 @@ def test_another_project_has_no_such_object(cloud, client, s3, small, ec2):
     assert refused(ec2.register_image, ImageLocation=location, Name='x') == ('InvalidManifest', 400)
     copied = s3.get_object(Bucket='images', Key='mine/disk.img.manifest.xml')['Body'].read()
     theirs.put_object(Bucket='images', Key='mine/disk.img.manifest.xml', Body=copied)
-    assert 'no user of your project' in reason(ec2.register_image, ImageLocation=location, Name='x')
+    assert 'a user of your project' in reason(ec2.register_image, ImageLocation=location, Name='x')
     theirs.put_object(Bucket='images', Key='mine/disk.img.manifest.xml', Body=sign(small[0].xml(), pair_of(other)[0]))
     client.upload_image(name='kernel of its owner')
     named = [{'Name': 'name', 'Values': ['kernel of its owner']}]
@@ -268,7 +268,7 @@ SPOILT = {
     'another digest': (lambda b: b.digests.update({'disk.img.part.1': '0' * 40}), 'digest of disk.img.part'),
     'the digest of the image': (lambda b: setattr(b, 'digest', '0' * 40), 'digest of the image'),
     'a larger part': (lambda b: setattr(b, 'bundled', b.bundled - 1), 'larger than'),
-    'another size': (lambda b: setattr(b, 'size', b.size + 1), 'another size'),
+    'another size': (lambda b: setattr(b, 'size', b.size + 1), 'differs from the manifest'),
     'a part that is not there': (lambda b: b.digests.update({'disk.img.part.99': '0' * 40}), 'disk.img.part.99'),
     'a part of somebody else': (lambda b: b.digests.update({'disk.img.manifest.xml': '0' * 40}), 'larger than'),
 }
@@ -332,7 +332,7 @@ def test_who_has_signed(cloud, ec2, s3, client, small, tmp_path, capsys):
     """A user of the project, by a certificate of the cloud that is not revoked; what was signed is what is read."""
     def register(xml):
         return reason(ec2.register_image, ImageLocation=upload(s3, small[0], 'signed', xml), Name='x')
-    wanted = 'no user of your project has signed it'
+    wanted = 'it is not signed with a valid certificate'
     key, certificate = pair_of(client)
     signed = sign(small[0].xml(), key)
     assert wanted in register(small[0].xml())                                       # 00

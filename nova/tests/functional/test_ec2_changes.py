@@ -2,8 +2,8 @@
 import pytest
 
 from nova.api.ec2 import operations
-from nova.api.ec2 import refused as refusals
 from nova.api.ec2 import table
+from nova.api.ec2 import unsupported as refusals
 from nova.db.networks import listing
 from nova.tests import waiting
 from nova.tests.functional import test_ec2

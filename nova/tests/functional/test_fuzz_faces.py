@@ -13,7 +13,7 @@ import uuid
 import pytest
 
 from nova.api import app as compute_app
-from nova.identity.face import handlers as identity_handlers
+from nova.identity.api import handlers as identity_handlers
 from nova.image import fields as image_fields
 from nova.image.face import handlers as image_handlers
 from nova.network.face import app as network_app

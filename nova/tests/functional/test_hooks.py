@@ -13,7 +13,6 @@ from nova import hooks
 PLUGIN = '''
 import os
 
-from nova import exception
 
 
 def note(*words):

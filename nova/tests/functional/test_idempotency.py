@@ -64,7 +64,7 @@ def test_another_request_with_the_key_is_a_conflict(cloud, other):
         body = cloud.body(**body['server'])
     answer = create(cloud, 'one', body, **other)
     assert answer.status == 409
-    assert answer.fault[2] == 'This Idempotency-Key was sent with another request before.'
+    assert answer.fault[2] == 'This Idempotency-Key was already used for another request.'
     assert len(uuids(cloud)) == 1
 
 
@@ -150,7 +150,7 @@ def break_off(cloud, monkeypatch, where):
             create(cloud, 'one')
     (row,) = rows(cloud)
     assert row['answer'] is None
-    assert create(cloud, 'one').fault[2].endswith('still being served.')
+    assert create(cloud, 'one').fault[2].endswith('still in progress.')
     with cloud.api_db.writer() as conn:
         conn.execute(sa.update(KEYS).values(
             tried_at=utils.utcnow() - datetime.timedelta(seconds=attempts.ABANDONED_S + 1)))
@@ -260,5 +260,5 @@ def test_a_long_answer_is_not_kept(cloud, monkeypatch):
     assert create(cloud, 'one').status == 202
     assert len(rows(cloud)[0]['answer']) < 2000
     again = create(cloud, 'one')
-    assert again.status == 409 and 'too long to be kept' in again.fault[2]
+    assert again.status == 409 and 'too long to be stored' in again.fault[2]
     assert len(uuids(cloud)) == 1

@@ -14,7 +14,7 @@ from nova import conf as nova_conf
 from nova import policy
 from nova.identity import auth
 from nova.tests import identity_fixture
-from nova.web import paste
+from nova.web import paste_registry
 
 
 @pytest.fixture
@@ -170,8 +170,8 @@ def test_a_paste_file_names_the_middlewares(cloud, tmp_path):
     (tmp_path / 'api-paste.ini').write_text(PASTE)
     rules = policy.Policy(nova_conf.new())
     app = loadwsgi.loadapp(f'config:{tmp_path}/api-paste.ini',
-                           global_conf={'identity_service': paste.offer(cloud.service),
-                                        'policy': paste.offer(rules)})
+                           global_conf={'identity_service': paste_registry.register(cloud.service),
+                                        'policy': paste_registry.register(rules)})
     assert ask(app, cloud.token('demo')).json['user_name'] == 'demo'
     assert ask(app, path='/').status_int == 200
     refused = ask(app)

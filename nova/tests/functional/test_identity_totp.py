@@ -486,4 +486,4 @@ def test_a_secret_that_no_key_opens_is_said_to_the_operator_and_no_code(cloud, c
     ring.promote()
     ring.retire()
     assert is_plain_refusal(person.login('password', 'totp'))
-    assert f'No token key opens credential {person.credential}' in caplog.text
+    assert f'Cannot decrypt credential {person.credential}' in caplog.text

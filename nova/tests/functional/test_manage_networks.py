@@ -64,7 +64,7 @@ def test_vlans(cloud, nova_manage):
         for more, said in ((('--vlan', '102'), 'is in use'), (('--vlan', '5', '--num-networks', '2'), 'Either --vlan'),
                            (('--vlan', '5', '--vlan-start', '5'), 'Either --vlan'),
                            (('--vlan-start', '101', '--num-networks', '999'), 'no room'),
-                           (('--vlan', '5', '--physical-network', 'lost'), 'is none of'), (('--vlan', '4095'), '1 to'),
+                           (('--vlan', '5', '--physical-network', 'lost'), 'is not in'), (('--vlan', '4095'), '1 to'),
                            (('--vlan', '0'), 'from 1')):
             code, _out, err = nova_manage(*wanted, *more)
             assert code == 1 and said in err, (more, err)
@@ -115,7 +115,7 @@ NEW = ('--label', 'n', '--fixed-range-v4', '10.33.0.0/24')
 
 
 @pytest.mark.parametrize(('words', 'said'), [
-    *(((*NEW, f'--{name}', 'x'), f'{name.replace("-", "_")} is not taken: ') for name in (
+    *(((*NEW, f'--{name}', 'x'), f'{name.replace("-", "_")} is not supported: ') for name in (
         'bridge', 'bridge-interface', 'multi-host', 'uuid', 'priority', 'vpn')),
     (('--label', 'n'), '--fixed-range-v4 or'), (('--fixed-range-v4', '10.33.0.0/24'), '--label is expected'),
     ((*NEW, '--network-size', '48'), 'power of two'), ((*NEW, '--network-size', '512'), 'no room'),

@@ -130,7 +130,7 @@ def test_a_host_has_a_user_of_ceph_for_each_share(client, ctx, service):
     assert [rule['access_to'] for rule in service.rules.values()] == [other]
     service.key = None
     service.rules.clear()
-    with pytest.raises(exception.Conflict, match='no key of Ceph'):
+    with pytest.raises(exception.Conflict, match='no Ceph key'):
         client.allow(ctx, MINE, '192.0.2.7', 'CEPHFS')
 
 

@@ -109,7 +109,7 @@ def test_which_flavors_are_taken(cloud, flavor, status, words):
 
 def test_disks_never_shrink(cloud):
     uuid = create(cloud, flavorRef='big')
-    assert 'cannot be made smaller' in act(cloud, uuid, 'resize', {'flavorRef': '1'}).fault[2]
+    assert 'cannot shrink' in act(cloud, uuid, 'resize', {'flavorRef': '1'}).fault[2]
     volume = cloud.add_server(1, root_gb=2)
     with cloud.cell_db.writer() as conn:
         instances.update(conn, volume, {'image_id': None})          # its root disk is a volume
@@ -237,7 +237,7 @@ def test_a_server_is_not_sent_back_to_a_host_that_is_down(cloud):
         conn.execute(sa.update(tables_cell.services).where(tables_cell.services.c.host == 'host1').values(
             forced_down=True))
     answer = act(cloud, uuid, 'revertResize')
-    assert answer.status == 409 and answer.fault[2] == f'The host that instance {uuid} came from is down.'
+    assert answer.status == 409 and answer.fault[2] == f'Cannot revert instance {uuid}: its source host is down.'
     assert cloud.row(uuid)['task_state'] is None
     assert act(cloud, uuid, 'confirmResize').status == 204
 

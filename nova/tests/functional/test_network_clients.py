@@ -12,17 +12,17 @@ from nova.tests.functional import test_network_api
 
 NOUNS = ('network', 'subnet', 'port', 'router', 'floating ip', 'security group', 'address group', 'address scope',
          'ip availability', 'default security group', 'local ip')
-ABSENT = {'address scope': 'no address scopes', 'address group': 'no address groups', 'local ip': 'no local IPs',
-          'network flavor': 'no flavors', 'network meter': 'not metered', 'network segment': 'has one segment',
-          'network trunk': 'no trunks',
-          'network flavor profile': 'no profiles'}
+ABSENT = {'address scope': 'scopes are not supported', 'address group': 'groups are not supported',
+          'local ip': 'IPs are not supported', 'network flavor': 'flavors are not supported',
+          'network meter': 'not supported', 'network segment': 'has exactly one segment',
+          'network trunk': 'Trunks are not supported', 'network flavor profile': 'profiles are not supported'}
 ROWS = (
     ('network create outside --external --provider-network-type flat',),
     ('subnet create outer --network outside --subnet-range 203.0.113.0/24 --no-dhcp',),
     ('network create blue --mtu 1400 --description d --tag one',),
     ('network create red --provider-network-type vlan', 'physical_network|vlan_ranges'),
     ('network create red --provider-network-type vlan --provider-physical-network lost --provider-segment 7',
-     'is none of'),
+     'is not in'),
     ('network create red --qos-policy none', 'No QosPolicy|No Policy|QoS|policy'),
     ('network set blue --name azure --disable --tag two',),
     ('network unset azure --tag one',),
@@ -30,7 +30,7 @@ ROWS = (
     ('network list --tags two',),
     ('network show azure',),
     ('subnet create inner --network azure --subnet-range 10.1.0.0/24 --dns-nameserver 9.9.9.9',),
-    ('subnet create other --network azure --subnet-range 10.2.0.0/24 --service-type printer', 'no device_owner'),
+    ('subnet create other --network azure --subnet-range 10.2.0.0/24 --service-type printer', 'not a device_owner'),
     ('subnet create other --network azure --subnet-range 10.2.0.0/24 --service-type compute:nova',),
     ('subnet unset other --service-type compute:nova',),
     ('subnet set inner --host-route destination=10.9.0.0/16,gateway=10.1.0.9 --tag x',),
@@ -92,10 +92,10 @@ ROWS = (
     ('ip availability show azure',),
     ('network agent list',),
     ('network agent show {agent}',),
-    ('network agent set {agent} --disable', 'say by themselves'),
-    ('network agent delete {agent}', 'say by themselves'),
-    ('network l3 conntrack helper list gate', 'no helpers'),
-    ('network l3 conntrack helper create gate --helper tftp --protocol udp --port 69', 'no helpers'),
+    ('network agent set {agent} --disable', 'manages agents'),
+    ('network agent delete {agent}', 'manages agents'),
+    ('network l3 conntrack helper list gate', 'not supported'),
+    ('network l3 conntrack helper create gate --helper tftp --protocol udp --port 69', 'not supported'),
     ('network service provider list',),
     ('network flavor list',), ('network flavor profile list',), ('network meter list',), ('network meter rule list',),
     ('network segment list',), ('network segment range list', 'not supported'), ('network trunk list',),
@@ -107,8 +107,8 @@ ROWS = (
     ('subnet pool list --default',),
     ('subnet create cut --network azure --subnet-pool pool --prefix-length 27',),
     ('subnet create cut2 --network azure --use-default-subnet-pool',),
-    ('subnet create cut3 --network azure --subnet-pool pool --prefix-length 25', 'used up'),
-    ('subnet create cut3 --network azure --use-prefix-delegation', 'not delegated'),
+    ('subnet create cut3 --network azure --subnet-pool pool --prefix-length 25', 'is exceeded'),
+    ('subnet create cut3 --network azure --use-prefix-delegation', 'not supported'),
     ('subnet pool delete pool', 'still has subnets'),
     ('subnet delete cut cut2',),
     ('subnet pool delete pool',),
@@ -188,7 +188,7 @@ def test_what_the_client_does_not_show(face):
                                ('PUT', 'subnetpools/x/onboard_network_subnets', {'network_id': 'x'})):
         answer = face('admin', method, path, body)
         assert answer.status_code == 400, path
-        assert 'here' in answer.text or 'by themselves' in answer.text, answer.text
+        assert 'support' in answer.text or 'manages agents' in answer.text, answer.text
 
 
 class Found(dict):

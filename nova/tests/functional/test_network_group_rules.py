@@ -102,7 +102,7 @@ def test_hosts_get_one_form(face):
 def test_protocol_has_the_form_of_older_network_services_while_there_are_some(face):
     """They made of a number with ports, and of any, a script that nft refused with all filters of the host."""
     with face.db.writer() as conn:
-        hosts.seen(conn, 'older', '192.0.2.9', False, version=gateways.SINCE - 1)
+        hosts.seen(conn, 'older', '192.0.2.9', False, version=gateways.FEATURE_RELEASE - 1)
     for given, stored in (({'protocol': '6', 'port_range_min': 80, 'port_range_max': 80}, 'tcp'),
                           ({'protocol': 'any'}, None)):
         assert add(face, group(face), **given).json()['security_group_rule']['protocol'] == stored

@@ -55,6 +55,6 @@ def test_what_is_not_there_is_refused(tmp_path, name, said):
 
 
 def test_vlans_are_not_in_the_routing_table_of_the_hosts(tmp_path):
-    with pytest.raises(exception.InvalidOption, match='and no VLANs'):
+    with pytest.raises(exception.InvalidOption, match='and have no VLANs'):
         unit.Rig(tmp_path, network__manager='VlanManager', network__vlan_ranges=['wire:1:2'],
                  network__project_ranges=['10.0.0.0/8'])

@@ -128,7 +128,7 @@ def test_they_wait_for_hosts_of_an_older_release(face):
     body = {'subnet': {'network_id': network, 'cidr': '10.9.0.0/24', 'ip_version': 4, 'service_types': [SERVER]}}
     for answer in (face('admin', 'POST', 'subnets', body),
                    face('admin', 'PUT', f'subnets/{subnet}', {'subnet': {'service_types': [SERVER]}})):
-        assert answer.status_code == 409 and 'these are not: old.' in answer.text
+        assert answer.status_code == 409 and 'Upgrade first: old.' in answer.text
     assert face('admin', 'PUT', f'subnets/{subnet}', {'subnet': {'service_types': []}}).status_code == 200
     with face.db.writer() as conn:
         conn.execute(t.hosts.update().values(version=release.VERSION))

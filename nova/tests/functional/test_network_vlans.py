@@ -7,7 +7,7 @@ import pytest
 from nova import exception
 from nova import conf as nova_conf
 from nova.network.host import state as host_state
-from nova.network.linux import checked
+from nova.network.linux import validators
 from nova.network.linux import overlay
 from nova.network.linux import remote
 from nova.tests.functional import test_network_api
@@ -51,8 +51,8 @@ def test_administrators_name_them(face):
     for values, code, said in (
             ({PHYSICAL: 'third', NUMBER: 4094}, 409, 'is in use'),
             ({PHYSICAL: 'third', NUMBER: 4095}, 400, '1 to 4094'),
-            ({PHYSICAL: 'third'}, 400, 'has no VLANs there'), ({PHYSICAL: 'lost', NUMBER: 1}, 400, 'is none of'),
-            ({PHYSICAL: 'wire', 'router:external': True}, 400, 'is flat')):
+            ({PHYSICAL: 'third'}, 400, 'has no VLANs for it'), ({PHYSICAL: 'lost', NUMBER: 1}, 400, 'is not in'),
+            ({PHYSICAL: 'wire', 'router:external': True}, 400, 'of type flat')):
         answer = make(face, 'admin', **{TYPE: 'vlan', **values})
         assert answer.status_code == code and said in answer.text, (values, answer.text)
     assert make(face, 'admin', **{TYPE: 'vlan', PHYSICAL: 'wire', NUMBER: 4094}).status_code == 201
@@ -74,13 +74,13 @@ def test_what_a_host_is_told(face):
     assert host_state.from_json(sent).overlays == [told]
     for bad in ({'vlan': 4095}, {'vlan': '1'}, {'trunk': 'a b'}, {'trunk': '-x'}):
         with pytest.raises(ValueError):
-            checked.build(host_state.Overlay, {**sent['overlays'][0], **bad})
+            validators.build(host_state.Overlay, {**sent['overlays'][0], **bad})
 
 
 def test_a_bridge_that_is_not_the_operators_is_refused():
     operations = remote.operations(nova_conf.new(files=[], network__physical_networks={'wire': 'br-wire'}))
     state = host_state.HostState([], [], {}, {}, overlays=[dataclasses.replace(OVERLAY, trunk='eth0')])
-    with pytest.raises(ValueError, match='none of .network. physical_networks'):
+    with pytest.raises(ValueError, match='not in .network. physical_networks'):
         operations['network.refresh'](host_state.as_json(state))
 
 

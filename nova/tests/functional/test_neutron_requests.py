@@ -203,7 +203,7 @@ def test_a_network_whose_ports_request_something_is_refused(rig, monkeypatch):
     insert = rig.neutron._insert
     monkeypatch.setattr(rig.neutron, '_insert', lambda kind, values: insert(
         kind, {**values, **({'resource_request': plain(1)} if kind == 'ports' else {})}))
-    with pytest.raises(exception.NetworkRequestInvalid, match='make a port there first'):
+    with pytest.raises(exception.NetworkRequestInvalid, match='Create a port first'):
         rig.allocate([request(network_id=rig.network)])
     assert not rig.neutron.ports()
 

@@ -154,7 +154,7 @@ def test_what_is_for_events_alone_is_not_done_again(cloud):
     with cloud.db.writer() as conn:
         instance_actions.insert(conn, cloud.ctx, [uuid], 'attach_volume', arguments=arguments)
         later = utils.utcnow() + datetime.timedelta(days=1)
-        for found in (instance_actions.beside_on_host(conn, cloud.row(uuid)['host']),
+        for found in (instance_actions.background_on_host(conn, cloud.row(uuid)['host']),
                       instance_actions.overdue(conn, later)):
             assert [row['arguments'] for row in found] == [{'bdm_uuid': 'b'}]
     cloud.conductor.methods.begin_beside(cloud.ctx, uuid, cloud.row(uuid)['host'], 'compute:x', 10)

@@ -16,7 +16,7 @@ from nova.tests.functional import cloud
 from nova.tests.unit import test_libvirt_xml
 from nova.tests.unit import test_numa_walks as walks
 from nova.virt import driver
-from nova.virt.libvirt import cells
+from nova.virt.libvirt.domain import cells
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import processors

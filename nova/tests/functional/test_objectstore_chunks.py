@@ -17,7 +17,7 @@ from nova.identity import signatures
 from nova.objectstore import contents
 from nova.objectstore import digests
 from nova.objectstore import errors
-from nova.objectstore import framed as frames
+from nova.objectstore import framing as frames
 from nova.objectstore import payload
 from nova.runtime import disk_space
 from nova.tests.functional import test_objectstore
@@ -78,8 +78,8 @@ def test_a_line_without_an_end_is_not_looked_at_for_long():
     def read(size):
         reads.append(size)
         return b'x' * 100
-    assert frames.Framed(read, KIB).line() == b'x' * frames.MAX_LINE and len(reads) == 3
-    short = frames.Framed(io.BytesIO(b'one\r\ntwo').read, KIB)
+    assert frames.FrameReader(read, KIB).line() == b'x' * frames.MAX_LINE and len(reads) == 3
+    short = frames.FrameReader(io.BytesIO(b'one\r\ntwo').read, KIB)
     assert [short.line(), short.line(), short.line()] == [b'one', b'two', b'']
     assert not short.piece(KIB)
 

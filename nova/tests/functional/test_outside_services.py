@@ -163,7 +163,7 @@ def test_a_task_that_fails_lets_the_others_run():
 @pytest.mark.parametrize('given, sentence', [
     ({'binary': 'nova-nothing'}, 'nothing_manager'),
     ({'binary': 'nova-counter', 'manager': 'no.such.Manager'}, 'counter_manager: no.such.Manager could not be loaded'),
-    ({'binary': 'nova-compute', 'manager': CounterManager}, 'compute is that of a service of this product'),
+    ({'binary': 'nova-compute', 'manager': CounterManager}, 'compute is reserved for a service of the product'),
     ({'binary': 'nova-other', 'manager': CounterManager}, 'has the topic counter'),
     ({'binary': 'nova-counter', 'manager': CounterManager, 'report_interval': 77}, 'report_interval'),
     ({'binary': 'nova-counter', 'manager': 'CounterManager'}, 'neither the name of one nor the path'),
@@ -201,7 +201,7 @@ def test_an_application_of_a_loader_and_of_a_paste_file(conf, tmp_path):
         finally:
             made.stop(5)
         made.wait()
-    with pytest.raises(exception.InvalidInput, match='no application nothing'):
+    with pytest.raises(exception.InvalidInput, match='no standalone application nothing'):
         service.WSGIService('nothing', conf=conf('[http]', f'paste_config = {paste}'))
     with pytest.raises(exception.InvalidInput, match='cert_file'):
         service.WSGIService('hello', Loader(), use_ssl=True, conf=conf())

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from nova import conf as nova_conf
 from nova import exception
-from nova.api import admission
+from nova.api import build_admission
 from nova.conductor import interface as conductor_interface
 from nova.db.projects import quotas
 from nova.db.servers import instance_actions
@@ -46,7 +46,7 @@ def test_servers_that_wait_are_bounded(cloud):
     with cloud.cell_db.writer() as conn:
         conn.execute(sa.update(tables_cell.instances).values(task_state=None, vm_state='active'))
         conn.commit()
-    time.sleep(admission.LOOK_S + 0.1)
+    time.sleep(build_admission.LOOK_S + 0.1)
     assert post(cloud).status == 202
 
 
@@ -68,7 +68,7 @@ def test_the_wait_follows_from_the_rate():
     now, waiting = [0.0], [0]
 
     cells = Cells(lambda: waiting[0])
-    builds = admission.Builds(100, lambda: now[0])
+    builds = build_admission.BuildAdmission(100, lambda: now[0])
     waiting[0] = 150
     with pytest.raises(exception.TooManyBuilds) as caught:
         for _ in range(200):
@@ -95,14 +95,14 @@ class Cells:
 
 
 def test_servers_wait_in_every_cell():
-    builds = admission.Builds(100)
+    builds = build_admission.BuildAdmission(100)
     with pytest.raises(exception.TooManyBuilds):
         for _ in range(101):
             builds.admit(Cells(lambda: 0, lambda: 60, lambda: 60), 'a', 1)
 
 
 def test_a_count_that_takes_long_holds_up_nobody_else():
-    builds, entered, release = admission.Builds(10), threading.Event(), threading.Event()
+    builds, entered, release = build_admission.BuildAdmission(10), threading.Event(), threading.Event()
 
     def slow():
         entered.set()
@@ -123,7 +123,7 @@ def test_a_count_that_takes_long_holds_up_nobody_else():
 
 def test_one_project_leaves_room_for_others():
     """The servers of one project were all that could wait, and everyone else got 503."""
-    builds = admission.Builds(4)
+    builds = build_admission.BuildAdmission(4)
     for _ in range(3):
         builds.admit(Cells(dict), 'a', 1)
     with pytest.raises(exception.TooManyBuilds):
@@ -131,7 +131,7 @@ def test_one_project_leaves_room_for_others():
     builds.admit(Cells(lambda: {'a': 3}), 'b', 1)
     for waiting, refused in (({'a': 1000}, 'a'), ({'a': 75, 'b': 25}, 'abc'), ({'a': 1000, 'b': 24}, 'a')):
         for project_id in 'abc':
-            builds = admission.Builds(100)
+            builds = build_admission.BuildAdmission(100)
             builds._count(Cells(lambda waiting=waiting: waiting))
             if project_id in refused:
                 with pytest.raises(exception.TooManyBuilds):

@@ -114,7 +114,7 @@ def test_why_there_is_no_host(cloud):
         cloud.change_host(f'host{number}', memory_mb_used=7600)
     found = cloud.explain(cloud.body(min_count=5, max_count=5))
     assert found['choices'] == [] and len(found['ranking']) == 4
-    assert found['reason'] == ('Only 4 of 5 servers find room. 4 hosts: 4 have too little free memory '
+    assert found['reason'] == ('Only 4 of 5 servers have room. 4 hosts: 4 have too little free memory '
                                '(largest free 80 MB, asked 512 MB).')
 
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from nova.api import waits
+from nova.api import prefer_wait
 from nova.api.servers import representation
 from nova.tests import waiting
 from nova.tests.functional import cells_cloud
@@ -63,7 +63,7 @@ def test_what_is_no_wait_is_no_wait(running, prefer):
 def test_a_wait_has_a_bound(running):
     client = running.client()
     answer = create(client, client.upload_image(), 'wait=100000000')
-    assert answer.headers['Preference-Applied'] == f'wait={waits.MOST_S}'
+    assert answer.headers['Preference-Applied'] == f'wait={prefer_wait.MOST_S}'
 
 
 def test_a_refusal_comes_at_once(running):

@@ -10,7 +10,7 @@ from nova import exception
 from nova.api import proxy_headers
 from nova.tests.functional import base
 from nova.tests.functional import cloud as cloud_fixture
-from nova.web import paste
+from nova.web import paste_registry
 from nova.web import pipeline
 
 DIRECT = 'http://cloud.test:8774'
@@ -44,7 +44,7 @@ FORWARDED = [
 def test_links(tmp_path, headers, expected, proxies, believed):
     fixture = base.ApiFixture(tmp_path, oslo_middleware__enable_proxy_headers_parsing=believed,
                               http__trusted_proxies=proxies)
-    filter_ = proxy_headers.factory({'api_services': paste.offer(fixture.services)})
+    filter_ = proxy_headers.factory({'api_services': paste_registry.register(fixture.services)})
     links = base.Client(filter_(fixture.application), project=None).get('/', headers=headers).json['version']['links']
     assert next(link['href'] for link in links if link['rel'] == 'self') == (
         f'{expected if proxies == PROXIES else DIRECT}/v2.1/')
@@ -78,9 +78,9 @@ ADDRESSES = [
 def test_the_address_of_the_client(peer, headers, client):
     seen = []
     conf = nova_conf.new(files=[], oslo_middleware__enable_proxy_headers_parsing=True, http__trusted_proxies=PROXIES)
-    inner = pipeline.before(proxy_headers.ProxyHeaders(proxy_headers.trusted(conf)).read,
+    inner = pipeline.prepend(proxy_headers.ProxyHeaders(proxy_headers.trusted(conf)).read,
                             lambda environ, _start: seen.append(environ['REMOTE_ADDR']))
-    outer = pipeline.before(proxy_headers.ProxyHeaders(proxy_headers.trusted(conf)).read, inner)      # once is enough
+    outer = pipeline.prepend(proxy_headers.ProxyHeaders(proxy_headers.trusted(conf)).read, inner)      # once is enough
     outer({'REMOTE_ADDR': peer, **{
         f'HTTP_{name.upper().replace("-", "_")}': value for name, value in headers.items()}}, None)
     assert seen == [client]

@@ -16,7 +16,7 @@ from nova.identity import auth
 from nova.tests import identity_fixture
 from nova.tests import image_service
 from nova.tests.functional import servers
-from nova.web import paste
+from nova.web import paste_registry
 
 ABSENT = '99999999-2222-3333-4444-555555555555'
 
@@ -148,7 +148,7 @@ def test_the_end_of_a_token_of_keystone(monkeypatch):
     def behind(environ, start_response):
         found.append(environ['nova.context'])
         return webob.Response()(environ, start_response)
-    authtoken = auth.authtoken_factory({'conf': paste.offer(conf)}, delay_auth_decision='true')
+    authtoken = auth.authtoken_factory({'conf': paste_registry.register(conf)}, delay_auth_decision='true')
     request = webob.Request.blank('/', headers={'X-Auth-Token': 't'})
     assert request.get_response(authtoken(auth.KeystoneContext(behind))).status_int == 200
     far = context.RequestContext.from_dict(json.loads(json.dumps(found[0].to_dict())))

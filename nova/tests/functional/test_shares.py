@@ -7,7 +7,7 @@ from nova.tests.functional import servers
 from nova.tests.functional.test_volumes import drivers
 from nova.tests.functional.test_volumes import gone
 from nova.tests.functional.test_volumes import until
-from nova.web import paste
+from nova.web import paste_registry
 
 
 @pytest.fixture(scope='module')
@@ -50,7 +50,7 @@ def test_attach_use_and_detach(cloud, monkeypatch):
     conductor = next(part.manager for part in cloud.services if part.binary == 'nova-conductor')
     for name in ('allow', 'deny'):
         monkeypatch.setattr(conductor.services.shares, name, getattr(service, name))
-    offered = next(each for each in paste.every(app.Services) if each.conf is cloud.conf)
+    offered = next(each for each in paste_registry.instances_of(app.Services) if each.conf is cloud.conf)
     monkeypatch.setattr(offered, 'shares', service)
     server_id, (share_id, other) = stopped(user), (service.add(), service.add(protocol='CEPHFS'))
     path, (driver,) = f'/servers/{server_id}/shares', drivers(cloud).values()

@@ -14,12 +14,12 @@ from nova import exception
 from nova.db import engine
 from nova.db.tables import volume as tables_volume
 from nova.db.volumes import volumes as db_volumes
+from nova.disk_files import sandbox
 from nova.image import api as image_api
 from nova.image.embedded import digests
 from nova.image.embedded import service as image_store
 from nova.runtime import certificates
 from nova.tests import waiting
-from nova.virt import sandbox
 from nova.volume import embedded
 from nova.volume.exports import exporter
 from nova.volume.store import files as volume_files
@@ -193,7 +193,7 @@ def test_no_volume_is_made_of_an_image_whose_file_was_changed(home, tmp_path, re
 def test_what_changes_while_it_is_read_is_refused(home, tmp_path):
     (tmp_path / 'source').write_bytes(b'boot!')
     image, path = home.image(tmp_path / 'source')
-    with pytest.raises(exception.ImageUnacceptable, match='changed meanwhile'), \
+    with pytest.raises(exception.ImageUnacceptable, match='changed while it was read'), \
             home.images.readable(ALICE, image, str(tmp_path / 'copy')), open(path, 'r+b') as file:
         file.write(b'boo??')
 
@@ -326,11 +326,11 @@ def test_a_snapshot_whose_server_is_gone_can_be_deleted(home):
     attachment = home.volumes.attach(ALICE, volume_id, SERVER)
     os.replace(home.volumes.files.snapshot(snapshot), part := home.volumes.files.snapshot(snapshot) + volume_files.COPY)
     home.set(tables_volume.volume_snapshots, snapshot, status='creating')
-    with pytest.raises(exception.InvalidVolume, match='is being made'):
+    with pytest.raises(exception.InvalidVolume, match='is being created or copied'):
         home.volumes.delete_snapshot(ALICE, snapshot)
     home.volumes.detach(ALICE, attachment)
     home.volumes.contents._busy.add(snapshot)
-    with pytest.raises(exception.InvalidVolume, match='is being made'):
+    with pytest.raises(exception.InvalidVolume, match='is being created or copied'):
         home.volumes.delete_snapshot(ALICE, snapshot)
     home.volumes.contents._busy.clear()
     home.volumes.delete_snapshot(ALICE, snapshot)
@@ -345,7 +345,7 @@ def test_snapshots_of_which_something_is_made_stay_with_their_volume(home, monke
     snapshot = home.snapshot(volume_id)
     monkeypatch.setattr(home.volumes.contents, 'make_volume', lambda ctx, row: None)
     made = home.volumes.create(ALICE, None, snapshot_id=snapshot)
-    with pytest.raises(exception.InvalidVolume, match='of one of its snapshots'):
+    with pytest.raises(exception.InvalidVolume, match='from one of its snapshots'):
         home.volumes.delete(ALICE, volume_id, cascade=True)
     assert home.volumes.get_snapshot(ALICE, snapshot)['id'] == snapshot
     home.set(tables_volume.volumes, made['id'], status='available')
@@ -394,7 +394,7 @@ def test_an_image_is_put_onto_no_volume_in_error_that_a_server_has(home, tmp_pat
     volume_id, image = home.made(1), home.image(tmp_path / 'source')[0]
     home.volumes.attach(ALICE, volume_id, SERVER)
     home.set(tables_volume.volumes, volume_id, status='error')
-    with pytest.raises(exception.InvalidVolume, match='a server has it'):
+    with pytest.raises(exception.InvalidVolume, match='attached to a server'):
         home.volumes.reimage(ALICE, volume_id, image, reserved=False)
     home.volumes.reimage(ALICE, volume_id, image)
     assert home.ended(lambda: home.volumes.get(ALICE, volume_id))['status'] == 'reserved'
@@ -420,7 +420,7 @@ def test_a_host_elsewhere_is_refused_without_an_exporter(home, monkeypatch):
     info = home.volumes.connect(ALICE, attachment, HOST, '/dev/vdb')
     assert info['driver_volume_type'] == 'local' and info['data']['device_path'] == str(home.path(volume_id))
     monkeypatch.setattr(exporter.shutil, 'which', lambda name: None)         # see integration/test_volume_exports.py
-    with pytest.raises(exception.InvalidVolume, match='does not reach'):
+    with pytest.raises(exception.InvalidVolume, match='has no access'):
         home.volumes.connect(ALICE, attachment, {'host': 'h2', 'ip': '192.0.2.2'}, '/dev/vdb')
     assert json.dumps(info)
 

@@ -383,9 +383,9 @@ def test_the_key_of_an_encrypted_volume(recorded):
     assert recorded.volumes.passphrase(alice, 'v1') == b'"ab"'.hex()
     assert [(path, headers['X_AUTH_TOKEN']) for _method, path, _body, headers in recorded.asked] == [
         (encryption[1], 'x:p1'), (secret, 'x:p1'), (secret + '/payload', 'x:p1')]
-    for change, why in (({'provider': 'plain'}, 'hosts open LUKS alone'), ({'control_location': 'back-end'}, 'LUKS'),
+    for change, why in (({'provider': 'plain'}, 'hosts support only LUKS'), ({'control_location': 'back-end'}, 'LUKS'),
                         ({'encryption_key_id': '../orders'}, 'is none'),
-                        ({'encryption_key_id': SERVER}, 'does not give its key')):
+                        ({'encryption_key_id': SERVER}, 'refuses access to its key')):
         recorded.answers[encryption] = (200, {**found, **change})
         with pytest.raises(exception.InvalidVolume, match=why):
             recorded.volumes.passphrase(alice, 'v1')

@@ -60,7 +60,7 @@ def test_the_life_of_a_type(cloud, admin):
     assert (shown['volume_type'], shown['volume_type_id']) == ('faster', made['id'])
     listed = ask(user, 'GET', '/volumes/detail?volume_type=faster')['volumes']
     assert [row['id'] for row in listed] == [volume['id']]
-    assert 'volumes of this type' in str(ask(admin, 'DELETE', path, code=400))
+    assert 'in use by volumes' in str(ask(admin, 'DELETE', path, code=400))
     ask(user, 'DELETE', f'/volumes/{volume["id"]}', code=202)
     ask(admin, 'DELETE', path, code=202)
     ask(user, 'GET', path, code=404)
@@ -89,7 +89,7 @@ def test_an_encryption_says_what_can_be_done(admin):
     path = f'/types/{kind}/encryption'
     assert ask(admin, 'GET', path) == {}
     for name, wrong, word in (
-            ('provider', 'plain', 'LUKS alone'), ('provider', 'luks2', 'version 1'), ('cipher', 'aes-cbc-essiv', 'xts'),
+            ('provider', 'plain', 'only luks'), ('provider', 'luks2', 'version 1'), ('cipher', 'aes-cbc-essiv', 'xts'),
             ('key_size', 512, '256 bits'), ('control_location', 'back-end', 'hosts of servers')):
         assert word in str(ask(admin, 'POST', path, {'encryption': {**LUKS, name: wrong}}, 400))
     for wrong in ({}, {'provider': None}, {**LUKS, 'key_size': 'x'}, {**LUKS, 'key_size': True}):
@@ -125,7 +125,7 @@ def test_names_and_bounds(admin):
     for method, tail, body in (('DELETE', '', None), ('PUT', '', {'volume_type': {'name': 'x'}}),
                                ('POST', '/encryption', {'encryption': LUKS}),
                                ('POST', '/extra_specs', {'extra_specs': {}})):
-        assert 'make one of your own' in str(ask(admin, method, f'/types/{built_in}{tail}', body, 400))
+        assert 'create another type' in str(ask(admin, method, f'/types/{built_in}{tail}', body, 400))
         ask(admin, method, f'/types/no-such-type{tail}', body, 404)
 
 
@@ -270,17 +270,17 @@ def test_a_plain_volume_gets_another_plain_type(cloud, admin):
     assert retype('__DEFAULT__', 400)[1:] == ('__DEFAULT__', False)   # what a volume without a type has
     assert retype('plain')[1:] == ('plain', False)
     said, *shown = retype('plain', 400)                   # as Cinder; this was accepted, and nothing happened
-    assert 'has the type plain already' in said and shown == ['plain', False]
+    assert 'already has type plain' in said and shown == ['plain', False]
     assert retype('multiattach', policy='on-demand')[1:] == ('multiattach', True)
     said, *shown = retype('sealed', 400)
-    assert 'encrypted from its first block' in said and shown == ['multiattach', True]
+    assert 'Encryption cannot be changed' in said and shown == ['multiattach', True]
     user = cloud.client(version='2.60')
     server = user.boot(user.upload_image(), networks='none')['id']
     user.wait_for(server)
     user.post(f'/servers/{server}/os-volume_attachments', {'volumeAttachment': {'volumeId': volume}})
     until(user, volume, 'in-use')
     said, *shown = retype('plain', 400)
-    assert 'while no server' in said and shown == ['multiattach', True]
+    assert 'only while the volume is available' in said and shown == ['multiattach', True]
     user.delete(f'/servers/{server}')
     user.wait_for(server, 'DELETED')
     until(user, volume)

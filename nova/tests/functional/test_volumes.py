@@ -349,7 +349,7 @@ def test_a_volume_of_an_image_that_names_a_snapshot(cloud, user, image_id):
     until(lambda: user.get(f'/image/v2/images/{copy}').json()['status'] == 'active')
     mapping, = json.loads(user.get(f'/image/v2/images/{copy}').json()['block_device_mapping'])
     before = ask(45, imageRef=copy)
-    assert before.status_code == 400 and 'since microversion 3.46' in before.text
+    assert before.status_code == 400 and 'requires microversion 3.46' in before.text
     made = ask(46, imageRef=copy)
     assert made.status_code == 202, made.text
     row = status(user, made.json()['volume']['id'], 'available')

@@ -19,7 +19,7 @@ import pytest
 from nova import conf as configuration
 from nova import states
 from nova.tests.integration import test_libvirt as base
-from nova.virt import driver
+from nova.virt import driver as contract
 from nova.virt.libvirt import driver as libvirt_driver
 
 TOOLS = pathlib.Path(__file__).resolve().parents[3] / 'tools'
@@ -99,7 +99,7 @@ class Hosts:
         instance = base.make_instance(**{'memory_mb': 96, **values})
         instance.host = name
         image = self.images.show(None, base.DISK_ID)
-        self.drivers[name].spawn(None, instance, driver.SpawnRequest(image=image, network_info=list(vifs),
+        self.drivers[name].spawn(None, instance, contract.SpawnRequest(image=image, network_info=list(vifs),
                                                                      config_drive=DRIVE))
         return instance
 
@@ -125,7 +125,8 @@ class Hosts:
     def clear(self) -> None:
         """No guest is left, and nothing of one."""
         for made in self.drivers.values():
-            for uuid in [*made.guests(), *(guest.uuid for guest in made.storage.records()), *made.kept_guests()]:
+            for uuid in [*made.guests(), *(guest.uuid for guest in made.storage.records()),
+                         *made.features[contract.Resize].kept_guests()]:
                 made.destroy(None, base.make_instance(uuid=uuid), [])
                 shutil.rmtree(made.storage.path(uuid), ignore_errors=True)
 
@@ -134,23 +135,27 @@ class Hosts:
     def prepare(self, source: str, dest: str, instance: typing.Any, vifs: typing.Sequence = (),
                 block: bool | None = None) -> dict:
         """What the two drivers find out before a live migration."""
-        facts = self.drivers[dest].check_destination(instance, block, False)
-        facts = self.drivers[source].check_source(instance, facts)
-        return self.drivers[dest].pre_live_migration(None, instance, list(vifs), [], facts)
+        facts = self.live(dest).check_destination(instance, block, False)
+        facts = self.live(source).check_source(instance, facts)
+        return self.live(dest).pre_live_migration(None, instance, list(vifs), [], facts)
+
+    def live(self, name: str) -> contract.LiveMigration:
+        """The feature LiveMigration of the driver of a host."""
+        return self.drivers[name].features[contract.LiveMigration]
 
     def migrate(self, source: str, dest: str, instance: typing.Any, progress: typing.Callable = lambda values: None,
                 vifs: typing.Sequence = (), **values: typing.Any) -> dict:
         """The whole of a live migration, with the rollback of one that fails."""
         facts = self.prepare(source, dest, instance, vifs, **values)
         try:
-            self.drivers[source].live_migrate(None, instance, {'host': dest, 'address': self.address(dest)}, facts,
-                                              progress)
+            self.live(source).live_migrate(None, instance, {'host': dest, 'address': self.address(dest)}, facts,
+                                           progress)
         except Exception:
-            self.drivers[dest].rollback_live_migration(None, instance, [], facts)
+            self.live(dest).rollback_live_migration(None, instance, [], facts)
             self.drivers[dest].destroy(None, instance, [])
             raise
-        self.drivers[source].post_live_migration_at_source(None, instance, list(vifs), facts)
-        self.drivers[dest].post_live_migration_at_destination(None, instance, list(vifs))
+        self.live(source).post_live_migration_at_source(None, instance, list(vifs), facts)
+        self.live(dest).post_live_migration_at_destination(None, instance, list(vifs))
         instance.host = dest
         return facts
 

@@ -155,9 +155,9 @@ def test_a_key_is_for_requests_of_its_owner(cloud, url):
     symmetric = store(owner, url, 'symmetric', base64.b64encode(key).decode())
     assert keys.passphrase(caller(owner), symmetric) == key.hex()
     assert keys.passphrase(caller(owner), store(owner, url, 'passphrase', 'plain words')) == 'plain words'
-    for who, ident, why in ((other, symmetric, 'does not give'), (owner, symmetric[:-4] + 'ffff', 'does not give'),
+    for who, ident, why in ((other, symmetric, 'refuses access'), (owner, symmetric[:-4] + 'ffff', 'refuses access'),
                             (owner, '../orders', 'is none'),
-                            (owner, store(owner, url, 'opaque', base64.b64encode(key).decode()), 'none of LUKS')):
+                            (owner, store(owner, url, 'opaque', base64.b64encode(key).decode()), 'not a LUKS key')):
         with pytest.raises(exception.InvalidVolume, match=why):
             keys.passphrase(caller(who), ident)
     with pytest.raises(exception.Unavailable):
@@ -222,7 +222,7 @@ def test_keys_of_volumes_by_the_account_of_the_system(cloud, url, tmp_path):
     copy = made(store, source_volume_id=first)
     assert store.passphrase(alice, copy) == key
     store.delete(alice, first)
-    store.contents.forget_keys()
+    store.contents.delete_unused_keys()
     assert secrets_of(admin, url, name) and store.passphrase(alice, copy) == key
     away = store_of(barbican__endpoint_override='http://127.0.0.1:1')
     with pytest.raises(exception.Unavailable):

@@ -9,16 +9,16 @@ import uuid
 import pytest
 
 from nova import exception
+from nova.disk_files import qemu_img
 from nova.tests import ceph as cephs
 from nova.tests import long_runs
 from nova.tests.contract import driver_contract
 from nova.tests.waiting import wait_for
 from nova.virt import driver
-from nova.virt.libvirt import qemu_img
 from nova.virt.libvirt.local_disks import ceph_rights
 from nova.virt.libvirt.local_disks import records
-from nova.virt.libvirt import resize
-from nova.virt.libvirt import storage
+from nova.virt.libvirt.features import resize
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import pool
 from nova.virt.libvirt.local_disks import rbd
@@ -26,7 +26,7 @@ from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import fencing
 from nova.virt.libvirt.moves import pool_record
 from nova.virt.libvirt.moves import shared_storage
-from nova.virt.libvirt.volumes import disk as volumes
+from nova.virt.libvirt.domain import volume_disks as volumes
 
 ceph = cephs.ceph
 pytestmark = pytest.mark.skipif(shutil.which('qemu-img') is None, reason='qemu-img is not installed')
@@ -199,7 +199,7 @@ def test_a_host_without_the_record_neither_takes_nor_removes(ceph, store, tmp_pa
 def said(store, instance):
     """What the pool says: (host, before, successor)."""
     note = store.owners.read(instance.uuid)
-    return note and (note.host, note.before, note.successor)
+    return note and (note.host, note.previous_host, note.successor)
 
 
 @long_runs.only
@@ -343,7 +343,7 @@ def test_disks_that_are_lent_to_a_guest_on_its_way_are_not_removed(ceph, store, 
     assert said(store, instance) == ('one', None, 'two')
     arrived = arrival.unpacked(arrival.packed(store.load(instance.uuid)), instance.uuid, other, 'qemu', [])
     os.mkdir(other.path(instance.uuid))
-    pool_record.lend(other, instance.uuid, True)
+    pool_record.mark_in_migration(other, instance.uuid, True)
     other.save(arrived)
     assert said(store, instance) == ('one', None, 'two')
     other.remove(instance.uuid)                                  # a rollback
@@ -364,13 +364,13 @@ def test_a_resize_to_another_host_of_the_pool(ceph, store, tmp_path, end):
     os.rename(store.path(uuid), store.kept.path(uuid))
     moved = arrival.unpacked(arrival.packed(store.kept.load(uuid), store.kept.path(uuid)), uuid, other, 'qemu', [])
     os.mkdir(other.path(uuid))
-    pool_record.lend(other, uuid, True)
+    pool_record.mark_in_migration(other, uuid, True)
     root = moved.disks.pop(0)
     other.of(root).renew(root, root.file)
     other.of(root).grow(root, 2 * GIB)
     more = other.new_disks.blanks(uuid, {'disk.ephemeral0': GIB}, [root])
     moved.disks = [root, *more]
-    pool_record.lend(other, uuid, False)
+    pool_record.mark_in_migration(other, uuid, False)
     other.save(moved)
     assert said(other, instance) == ('two', 'one', None)
     assert disks(ceph, instance) == ['disk', 'disk.ephemeral0', 'disk.swap']

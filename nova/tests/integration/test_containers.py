@@ -24,7 +24,7 @@ from nova.tests.functional import cloud as clouds
 from nova.virt import driver
 
 libvirt = pytest.importorskip('libvirt', reason='libvirt-python is not installed')
-from nova.virt.libvirt import storage
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.containers import driver as containers
 from nova.virt.libvirt.privileged import remote
 

@@ -194,10 +194,10 @@ def test_what_goes_on_beside_a_task_is_ended_by_itself(cell):
         assert not instance_actions.take(conn, row['uuid'], 'x', request_id='req-none')
         assert instance_actions.arguments_of_open(conn, [row['uuid']]) == {row['uuid']: {'a': 1}}
         instance_actions.finish(conn, row['uuid'], 'compute_stop_instance', background=False)
-        found, = instance_actions.beside_on_host(conn, 'beside')
+        found, = instance_actions.background_on_host(conn, 'beside')
         assert found['arguments'] == {'b': 2}
         instance_actions.finish(conn, row['uuid'], 'compute_attach_interface', request_id='req-beside')
-        assert instance_actions.beside_on_host(conn, 'beside') == []
+        assert instance_actions.background_on_host(conn, 'beside') == []
 
 
 def test_ports_that_are_attached_at_once_have_a_device_each_or_none(cell):
@@ -222,7 +222,7 @@ def test_ports_that_are_attached_at_once_have_a_device_each_or_none(cell):
              if not isinstance(each, exception.Conflict)]
     with cell.reader() as conn:
         taken = [pci_devices.of_instance(conn, row['uuid'], host) for row in rows]
-        opened = instance_actions.beside_on_host(conn, host)
+        opened = instance_actions.background_on_host(conn, host)
     assert len(begun) == 2 and sorted(map(len, taken)) == [0, 0, 1, 1]
     assert len({device.address for each in taken for device in each}) == 2 == len(opened)
     for server, request in begun:

@@ -31,11 +31,11 @@ from nova.image import inspector
 from nova.image.embedded import files
 from nova.tests import long_runs
 from nova.tests.contract import driver_contract
-from nova.virt import driver
+from nova.virt import driver as contract
 
 libvirt = pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 from nova.virt.libvirt import driver as libvirt_driver
-from nova.virt.libvirt.life import snapshots
+from nova.virt.libvirt import disk_backups
 
 URI = 'qemu:///system'
 GUEST = pathlib.Path(os.environ.get('NOVA_TEST_GUEST_DIR') or '/nonexistent')
@@ -219,7 +219,7 @@ def instance(rig):
 
 
 def spawn(rig, instance, **values):
-    rig.driver.spawn(None, instance, driver.SpawnRequest(**{'image': rig.image, 'network_info': [], **values}))
+    rig.driver.spawn(None, instance, contract.SpawnRequest(**{'image': rig.image, 'network_info': [], **values}))
 
 
 @pytest.fixture(scope='module')
@@ -299,7 +299,7 @@ def test_a_guest_cannot_write_the_image_that_it_shares_with_others(rig, instance
     rig.driver.reboot(None, instance, [], True)
     assert seen() == (0, 0, 0o444)
     rig.driver.power_off(instance)
-    rig.driver.snapshot(None, instance, 'snap', lambda step: None)
+    rig.driver.features[contract.Snapshot].snapshot(None, instance, 'snap', lambda step: None)
     assert seen() == (0, 0, 0o444)
     rig.driver.destroy(None, instance, [])
     assert seen() == (0, 0, 0o444)
@@ -331,7 +331,7 @@ def test_parallel_spawns_download_once(state_path, rig):
     other.init_host()
     instances = [make_instance(memory_mb=64) for _ in range(3)]
     try:
-        request = driver.SpawnRequest(image=rig.image, network_info=[])
+        request = contract.SpawnRequest(image=rig.image, network_info=[])
         threads = [threading.Thread(target=other.spawn, args=(None, made, request)) for made in instances]
         for thread in threads:
             thread.start()
@@ -370,11 +370,11 @@ def test_port_is_plugged_and_goes_with_the_guest(rig, instance):
 def test_guest_sees_ports_come_and_go(rig, system):
     vif = rig.vif()
     port = pathlib.Path('/sys/class/net', vif['devname'])
-    rig.driver.attach_interface(None, system, vif)
+    rig.driver.features[contract.Interfaces].attach_interface(None, system, vif)
     assert (port / 'brport/bridge').resolve().name == rig.bridge
     rig.type(system, 'until grep -s : /sys/class/net/e*/address; do sleep 1; done')       # it takes its time
     wait_for(lambda: vif['address'].encode() in rig.console(system), BOOT_SECONDS, 'the port in the guest')
-    rig.driver.detach_interface(None, system, vif)
+    rig.driver.features[contract.Interfaces].detach_interface(None, system, vif)
     wait_for(lambda: not port.exists(), 10, 'the device to go')
 
 
@@ -384,21 +384,21 @@ def test_many_ports_on_q35(rig, instance):
     rig.booted(instance)
     vifs = [rig.vif() for _ in range(10)]
     for vif in vifs:
-        rig.driver.attach_interface(None, instance, vif)
+        rig.driver.features[contract.Interfaces].attach_interface(None, instance, vif)
     assert rig.ports(instance) == [vif['id'] for vif in vifs]
-    rig.driver.detach_interface(None, instance, vifs[4])
+    rig.driver.features[contract.Interfaces].detach_interface(None, instance, vifs[4])
     assert len(rig.ports(instance)) == 9
 
 
 @long_runs.only
 def test_a_guest_that_holds_a_port_keeps_it(rig, instance, monkeypatch):
     """A guest whose system is not up does not let a device go: it stays plugged, and goes at the next start."""
-    monkeypatch.setattr('nova.virt.libvirt.interfaces.UNPLUG_SECONDS', 1)
+    monkeypatch.setattr('nova.virt.libvirt.features.interfaces.UNPLUG_SECONDS', 1)
     vif = rig.vif()
     spawn(rig, instance, network_info=[vif])
-    rig.driver.pause(instance)
+    rig.driver.features[contract.Pause].pause(instance)
     with pytest.raises(exception.VirtError):
-        rig.driver.detach_interface(None, instance, vif)
+        rig.driver.features[contract.Interfaces].detach_interface(None, instance, vif)
     assert rig.ports(instance) == [vif['id']]
     rig.driver.reboot(None, instance, [], True)
     assert rig.ports(instance) == []
@@ -420,8 +420,8 @@ def test_guest_shuts_down_when_it_is_asked(rig, instance):
 
 def test_suspended_guest_goes_on_where_it_was(rig, system):
     rig.type(system, 'fact=kept')
-    rig.driver.suspend(system)
-    rig.driver.resume(None, system, [])
+    rig.driver.features[contract.Suspend].suspend(system)
+    rig.driver.features[contract.Suspend].resume(None, system, [])
     rig.type(system, 'echo "<$fact>"')
     wait_for(lambda: b'<kept>' in rig.console(system), BOOT_SECONDS, 'the answer')
 
@@ -440,11 +440,12 @@ def test_snapshot_is_one_whole_qcow2(rig, system, prepare, tmp_path, monkeypatch
     rig.type(system, 'echo written-by-the-guest-$((1 + 1)) >/root/file; sync; echo done-$((2 + 2))')
     wait_for(lambda: b'done-4' in rig.console(system), BOOT_SECONDS, 'the file to be written')
     if prepare != 'running':
-        getattr(rig.driver, prepare)(system)
+        feature = {'pause': contract.Pause, 'suspend': contract.Suspend}.get(prepare)
+        getattr(rig.driver.features[feature] if feature else rig.driver, prepare)(system)
     state, copied = rig.driver.power_state(system), []
-    monkeypatch.setattr(snapshots, 'REPORT_S', -1)           # with each look
-    monkeypatch.setattr(snapshots, 'POLL', 0.01)
-    rig.driver.snapshot(None, system, 'snap', lambda step: None, copied.append)
+    monkeypatch.setattr(disk_backups, 'REPORT_S', -1)           # with each look
+    monkeypatch.setattr(disk_backups, 'POLL', 0.01)
+    rig.driver.features[contract.Snapshot].snapshot(None, system, 'snap', lambda step: None, copied.append)
     assert rig.driver.power_state(system) == state
     assert bool(copied) == (prepare in ('running', 'pause')) and copied == sorted(copied)
     assert all(0 <= percent <= 100 for percent in copied)
@@ -463,7 +464,7 @@ def test_a_snapshot_is_moved_into_the_image_store(rig, system, state_path, monke
     """QEMU has closed the copy by then, and libvirt has given the file back: nothing but the store can write it."""
     store = files.Files(str(state_path / 'images'), 2 ** 40)
     monkeypatch.setattr(rig.images, 'store', store)
-    rig.driver.snapshot(None, system, 'moved', lambda step: None)
+    rig.driver.features[contract.Snapshot].snapshot(None, system, 'moved', lambda step: None)
     data, _format = rig.uploads['moved']
     columns, path = rig.images.adopted['moved'], pathlib.Path(store.path('moved'))
     assert columns is not None and columns['checksum'] == hashlib.md5(data).hexdigest()
@@ -512,7 +513,7 @@ def test_failed_upload_leaves_the_guest_and_no_file(rig, instance, monkeypatch):
 
     monkeypatch.setattr(rig.images, 'upload', upload)
     with pytest.raises(exception.ImageNotFound):
-        rig.driver.snapshot(None, instance, 'gone', lambda step: None)
+        rig.driver.features[contract.Snapshot].snapshot(None, instance, 'gone', lambda step: None)
     assert rig.driver.power_state(instance) == states.RUNNING
     assert list(rig.instances.glob('*/snapshot-*')) == []
 
@@ -521,7 +522,7 @@ def test_destroy_during_a_snapshot_leaves_nothing(rig, instance, monkeypatch):
     """Class I."""
     spawn(rig, instance)
     monkeypatch.setattr(rig.images, 'upload', lambda *_args, **_more: rig.driver.destroy(None, instance, []))
-    rig.driver.snapshot(None, instance, 'snap', lambda step: None)
+    rig.driver.features[contract.Snapshot].snapshot(None, instance, 'snap', lambda step: None)
     assert rig.leftovers(instance.uuid) == []
 
 
@@ -536,13 +537,13 @@ def test_header_that_a_guest_writes_is_data(state_path, rig, tmp_path):
     other.init_host()
     made = make_instance()
     try:
-        other.spawn(None, made, driver.SpawnRequest(image=rig.image, network_info=[]))
+        other.spawn(None, made, contract.SpawnRequest(image=rig.image, network_info=[]))
         other.power_off(made)
         with open(other.storage.path(made.uuid, 'disk'), 'r+b') as disk:
             disk.write(header.read_bytes())
         for change in (lambda: None, lambda: other.reboot(None, made, [], True)):
             change()
-            other.snapshot(None, made, 'snap', lambda step: None)
+            other.features[contract.Snapshot].snapshot(None, made, 'snap', lambda step: None)
             file = tmp_path / 'snapshot'
             file.write_bytes(rig.uploads['snap'][0])
             subprocess.run(['qemu-img', 'convert', '-f', 'qcow2', '-O', 'raw', file, tmp_path / 'out'], check=True)

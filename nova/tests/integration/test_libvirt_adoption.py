@@ -17,6 +17,7 @@ from nova.tests import long_runs
 from nova.tests.functional import cloud as clouds
 from nova.tests.integration import test_libvirt as base
 from nova.tests.waiting import wait_for
+from nova.virt import driver as contract
 from nova.virt import driver as virt
 from nova.virt.libvirt.domain import identity
 
@@ -171,11 +172,12 @@ def test_a_guest_that_is_not_ours_is_left_alone(cloud, stranger):
     driver.destroy(None, instance, [])
     theirs, element = identity.OWNER_NAMESPACE, identity.owner('/another/deployment')
     domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, element, 'owner', theirs, BOTH)
-    driver.let_go(instance)
+    driver.features[contract.Adoption].let_go(instance)
     assert '/another/deployment' in domain.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, theirs,
                                                     libvirt.VIR_DOMAIN_AFFECT_CONFIG)
     with pytest.raises(exception.BuildFailed, match='belongs to a deployment'):
-        driver.adopt(None, instance, virt.SpawnRequest(image={'id': cloud.image}, network_info=[]))
+        driver.features[contract.Adoption].adopt(None, instance, virt.SpawnRequest(image={'id': cloud.image},
+                                                                                   network_info=[]))
     assert processes(disk) == before and disk.exists() and driver.storage.load(instance.uuid) is None
 
 
@@ -185,12 +187,12 @@ def test_an_adoption_goes_on_after_a_restart(cloud, stranger):
     instance, before = base.make_instance(uuid=domain.UUIDString()), processes(disk)
     driver = next(part.manager for part in cloud.services if part.binary == 'nova-compute').driver
     request = virt.SpawnRequest(image={'id': cloud.image, 'properties': {}}, network_info=[])
-    driver.adopt(None, instance, request)
+    driver.features[contract.Adoption].adopt(None, instance, request)
     domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, None, None, identity.OWNER_NAMESPACE, BOTH)
     assert instance.uuid not in driver.guests()
-    driver.adopt(None, instance, request)
+    driver.features[contract.Adoption].adopt(None, instance, request)
     assert instance.uuid in driver.guests() and processes(disk) == before
-    driver.let_go(instance)
+    driver.features[contract.Adoption].let_go(instance)
     assert instance.uuid not in driver.guests() and processes(disk) == before and disk.exists()
     assert not driver.storage.exists(instance.uuid)
 

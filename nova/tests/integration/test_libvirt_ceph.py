@@ -8,6 +8,7 @@ from nova.tests import ceph as cephs
 from nova.tests import long_runs
 from nova.tests.integration import test_libvirt
 from nova.tests.integration import test_libvirt_volumes as with_volumes
+from nova.virt import driver as contract
 
 ceph = cephs.ceph
 state_path, module_rig, rig, instance = (test_libvirt.state_path, test_libvirt.module_rig, test_libvirt.rig,
@@ -67,12 +68,12 @@ def test_a_volume_comes_and_goes(ceph, image, rig, instance):
     test_libvirt.spawn(rig, instance)
     rig.booted(instance)
     volume = device(ceph, image())
-    rig.driver.attach_volume(None, instance, volume)
+    rig.driver.features[contract.Volumes].attach_volume(None, instance, volume)
     with_volumes.wait_for(lambda: volume['volume_id'][:20] in with_volumes.run(
         rig, instance, 'cat /sys/block/vdb/serial'), 60, 'the disk to be seen')
     with_volumes.write(rig, instance, '/dev/vdb', 'first')
     assert first(ceph, volume['volume_id'], 5) == b'first'
-    rig.driver.detach_volume(None, instance, volume)
+    rig.driver.features[contract.Volumes].detach_volume(None, instance, volume)
     assert 'vdb' not in with_volumes.run(rig, instance, 'ls /sys/block')
     with_volumes.wait_for(lambda: 'Watchers: none' in ceph.rbd('status', volume['volume_id']), 20, 'QEMU to close it')
 

@@ -14,6 +14,7 @@ from nova.tests import ceph as cephs
 from nova.tests import long_runs
 from nova.tests.integration import test_libvirt
 from nova.tests.integration import test_libvirt_volumes as with_volumes
+from nova.virt import driver as contract
 
 ceph = cephs.ceph
 state_path = test_libvirt.state_path
@@ -98,7 +99,7 @@ def test_a_server_lives_in_the_pool_and_leaves_nothing(ceph, rig, instance, stat
     for image_id, running in (('running', True), ('off', False)):
         if not running:
             rig.driver.power_off(instance)
-        rig.driver.snapshot(None, instance, image_id, lambda _state: None)
+        rig.driver.features[contract.Snapshot].snapshot(None, instance, image_id, lambda _state: None)
         data, form = rig.uploads[image_id]
         (state_path / 'copy').write_bytes(data)
         subprocess.run(['qemu-img', 'convert', '-f', form, '-O', 'raw', state_path / 'copy', state_path / 'raw'],
@@ -135,8 +136,8 @@ def test_the_clients_of_a_guest_are_recorded_before_it_runs(ceph, rig, instance,
     rig.driver.reboot(None, instance, [], True)
     second = is_recorded()
     assert first != second
-    rig.driver.suspend(instance)
-    rig.driver.resume(None, instance, [])
+    rig.driver.features[contract.Suspend].suspend(instance)
+    rig.driver.features[contract.Suspend].resume(None, instance, [])
     assert is_recorded() not in (first, second)
     ceph.rbd('create', '--size', '1M', data)
     place = {'name': f'{ceph.pool}/{data}', 'hosts': [ceph.monitor[0]], 'ports': [str(ceph.monitor[1])],
@@ -144,7 +145,7 @@ def test_the_clients_of_a_guest_are_recorded_before_it_runs(ceph, rig, instance,
     device = {'volume_id': str(uuid.uuid4()), 'destination_type': 'volume', 'device_name': '/dev/vdc',
               'connection_info': {'driver_volume_type': 'rbd', 'data': place}}
     rig.booted(instance)
-    rig.driver.attach_volume(None, instance, device)
+    rig.driver.features[contract.Volumes].attach_volume(None, instance, device)
     assert [each[1:3] for each in found] == [
         ({f'{ceph.pool}/{data}': None}, False), ({f'{ceph.pool}/{data}': sorted(watchers(data))}, False)]
     assert rig.driver.open_clients(instance.uuid) == {
@@ -169,19 +170,19 @@ def test_a_resize_grows_and_a_revert_takes_it_back(ceph, rig, instance):
     with_volumes.run(rig, instance, 'echo before >/root/file; sync')
     for revert in (True, False):
         instance.root_gb, instance.ephemeral_gb = 2, 1
-        sent = rig.driver.send_guest(None, instance, 'a-host', [], 0)
+        sent = rig.driver.features[contract.Resize].send_guest(None, instance, 'a-host', [], 0)
         request = test_libvirt.driver.SpawnRequest(image=rig.image, network_info=[])
-        rig.driver.finish_migration(None, instance, sent, request, True)
+        rig.driver.features[contract.Resize].finish_migration(None, instance, sent, request, True)
         assert size(ceph, instance) == 2 * GIB and disks(ceph, instance) == ['disk', 'disk.ephemeral0']
         rig.booted(instance)
         with_volumes.run(rig, instance, f'echo after-{revert} >>/root/file; sync')
         if revert:
             instance.root_gb, instance.ephemeral_gb = 1, 0
-            rig.driver.finish_revert_migration(None, instance, [], [], True)
+            rig.driver.features[contract.Resize].finish_revert_migration(None, instance, [], [], True)
             assert size(ceph, instance) == GIB and disks(ceph, instance) == ['disk']
             rig.booted(instance)
         else:
-            rig.driver.confirm_migration(None, instance, [])
+            rig.driver.features[contract.Resize].confirm_migration(None, instance, [])
         assert ceph.rbd('snap', 'ls', f'{instance.uuid}_disk') == ''
     text = with_volumes.run(rig, instance, 'cat /root/file')
     assert 'before' in text and 'after-False' in text and 'after-True' not in text
@@ -190,11 +191,11 @@ def test_a_resize_grows_and_a_revert_takes_it_back(ceph, rig, instance):
 @long_runs.only
 def test_a_rescue_comes_and_goes(ceph, rig, instance):
     test_libvirt.spawn(rig, instance)
-    rig.driver.rescue(None, instance, [], rig.image, 'x', [])
+    rig.driver.features[contract.Rescue].rescue(None, instance, [], rig.image, 'x', [])
     rig.booted(instance)
     assert disks(ceph, instance) == ['disk', 'disk.rescue']
     assert 'vdb' in with_volumes.run(rig, instance, 'ls /sys/block')
-    rig.driver.unrescue(None, instance, [])
+    rig.driver.features[contract.Rescue].unrescue(None, instance, [])
     assert disks(ceph, instance) == ['disk']
 
 
@@ -209,7 +210,7 @@ def test_another_host_without_the_record_takes_nothing(ceph, rig, instance, opti
     with pytest.raises(exception.VirtError, match='share the directory'):
         other.has_disks(instance, 'a-host')
     with pytest.raises(exception.VirtError, match='share the directory'):
-        other.accept_guest(None, instance, {})
+        other.features[contract.Resize].accept_guest(None, instance, {})
     with pytest.raises(exception.VirtError, match='share the directory'):
         other.storage.new_disks.create(None, instance,
                                        test_libvirt.driver.SpawnRequest(image=rig.image, network_info=[]))

@@ -17,6 +17,7 @@ from nova.tests import ceph as cephs
 from nova.tests import long_runs
 from nova.tests.integration import test_libvirt as base
 from nova.tests.integration import test_libvirt_shares as shares
+from nova.virt import driver as contract
 from nova.virt import virtiofsd
 
 pytestmark = [base.pytestmark, long_runs.only]     # test_libvirt_shares has NFS, unit/test_virtiofsd the keeper
@@ -91,9 +92,9 @@ def test_a_guest_has_a_share_of_cephfs_until_it_is_detached(rig, instance, ceph,
     base.spawn(rig, instance)
     rig.driver.power_off(instance)
     with pytest.raises(exception.VirtError, match='no user of Ceph'):
-        rig.driver.attach_share(None, instance, {**found, 'access': None})
+        rig.driver.features[contract.Shares].attach_share(None, instance, {**found, 'access': None})
     for _ in range(2):                                               # again after a crash
-        rig.driver.attach_share(None, instance, found)
+        rig.driver.features[contract.Shares].attach_share(None, instance, found)
     place = rig.instances / instance.uuid
     key_file, = place.glob('share-*.key')
     assert key_file.read_text() == given['key'] and key_file.stat().st_mode & 0o777 == 0o600
@@ -107,12 +108,13 @@ def test_a_guest_has_a_share_of_cephfs_until_it_is_detached(rig, instance, ceph,
     rig.driver.power_off(instance)
     base.wait_for(lambda: not processes(f'ceph-fuse.*{given["user"]}'), 30, 'ceph-fuse to end')
     assert not shares.serving(instance)
-    rig.driver.detach_share(None, instance, found)
+    rig.driver.features[contract.Shares].detach_share(None, instance, found)
     assert not list(place.glob('share-*'))
     with mounted(ceph, tmp_path / 'all') as all_files:               # also what was in ceph-fuse's memory alone
         assert (all_files / PATH[1:] / 'inside').read_text() == 'from-the-1st\n'
     # with what is no key of Ceph the start ends, and says so
-    rig.driver.attach_share(None, instance, {**found, 'access': {**given, 'key': 'QUJD' * 10}})
+    rig.driver.features[contract.Shares].attach_share(None, instance, {**found,
+                                                                       'access': {**given, 'key': 'QUJD' * 10}})
     with pytest.raises(exception.VirtError, match='vhost-user-fs'):
         rig.driver.power_on(None, instance, [])
     rig.driver.destroy(None, instance, [])

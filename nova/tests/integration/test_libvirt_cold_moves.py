@@ -1,5 +1,4 @@
 """Cold moves of QEMU guests between two hosts that share no disks; the needs are those of moving.py."""
-import dataclasses
 import os
 import pathlib
 
@@ -11,7 +10,7 @@ from nova.runtime import disk_space
 from nova.tests import long_runs
 from nova.tests.integration import moving
 from nova.tests.integration import test_libvirt as base
-from nova.virt import driver
+from nova.virt import driver as contract
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt.moves import arriving
@@ -35,7 +34,9 @@ def clean(fleet):
 
 def finish(fleet, instance, sent):
     image = fleet.images.show(None, base.DISK_ID)
-    fleet.drivers[TWO].finish_migration(None, instance, sent, driver.SpawnRequest(image=image, network_info=[]), True)
+    fleet.drivers[TWO].features[contract.Resize].finish_migration(None, instance, sent,
+                                                                  contract.SpawnRequest(image=image,
+                                                                                      network_info=[]), True)
 
 
 @long_runs.only
@@ -43,8 +44,8 @@ def test_a_guest_is_resized_to_another_host_and_confirmed(fleet):
     instance = fleet.spawn(ONE, ephemeral_gb=1)
     fleet.booted(ONE, instance)
     fleet.type(ONE, instance, 'echo on-the-disk >/dev/vdb; sync; echo is-$((40+2))', 'is-42')
-    fleet.drivers[TWO].accept_guest(None, instance, {})
-    sent = fleet.drivers[ONE].send_guest(None, instance, TWO, [], 0)
+    fleet.drivers[TWO].features[contract.Resize].accept_guest(None, instance, {})
+    sent = fleet.drivers[ONE].features[contract.Resize].send_guest(None, instance, TWO, [], 0)
     instance.root_gb, instance.memory_mb = 2, 128
     for _attempt in range(2):                            # again, after a crash
         finish(fleet, instance, sent)
@@ -55,8 +56,9 @@ def test_a_guest_is_resized_to_another_host_and_confirmed(fleet):
     place = pathlib.Path(fleet.drivers[TWO].storage.path(instance.uuid))
     assert local_files.qcow2_size(place / 'disk') == 2 << 30
     assert (place / 'disk.ephemeral0').stat().st_blocks * 512 < 100 << 20       # holes did not become zeros
-    assert fleet.drivers[ONE].kept_guests() == [instance.uuid] and fleet.drivers[TWO].kept_guests() == []
-    fleet.drivers[ONE].confirm_migration(None, instance, [])
+    kept = {name: fleet.drivers[name].features[contract.Resize].kept_guests() for name in (ONE, TWO)}
+    assert kept == {ONE: [instance.uuid], TWO: []}
+    fleet.drivers[ONE].features[contract.Resize].confirm_migration(None, instance, [])
     fleet.only_at(TWO, instance)
     assert 'nova-' not in fleet.virsh(ONE, 'pool-list', '--all')
 
@@ -66,16 +68,17 @@ def test_a_move_is_reverted(fleet, monkeypatch):
     for name in (ONE, TWO):                              # a full disk is found before anything is stopped or copied
         monkeypatch.setattr(fleet.drivers[name].storage, 'reserve', disk_space.Reserve(1 << 60))
     with pytest.raises(exception.VirtError, match='less is free on the disk of this host than'):
-        fleet.drivers[TWO].accept_guest(None, instance, {})
-    fleet.drivers[ONE].accept_guest(None, instance, {})  # it stays, and takes no more
+        fleet.drivers[TWO].features[contract.Resize].accept_guest(None, instance, {})
+    fleet.drivers[ONE].features[contract.Resize].accept_guest(None, instance, {})  # it stays, and takes no more
     monkeypatch.undo()
-    sent = fleet.drivers[ONE].send_guest(None, instance, TWO, [], 0)
+    sent = fleet.drivers[ONE].features[contract.Resize].send_guest(None, instance, TWO, [], 0)
     finish(fleet, instance, sent)
     for _attempt in range(2):
-        fleet.drivers[TWO].drop_migrated(None, instance, [])
+        fleet.drivers[TWO].features[contract.Resize].drop_migrated(None, instance, [])
     for _attempt in range(2):
-        fleet.drivers[ONE].finish_revert_migration(None, instance, [], [], True)
-        fleet.drivers[ONE].drop_migrated(None, instance, [])         # the guest that was taken back is none that came
+        fleet.drivers[ONE].features[contract.Resize].finish_revert_migration(None, instance, [], [], True)
+        # the guest that was taken back is none that came
+        fleet.drivers[ONE].features[contract.Resize].drop_migrated(None, instance, [])
     fleet.only_at(ONE, instance)
     assert not os.path.exists(fleet.drivers[ONE].storage.kept.path(instance.uuid))
     fleet.booted(ONE, instance)
@@ -84,15 +87,14 @@ def test_a_move_is_reverted(fleet, monkeypatch):
 @long_runs.only
 def test_an_image_that_is_gone_comes_along(fleet, monkeypatch):
     instance = fleet.spawn(ONE)
-    sent, show = fleet.drivers[ONE].send_guest(None, instance, TWO, [], 0), fleet.images.show
+    sent, show = fleet.drivers[ONE].features[contract.Resize].send_guest(None, instance, TWO, [], 0), fleet.images.show
     for path in pathlib.Path(fleet.drivers[TWO].storage.directory, '_base').iterdir():
         path.unlink()
 
     class Gone(type(fleet.images)):
         def show(self, context, image_id):
             raise exception.ImageNotFound(image_id=image_id)
-    driver = fleet.drivers[TWO]
-    monkeypatch.setattr(driver, 'hands', dataclasses.replace(driver.hands, images=Gone()))
+    monkeypatch.setattr(fleet.drivers[TWO].storage.cache, '_images', Gone())
     finish(fleet, instance, sent)
     assert show(None, base.DISK_ID)
     fleet.booted(TWO, instance)
@@ -114,14 +116,14 @@ def interrupt(fleet, instance, sent):
 def test_files_that_came_before_a_restart_are_the_guests(fleet):
     """They do not come again, and what was made of them is made anew."""
     instance = fleet.spawn(ONE)
-    sent = fleet.drivers[ONE].send_guest(None, instance, TWO, [], 0)
+    sent = fleet.drivers[ONE].features[contract.Resize].send_guest(None, instance, TWO, [], 0)
     instance.ephemeral_gb = 1
     came = (interrupt(fleet, instance, sent) / 'disk').stat().st_ino
     finish(fleet, instance, sent)
     place = pathlib.Path(fleet.drivers[TWO].storage.path(instance.uuid))
     assert (place / 'disk').stat().st_ino == came and (place / 'disk.ephemeral0').stat().st_size == 1 << 30
     assert not arriving.is_there(str(place))
-    fleet.drivers[ONE].confirm_migration(None, instance, [])
+    fleet.drivers[ONE].features[contract.Resize].confirm_migration(None, instance, [])
     fleet.only_at(TWO, instance)
 
 
@@ -129,26 +131,26 @@ def test_files_that_came_before_a_restart_are_the_guests(fleet):
 def test_files_that_came_before_a_restart_go_with_the_server_or_with_its_move(fleet):
     """nova-compute finds them when it is back, and asks what has become of the server (compute/strays.py)."""
     instance = fleet.spawn(ONE)
-    sent = fleet.drivers[ONE].send_guest(None, instance, TWO, [], 0)
+    sent = fleet.drivers[ONE].features[contract.Resize].send_guest(None, instance, TWO, [], 0)
     interrupt(fleet, instance, sent)
     assert fleet.drivers[TWO].remnants() == {instance.uuid: True} and fleet.drivers[ONE].remnants() == {}
     fleet.drivers[TWO].destroy(None, instance, [])
     assert fleet.files(TWO, instance.uuid) == [] and fleet.drivers[TWO].remnants() == {}
     assert interrupt(fleet, instance, sent).exists()
-    fleet.drivers[TWO].drop_migrated(None, instance, [])
-    fleet.drivers[ONE].finish_revert_migration(None, instance, [], [], True)
+    fleet.drivers[TWO].features[contract.Resize].drop_migrated(None, instance, [])
+    fleet.drivers[ONE].features[contract.Resize].finish_revert_migration(None, instance, [], [], True)
     fleet.only_at(ONE, instance)
 
 
 @long_runs.only
 def test_a_source_that_cannot_be_reached_leaves_nothing_and_keeps_the_guest(fleet):
     instance = fleet.spawn(ONE)
-    sent = fleet.drivers[ONE].send_guest(None, instance, TWO, [], 0)
+    sent = fleet.drivers[ONE].features[contract.Resize].send_guest(None, instance, TWO, [], 0)
     for address, said in (('127.0.0.77', 'fetch the disks'), ('h/system?command=/bin/touch', 'address is none')):
         with pytest.raises(exception.VirtError, match=said):
             finish(fleet, instance, {**sent, 'source': {**sent['source'], 'address': address}})
     assert fleet.files(TWO, instance.uuid) == [] and instance.uuid not in fleet.drivers[TWO].guests()
-    fleet.drivers[ONE].finish_revert_migration(None, instance, [], [], True)
+    fleet.drivers[ONE].features[contract.Resize].finish_revert_migration(None, instance, [], [], True)
     fleet.booted(ONE, instance)
 
 
@@ -163,7 +165,7 @@ def test_encrypted_disks_travel_as_they_are_and_open_there(fleet):
     instance = fleet.spawn(ONE, flavor=flavor, image_properties={})
     fleet.booted(ONE, instance)
     fleet.type(ONE, instance, 'echo on-the-disk >/mark; sync; echo is-$((40+2))', 'is-42')
-    sent = fleet.drivers[ONE].send_guest(None, instance, TWO, [], 0)
+    sent = fleet.drivers[ONE].features[contract.Resize].send_guest(None, instance, TWO, [], 0)
     assert key not in str(sent)
     instance.root_gb, instance.ephemeral_gb = 2, 1
     finish(fleet, instance, sent)
@@ -174,5 +176,5 @@ def test_encrypted_disks_travel_as_they_are_and_open_there(fleet):
     for name in ('disk', 'disk.config', 'disk.ephemeral0'):
         content = (place / name).read_bytes()
         assert b'LUKS\xba\xbe' in content and b'on-the-disk' not in content, name
-    fleet.drivers[ONE].confirm_migration(None, instance, [])
+    fleet.drivers[ONE].features[contract.Resize].confirm_migration(None, instance, [])
     fleet.only_at(TWO, instance)

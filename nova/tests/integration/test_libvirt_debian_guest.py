@@ -15,6 +15,7 @@ from nova.cmd.manage import main as manage
 from nova.tests import long_runs
 from nova.tests.functional import cloud as clouds
 from nova.tests.integration import test_libvirt as base
+from nova.virt import driver as contract
 
 pytestmark = [base.pytestmark, long_runs.only]
 state_path, module_rig, rig, instance = base.state_path, base.module_rig, base.rig, base.instance
@@ -53,8 +54,8 @@ def test_cloud_init_sets_the_key_and_grows_the_disk(rig, instance, image, firmwa
         'cloud-init to end')
     size, key, ssh, host = (word.decode() for word in said.groups())
     assert 4500 < int(size) < 5120 and key == KEY.split()[1] and (ssh, host) == ('active', 'grown')
-    rig.driver.quiesce(instance)                         # QEMU's guest agent freezes the file systems
-    rig.driver.unquiesce(instance)
+    rig.driver.features[contract.Quiesce].quiesce(instance)       # QEMU's guest agent freezes the file systems
+    rig.driver.features[contract.Quiesce].unquiesce(instance)
 
 
 def test_a_rescue_with_the_same_image_runs_from_the_rescue_disk(rig, instance, image, monkeypatch):
@@ -65,7 +66,7 @@ def test_a_rescue_with_the_same_image_runs_from_the_rescue_disk(rig, instance, i
     instance.image_properties, instance.memory_mb, instance.root_gb, instance.image_id = properties, 768, 5, IMAGE_ID
     base.spawn(rig, instance, image=chosen)
     rig.driver.power_off(instance)
-    rig.driver.rescue(None, instance, [], chosen, 'x', [])
+    rig.driver.features[contract.Rescue].rescue(None, instance, [], chosen, 'x', [])
     said = base.wait_for(lambda: re.search(rb'(?s)(.*)\[vdb\] \d+ 512-byte.* vdb: vdb1', rig.console(instance)),
                          BOOT_SECONDS, 'the rescue system to see the root disk')
     assert re.search(rb'EXT4-fs \(vda\d\): re-mounted \S+ r/w', said[1])           # the rescue disk, and long before

@@ -20,6 +20,7 @@ from nova.tests.functional import test_encrypted_volumes
 from nova.tests.integration import test_libvirt as base
 from nova.tests.integration import test_libvirt_encryption
 from nova.tests.integration import test_libvirt_volumes
+from nova.virt import driver as contract
 from nova.volume import embedded
 
 pytestmark = base.pytestmark
@@ -51,7 +52,7 @@ def ready(store, volume_id):
 def attached(store, rig, instance, volume_id, name, **values):
     """The device of a volume for the driver."""
     attachment = store.attach(ALICE, volume_id, instance.uuid)
-    info = store.connect(ALICE, attachment, rig.driver.volume_connector(), name)
+    info = store.connect(ALICE, attachment, rig.driver.features[contract.Volumes].volume_connector(), name)
     store.complete(ALICE, attachment)
     assert info['data']['encrypted'] is True and info['driver_volume_type'] == 'local'
     return {'uuid': str(uuid.uuid4()), 'volume_id': volume_id, 'destination_type': 'volume', 'source_type': 'volume',
@@ -87,7 +88,7 @@ def test_a_guest_boots_from_an_encrypted_volume_and_a_copy_of_another_reads_the_
         rig.booted_again(made, lambda: rig.driver.reboot(None, made, [], True))
         assert MARK in test_libvirt_volumes.run(rig, made, 'cat /root/file')
         snapshot_in_use(rig, store, made, data)
-        rig.driver.detach_volume(None, made, devices[1])
+        rig.driver.features[contract.Volumes].detach_volume(None, made, devices[1])
         store.detach(ALICE, devices[1]['attachment_id'])
         assert data not in test_libvirt_encryption.libvirt_secrets()
         snapshot = store.create_snapshot(ALICE, data, 'of one that nobody has')['id']
@@ -96,7 +97,7 @@ def test_a_guest_boots_from_an_encrypted_volume_and_a_copy_of_another_reads_the_
         assert store.get(ALICE, clone)['encrypted'] and not _has_mark(store.files.volume(clone))
         device = attached(store, rig, made, clone, '/dev/vdb')
         for _attempt in range(2):                        # repeated after a crash
-            rig.driver.attach_volume(None, made, device)
+            rig.driver.features[contract.Volumes].attach_volume(None, made, device)
         base.wait_for(lambda: clone[:20] in test_libvirt_volumes.run(rig, made, 'cat /sys/block/vdb/serial'), 60,
                       'the disk')
         assert MARK in test_libvirt_volumes.read(rig, made, '/dev/vdb', len(MARK))
@@ -154,7 +155,7 @@ def snapshot_in_use(rig, store, instance, volume_id):
             before = writer.written()
         else:
             rig.driver.power_off(instance)
-        rig.driver.copy_volume(None, instance, volume_id, {
+        rig.driver.features[contract.VolumeCopies].copy_volume(None, instance, volume_id, {
             'type': 'copy', 'new_file': part, 'encrypted': True})
         if running:
             copied = writer.written()
@@ -173,11 +174,12 @@ def snapshot_in_use(rig, store, instance, volume_id):
 def refuse_what_would_copy_it(rig, instance, device, state_path):
     other = test_libvirt_volumes.Volume(state_path)
     with pytest.raises(exception.VirtError, match='would copy what it has without'):
-        rig.driver.swap_volume(None, instance, device, other.device)
+        rig.driver.features[contract.Volumes].swap_volume(None, instance, device, other.device)
     with pytest.raises(exception.VirtError, match='would copy what it has without'):
-        rig.driver.copy_volume(None, instance, device['volume_id'], {'type': 'copy', 'new_file': '/nowhere'})
+        rig.driver.features[contract.VolumeCopies].copy_volume(None, instance, device['volume_id'],
+                                                               {'type': 'copy', 'new_file': '/nowhere'})
     with pytest.raises(exception.VirtError, match='after a stop and a start'):
-        rig.driver.extend_volume(None, instance, device)
+        rig.driver.features[contract.ExtendVolume].extend_volume(None, instance, device)
     other.path.unlink()
 
 

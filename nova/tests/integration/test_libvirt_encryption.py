@@ -14,7 +14,7 @@ from nova.tests import long_runs
 from nova.tests.integration import test_libvirt as base
 from nova.tests.integration import test_libvirt_resize
 from nova.tests.integration import test_libvirt_volumes
-from nova.virt import driver
+from nova.virt import driver as contract
 
 pytestmark = base.pytestmark
 libvirt = base.libvirt
@@ -41,7 +41,7 @@ def instance(rig, keys):
 
 
 def spawn(rig, instance):
-    rig.driver.spawn(None, instance, driver.SpawnRequest(
+    rig.driver.spawn(None, instance, contract.SpawnRequest(
         image=rig.image, network_info=[], config_drive={'openstack/latest/user_data': MARK.encode() * 100}))
 
 
@@ -116,9 +116,9 @@ def test_what_a_guest_writes_is_nowhere_on_its_host(rig, instance, keys, caplog)
 def test_a_resize_keeps_the_key_and_a_copy_in_the_clear_is_refused(rig, instance, keys):
     spawn(rig, instance)
     with pytest.raises(exception.VirtError, match='encrypted, and the copy would not be'):
-        rig.driver.snapshot(None, instance, 'x', lambda _state: None)
+        rig.driver.features[contract.Snapshot].snapshot(None, instance, 'x', lambda _state: None)
     with pytest.raises(exception.VirtError, match='the file of its memory would not be'):
-        rig.driver.suspend(instance)
+        rig.driver.features[contract.Suspend].suspend(instance)
     assert rig.driver.power_state(instance) == states.RUNNING
     before = test_libvirt_resize.resize(rig, instance, root_gb=2, ephemeral_gb=1)
     root = pathlib.Path(rig.driver.storage.path(instance.uuid, 'disk'))
@@ -127,8 +127,8 @@ def test_a_resize_keeps_the_key_and_a_copy_in_the_clear_is_refused(rig, instance
     rig.booted(instance)
     for name, value in before.items():
         setattr(instance, name, value)
-    rig.driver.drop_migrated(None, instance, [])
-    rig.driver.finish_revert_migration(None, instance, [], [], True)
+    rig.driver.features[contract.Resize].drop_migrated(None, instance, [])
+    rig.driver.features[contract.Resize].finish_revert_migration(None, instance, [], [], True)
     rig.booted(instance)
     assert test_libvirt_resize.size(root) == test_libvirt_resize.GIB and len(keys) == 1
 
@@ -137,14 +137,14 @@ def test_a_resize_keeps_the_key_and_a_copy_in_the_clear_is_refused(rig, instance
 def test_what_a_rescue_makes_is_encrypted_too(rig, instance, keys):
     spawn(rig, instance)
     rig.booted(instance)
-    rig.booted_again(instance, lambda: rig.driver.rescue(
+    rig.booted_again(instance, lambda: rig.driver.features[contract.Rescue].rescue(
         None, instance, [], rig.image, MARK, [], {'openstack/latest/meta_data.json': MARK.encode()}))
     found = {path.name: path.read_bytes() for path in files(rig, instance)}
     assert {'disk', 'disk.rescue', 'disk.configrescue'} <= set(found)
     assert all(LUKS in content and MARK.encode() not in content for content in found.values())
     rig.type(instance, 'blkid /dev/vdb >/dev/null; head -c 510 /dev/vdb >/dev/null && echo opened-$((40+2))')
     base.wait_for(lambda: b'opened-42' in rig.console(instance), base.BOOT_SECONDS, 'its own disk')
-    rig.booted_again(instance, lambda: rig.driver.unrescue(None, instance, []))
+    rig.booted_again(instance, lambda: rig.driver.features[contract.Rescue].unrescue(None, instance, []))
     assert len(keys) == 1 and not [path for path in files(rig, instance) if 'rescue' in path.name]
 
 
@@ -181,6 +181,6 @@ def test_a_volume_that_is_said_to_be_encrypted_and_is_not(rig, state_path, insta
     rig.driver.use_keys(rig.driver.disk_key, lambda uuid, volume_id: '5' * 64)
     base.spawn(rig, instance)
     with pytest.raises(exception.VirtError, match='(?i)luks'):
-        rig.driver.attach_volume(None, instance, made.device)
+        rig.driver.features[contract.Volumes].attach_volume(None, instance, made.device)
     assert rig.driver.storage.load(instance.uuid).volumes == []
     made.path.unlink()

@@ -19,6 +19,7 @@ from nova.tests.functional import test_volume_files
 from nova.tests.integration import moving
 from nova.tests.integration import test_volume_exports
 from nova.tests.waiting import wait_for
+from nova.virt import driver as contract
 from nova.volume import embedded
 
 pytest.importorskip('libvirt', reason='libvirt-python is not installed')
@@ -64,7 +65,8 @@ def guest(fleet):
 def connected(home, fleet, instance, volume_id, name):
     """(attachment, the device of a driver) of a volume for a host."""
     attachment = home.volumes.attach(ALICE, volume_id, instance.uuid)
-    info = home.volumes.connect(ALICE, attachment, fleet.drivers[name].volume_connector(), '/dev/vdb')
+    info = home.volumes.connect(ALICE, attachment, fleet.drivers[name].features[contract.Volumes].volume_connector(),
+                                '/dev/vdb')
     return types.SimpleNamespace(id=attachment, device={
         'uuid': str(uuid.uuid4()), 'volume_id': volume_id, 'destination_type': 'volume', 'source_type': 'volume',
         'device_name': '/dev/vdb', 'volume_size': 1, 'boot_index': None, 'connection_info': info})
@@ -84,7 +86,7 @@ def test_a_guest_writes_over_tls_and_its_host_is_shut_out_at_the_end(fleet, home
     volume_id = home.made(1)
     fleet.drivers[ONE].conf.set_override('detect_zeroes', 'unmap', 'libvirt')
     made = connected(home, fleet, guest, volume_id, ONE)
-    fleet.drivers[ONE].attach_volume(None, guest, made.device)
+    fleet.drivers[ONE].features[contract.Volumes].attach_volume(None, guest, made.device)
     home.volumes.complete(ALICE, made.id)
     fleet.type(ONE, guest, f'D=/dev/$(grep -l {volume_id[:20]} /sys/block/*/serial | cut -d/ -f4); X=fo; [ -b $D ] && '
                            'echo ${X}und', 'found')
@@ -109,7 +111,7 @@ def test_a_guest_writes_over_tls_and_its_host_is_shut_out_at_the_end(fleet, home
     assert home.read(volume_id, 6) == b'middle'
     # the exporter is killed: it comes back at its address, and the guest finds it again
     os.kill(home.daemons()[0], signal.SIGKILL)
-    wait_for(lambda: home.volumes.ways.exports._daemon(ONE).is_alive(), 30, 'the exporter')
+    wait_for(lambda: home.volumes.attach_backend.exports._daemon(ONE).is_alive(), 30, 'the exporter')
     fleet.type(ONE, guest, 'until echo after | dd of=$D bs=4096 conv=fsync 2>/dev/null; do sleep 1; done; '
                            'Z=ag; echo ${Z}ain', 'again')
     assert home.read(volume_id, 5) == b'after'
@@ -118,7 +120,7 @@ def test_a_guest_writes_over_tls_and_its_host_is_shut_out_at_the_end(fleet, home
     fleet.type(ONE, guest, 'V=o; echo lost | dd of=$D bs=4096 conv=fsync 2>/dev/null || echo ${V}ver', 'over')
     assert home.read(volume_id, 5) == b'after'
     wait_for(lambda: home.daemons() == [], 20, 'the exporter to end')
-    fleet.drivers[ONE].detach_volume(None, guest, made.device)
+    fleet.drivers[ONE].features[contract.Volumes].detach_volume(None, guest, made.device)
 
 
 def check_an_encrypted_one(fleet, home, guest):
@@ -132,7 +134,7 @@ def check_an_encrypted_one(fleet, home, guest):
     driver.use_keys(None, lambda _uuid, asked: store.passphrase(ALICE, asked))
     made = connected(home, fleet, guest, volume_id, ONE)
     assert made.device['connection_info']['data']['encrypted'] is True
-    driver.attach_volume(None, guest, made.device)
+    driver.features[contract.Volumes].attach_volume(None, guest, made.device)
     store.complete(ALICE, made.id)
     fleet.type(ONE, guest, f'E=/dev/$(grep -l {volume_id[:20]} /sys/block/*/serial | cut -d/ -f4); X=se; [ -b $E ] && '
                            'echo ${X}en', 'seen')
@@ -146,7 +148,7 @@ def check_an_encrypted_one(fleet, home, guest):
             begin = file.read(4 * MIB)
         assert begin.startswith(test_encrypted_volumes.LUKS) and b'a' * 64 not in begin
         assert test_encrypted_volumes.is_written(path, key) is written
-    driver.detach_volume(None, guest, made.device)
+    driver.features[contract.Volumes].detach_volume(None, guest, made.device)
     store.detach(ALICE, made.id)
 
 
@@ -155,5 +157,5 @@ def test_a_host_with_the_certificate_of_another_gets_nothing(fleet, home, guest)
     volume_id = home.made(1)
     made = connected(home, fleet, guest, volume_id, TWO)
     with pytest.raises(exception.VirtError):
-        fleet.drivers[ONE].attach_volume(None, guest, made.device)
+        fleet.drivers[ONE].features[contract.Volumes].attach_volume(None, guest, made.device)
     home.volumes.detach(ALICE, made.id)

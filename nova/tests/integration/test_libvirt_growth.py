@@ -12,7 +12,8 @@ from nova.hardware import growth
 from nova.tests import long_runs
 from nova.tests import waiting
 from nova.tests.integration import test_libvirt as base
-from nova.virt.libvirt.life import growth as life_growth
+from nova.virt import driver as contract
+from nova.virt.libvirt.features import growth as life_growth
 
 pytestmark = base.pytestmark
 libvirt = base.libvirt
@@ -79,21 +80,21 @@ def test_a_running_guest_grows(rig, instance):
     vcpus, most, memory, modules, ident = seen(instance)
     assert (vcpus, most, memory, modules) == (1, 4, 256, 0)
     for _again in (1, 2):                        # repeated after a crash it changes nothing
-        rig.driver.grow(instance, sizes(3, 384))
+        rig.driver.features[contract.Growth].grow(instance, sizes(3, 384))
         assert seen(instance) == (3, 4, 384, 1, ident)
     limit = {'extra_specs': {**MOST, 'quota:disk_write_bytes_sec': '10485760', 'quota:disk_read_iops_sec': '200'}}
-    rig.driver.grow(instance, {**sizes(3, 384), **limit})
+    rig.driver.features[contract.Growth].grow(instance, {**sizes(3, 384), **limit})
     assert limits(instance) == {'vda': (10485760, 200)}
-    rig.driver.grow(instance, {**sizes(4, 1024), 'extra_specs': MOST})
+    rig.driver.features[contract.Growth].grow(instance, {**sizes(4, 1024), 'extra_specs': MOST})
     assert seen(instance) == (4, 4, 1024, 2, ident) and limits(instance) == {'vda': (0, 0)}
     guest = rig.driver.storage.load(instance.uuid)
     assert (guest.vcpus, guest.memory_mb, guest.facts['flavor']) == (4, 1024, 'of 4')
     cpus, room, memory = most_of(rig, instance)
     assert (cpus, memory) == (room, 1024)
     # Linux 6.12 makes no room for vCPUs that are absent at its boot where no KVM tells it that it is a guest.
-    assert room == 4 or room == 1 and rig.driver.virt_type == 'qemu'
+    assert room == 4 or room == 1 and rig.driver.platform.virt_type == 'qemu'
     with pytest.raises(exception.VirtError, match='without room for so many'):
-        rig.driver.grow(instance, sizes(5, 1024))
+        rig.driver.features[contract.Growth].grow(instance, sizes(5, 1024))
     # started again it is all one piece
     rig.driver.reboot(None, instance, [], True)
     assert seen(instance)[:4] == (4, 4, 1024, 0)
@@ -101,7 +102,7 @@ def test_a_running_guest_grows(rig, instance):
     rig.driver.power_off(instance)
     guest.vcpus, guest.memory_mb = 1, 256
     rig.driver.storage.save(guest)
-    rig.driver.grow(instance, sizes(2, 512))
+    rig.driver.features[contract.Growth].grow(instance, sizes(2, 512))
     rig.driver.power_on(None, instance, [])
     assert seen(instance)[:4] == (2, 4, 512, 0)
 
@@ -112,7 +113,7 @@ def test_a_guest_without_room_stays_as_it_is(rig, instance):
     before = seen(instance)
     for more in (sizes(2, 256), sizes(1, 384)):
         with pytest.raises(exception.VirtError, match='without room for so many'):
-            rig.driver.grow(instance, more)
+            rig.driver.features[contract.Growth].grow(instance, more)
     assert seen(instance) == before
 
 

@@ -17,6 +17,7 @@ from nova import states
 from nova.tests import long_runs
 from nova.tests import waiting
 from nova.tests.integration import test_libvirt as base
+from nova.virt import driver as contract
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not (base.GUEST / 'guest.qcow2').exists(),
                                 reason='needs root, and the guest image that NOVA_TEST_GUEST_DIR names')
@@ -128,11 +129,11 @@ def test_each_host_has_its_own_guests_which_outlive_its_libvirt(fleet):
     with pytest.raises(RuntimeError):
         fleet.hosts.guests('compute1')
     with futures.ThreadPoolExecutor() as pool:
-        paused = pool.submit(driver.pause, instance)             # waits
+        paused = pool.submit(driver.features[contract.Pause].pause, instance)             # waits
         assert part.start()
         paused.result()
     assert fleet.hosts.guests('compute1') == {instance.uuid: states.POWER_PAUSED}
-    driver.unpause(instance)
+    driver.features[contract.Pause].unpause(instance)
     base.wait_for(lambda: b'guest ready' in driver.console_output(instance), base.BOOT_SECONDS, 'the guest to boot')
     for name, instance in servers.items():
         fleet.drivers[name].destroy(None, instance, [])

@@ -14,6 +14,7 @@ from nova import exception
 from nova.tests.integration import servers
 from nova.tests.integration import test_libvirt
 from nova.tests.integration import test_libvirt_volumes as with_volumes
+from nova.virt import driver as contract
 
 state_path, module_rig, rig, instance = (test_libvirt.state_path, test_libvirt.module_rig, test_libvirt.rig,
                                          test_libvirt.instance)
@@ -112,5 +113,5 @@ def device(target, password=PASSWORD):
 def test_a_wrong_password_opens_nothing(target, rig, instance):
     test_libvirt.spawn(rig, instance)
     with pytest.raises(exception.VirtError):
-        rig.driver.attach_volume(None, instance, device(target, 'ein-anderes-wort-9'))
+        rig.driver.features[contract.Volumes].attach_volume(None, instance, device(target, 'ein-anderes-wort-9'))
     assert not rig.driver.guest_record(instance.uuid).volumes

@@ -16,6 +16,7 @@ from nova import states
 from nova.runtime import certificates
 from nova.tests import long_runs
 from nova.tests.integration import moving
+from nova.virt import driver as contract
 
 libvirt = pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 from nova.virt.libvirt.moves import outgoing
@@ -102,14 +103,15 @@ def test_an_image_that_is_gone_is_no_hindrance(fleet, monkeypatch):
 def test_what_cannot_go_is_refused_before(fleet, monkeypatch):
     instance = fleet.spawn(ONE)
     there, here = fleet.drivers[TWO], fleet.drivers[ONE]
-    facts = there.check_destination(instance, None, False)
+    facts = there.features[contract.LiveMigration].check_destination(instance, None, False)
     for wrong, said in (({'free_bytes': 1 << 20}, 'GiB there'),
                         ({'cpu_features': ['sse']}, 'the processor there lacks'),
                         ({'block_migration': False}, 'share no storage'), ({'tls_able': False}, 'native_tls'),
                         ({'virt_type': 'kvm'}, 'with kvm there')):
         with pytest.raises(exception.MigrationPreCheckError, match=said):
-            here.check_source(instance, {**facts, **wrong})
-    assert facts['cpu_features'] and here.check_source(instance, facts)['block_migration']
+            here.features[contract.LiveMigration].check_source(instance, {**facts, **wrong})
+    assert facts['cpu_features'] and here.features[contract.LiveMigration].check_source(instance,
+                                                                                        facts)['block_migration']
     fleet.only_at(ONE, instance)
 
 
@@ -121,11 +123,11 @@ def test_an_aborted_one_stays(fleet):
     there = fleet.drivers[TWO]
 
     def abort():
-        assert instance.uuid in there.guests() and not there.has_arrived(instance.uuid)
-        driver.abort_live_migration(instance)
+        assert instance.uuid in there.guests() and not there.features[contract.LiveMigration].has_arrived(instance.uuid)
+        driver.features[contract.LiveMigration].abort_live_migration(instance)
     with pytest.raises(exception.MigrationAborted):
         fleet.migrate(ONE, TWO, instance, at_first(abort))
-    assert driver.has_arrived(instance.uuid)
+    assert driver.features[contract.LiveMigration].has_arrived(instance.uuid)
     fleet.only_at(ONE, instance)
 
     def refuse():
@@ -148,17 +150,17 @@ def test_one_that_takes_too_long_stays_or_is_hurried(fleet):
     driver = fleet.drivers[ONE]
 
     def hurry():
-        driver.force_complete_live_migration(instance)
+        driver.features[contract.LiveMigration].force_complete_live_migration(instance)
         paused.append(driver.power_state(instance))
     fleet.migrate(ONE, TWO, instance, at_first(hurry))
     fleet.only_at(TWO, instance)
 
     # hurried before libvirt began: it came as a guest that its owner had paused, and stayed so
-    fleet.drivers[TWO].pause(instance)
+    fleet.drivers[TWO].features[contract.Pause].pause(instance)
     instance.vm_state = states.ACTIVE
     fleet.migrate(TWO, ONE, instance)
     fleet.only_at(ONE, instance)
-    fleet.drivers[ONE].pause(instance)
+    fleet.drivers[ONE].features[contract.Pause].pause(instance)
     instance.vm_state = states.PAUSED
     fleet.migrate(ONE, TWO, instance)
     fleet.only_at(TWO, instance, states.POWER_PAUSED)
@@ -187,8 +189,9 @@ def test_a_compute_that_restarts_ends_what_it_had_begun(fleet):
 
     def sends():
         try:
-            driver.live_migrate(None, instance, {'host': TWO, 'address': fleet.address(TWO)}, facts,
-                                at_first(begun.set))
+            driver.features[contract.LiveMigration].live_migrate(None, instance, {'host': TWO,
+                                                                                  'address': fleet.address(TWO)}, facts,
+                                                                 at_first(begun.set))
         except exception.NovaException as error:
             ended.append(error)
     thread = threading.Thread(target=sends)
@@ -198,7 +201,7 @@ def test_a_compute_that_restarts_ends_what_it_had_begun(fleet):
     assert again.guests() == {instance.uuid: states.RUNNING}
     thread.join(60)
     assert len(ended) == 1
-    fleet.drivers[TWO].rollback_live_migration(None, instance, [], facts)
+    fleet.live(TWO).rollback_live_migration(None, instance, [], facts)
     fleet.only_at(ONE, instance)
     driver.stop()
 
@@ -287,7 +290,7 @@ def test_a_guest_that_runs_there_already_is_waited_for_when_the_network_breaks(f
     cutter = threading.Thread(target=cut)
 
     def go_ahead():
-        driver.force_complete_live_migration(instance)
+        driver.features[contract.LiveMigration].force_complete_live_migration(instance)
         cutter.start()
     try:
         fleet.migrate(ONE, TWO, instance, at_first(go_ahead))
@@ -313,15 +316,17 @@ SENDER = """
 import json, sys
 from nova import conf
 from nova.tests.integration import test_libvirt as base
+from nova.virt import driver as contract
 from nova.virt.libvirt import driver
 options, name, uuid, destination, facts = json.load(sys.stdin)
 made = driver.LibvirtDriver(conf.new(files=[], **options), name, base.Images(), base.inspect)
 made.init_host()
+sender = made.features[contract.LiveMigration]
 instance, asked = base.make_instance(uuid=uuid), []
 def hurry(values):
     if not asked and values['memory_processed_bytes'] + values['disk_processed_bytes']:
-        asked.append(made.force_complete_live_migration(instance))
-made.live_migrate(None, instance, destination, facts, hurry)
+        asked.append(sender.force_complete_live_migration(instance))
+sender.live_migrate(None, instance, destination, facts, hurry)
 """
 
 
@@ -353,13 +358,13 @@ def test_a_guest_that_runs_there_already_is_seen_over_by_a_compute_that_was_kill
         assert outgoing_calls(fleet, instance) == [f'leaving.{ONE}.json']
         fleet.inside(ONE, 'ip', 'link', 'set', 'eth0', 'up')
         reports = []
-        driver.await_live_migration(instance, reports.append)
+        driver.features[contract.LiveMigration].await_live_migration(instance, reports.append)
         assert instance.uuid not in driver.guests() and (reports or broken)
     finally:
         fleet.inside(ONE, 'ip', 'link', 'set', 'eth0', 'up')
         fleet.inside(ONE, 'tc', 'qdisc', 'del', 'dev', 'eth0', 'root')
-    driver.post_live_migration_at_source(None, instance, [], {})
-    fleet.drivers[TWO].post_live_migration_at_destination(None, instance, [])
+    driver.features[contract.LiveMigration].post_live_migration_at_source(None, instance, [], {})
+    fleet.live(TWO).post_live_migration_at_destination(None, instance, [])
     fleet.only_at(TWO, instance)
     fleet.type(TWO, instance, 'echo $X-there', 'memo-there')
 

@@ -105,7 +105,7 @@ def test_a_rollback_takes_it_away(fleet):
     instance = fleet.spawn(ONE, [vif()])
     facts = fleet.prepare(ONE, TWO, instance, [vif()])
     assert fleet.taps() == [ONE, TWO]
-    fleet.drivers[TWO].rollback_live_migration(None, instance, [], facts)
+    fleet.live(TWO).rollback_live_migration(None, instance, [], facts)
     fleet.only_at(ONE, instance)
     assert fleet.taps() == [ONE]
 
@@ -117,7 +117,7 @@ def test_a_rollback_on_shared_disks_takes_it_away():
         for _ in range(2):
             facts = shared.prepare(ONE, TWO, instance, [vif('tbr-two')])
             assert shared.taps() == [ONE, TWO]
-        shared.drivers[TWO].rollback_live_migration(None, instance, [], facts)
+        shared.live(TWO).rollback_live_migration(None, instance, [], facts)
         shared.only_at(ONE, instance)
         assert shared.taps() == [ONE]
         shared.clear()
@@ -129,8 +129,8 @@ def test_a_host_that_died_before_the_rollback_takes_it_away_later():
         instance = shared.spawn(ONE, [vif('tbr-one')])
         shared.prepare(ONE, TWO, instance, [vif('tbr-two')])
         assert shared.taps() == [ONE, TWO]
-        assert shared.drivers[TWO].awaited_guests() == [instance.uuid] and shared.drivers[ONE].awaited_guests() == []
-        shared.drivers[TWO].give_up_guest(instance.uuid)
+        assert shared.live(TWO).awaited_guests() == [instance.uuid] and shared.live(ONE).awaited_guests() == []
+        shared.live(TWO).give_up_guest(instance.uuid)
         shared.only_at(ONE, instance)
-        assert shared.taps() == [ONE] and shared.drivers[TWO].awaited_guests() == []
+        assert shared.taps() == [ONE] and shared.live(TWO).awaited_guests() == []
         shared.clear()

@@ -9,6 +9,7 @@ from nova import states
 from nova.tests import long_runs
 from nova.tests.integration import test_libvirt
 from nova.tests.integration import test_libvirt_volumes as with_volumes
+from nova.virt import driver as contract
 
 state_path, module_rig, rig, volumes = (test_libvirt.state_path, test_libvirt.module_rig, test_libvirt.rig,
                                         with_volumes.volumes)
@@ -72,7 +73,7 @@ def small(state_path):
 
 def stand_still(rig, instance, volume, caplog):
     """A guest that writes to a full disk waits, and the log says for what; it goes on when there is room."""
-    rig.driver.attach_volume(None, instance, volume.device)
+    rig.driver.features[contract.Volumes].attach_volume(None, instance, volume.device)
     with_volumes.wait_for(lambda: 'vdc' in with_volumes.run(rig, instance, 'ls /sys/block'), 60, 'the volume')
     rig.type(instance, f"tr '\\0' x </dev/zero | dd of=/dev/vdc bs=64k count={SIZE >> 15} iflag=fullblock conv=fsync "
                        "2>/dev/null; X=wr; echo ${X}itten")
@@ -81,10 +82,10 @@ def stand_still(rig, instance, volume, caplog):
                           in caplog.text, 20, 'the log')
     with_volumes.wait_for(lambda: (instance.uuid, states.POWER_PAUSED) in rig.events, 20, 'the event')
     subprocess.run(['mount', '-o', f'remount,size={4 * SIZE}', volume.path.parent], check=True)
-    rig.driver.unpause(instance)
+    rig.driver.features[contract.Pause].unpause(instance)
     with_volumes.wait_for(lambda: b'written' in rig.console(instance), 120, 'the write to end')
     assert volume.read(2 * SIZE) == b'x' * 2 * SIZE and rig.driver.power_state(instance) == states.RUNNING
-    rig.driver.detach_volume(None, instance, volume.device)
+    rig.driver.features[contract.Volumes].detach_volume(None, instance, volume.device)
 
 
 @long_runs.only
@@ -99,7 +100,7 @@ def test_formats_buses_and_threads(configured, volumes, small, caplog):
     try:
         test_libvirt.spawn(rig, instance, block_devices=rows)
         rig.booted(instance)
-        rig.driver.attach_volume(None, instance, later.device)
+        rig.driver.features[contract.Volumes].attach_volume(None, instance, later.device)
         connection = test_libvirt.libvirt.open(test_libvirt.URI)
         root = test_libvirt.etree.fromstring(connection.lookupByUUIDString(instance.uuid).XMLDesc(0))
         connection.close()
@@ -124,7 +125,7 @@ def test_formats_buses_and_threads(configured, volumes, small, caplog):
         assert data(later.path) == 0
         with_volumes.run(rig, instance, 'blkdiscard /dev/vdc')
         assert data(later.path) is None
-        rig.driver.detach_volume(None, instance, later.device)
+        rig.driver.features[contract.Volumes].detach_volume(None, instance, later.device)
         stand_still(rig, instance, small, caplog)
         overlay = instance_file(rig, instance, 'disk')
         with_volumes.run(rig, instance, FILL.format('/root/file'))

@@ -8,7 +8,7 @@ import pytest
 
 from nova import states
 from nova.tests.integration import test_libvirt as base
-from nova.virt import driver
+from nova.virt import driver as contract
 
 pytestmark = base.pytestmark
 libvirt = base.libvirt
@@ -58,12 +58,12 @@ def printed(rig, instance, line):
 
 @pytest.mark.parametrize('properties', [{}, {'hw_machine_type': 'q35'}, {'hw_cdrom_bus': 'scsi'}])
 def test_a_system_is_installed_from_an_iso_image(rig, instance, iso, properties):
-    rig.driver.spawn(None, instance, driver.SpawnRequest(image=iso(**properties), network_info=[]))
+    rig.driver.spawn(None, instance, contract.SpawnRequest(image=iso(**properties), network_info=[]))
     printed(rig, instance, DISK)                             # after the reset, without a word of ours
     assert rig.console(instance).index(CD) < rig.console(instance).index(DISK)
     assert rig.console(instance).count(CD) == 1
     rig.driver.destroy(None, instance, [], keep_machine=True)
-    rig.driver.spawn(None, instance, driver.SpawnRequest(image=iso(**properties), network_info=[], keep_machine=True))
+    rig.driver.spawn(None, instance, contract.SpawnRequest(image=iso(**properties), network_info=[], keep_machine=True))
     printed(rig, instance, CD)                               # rebuilt: its disk is blank again
     printed(rig, instance, DISK)
 
@@ -71,7 +71,7 @@ def test_a_system_is_installed_from_an_iso_image(rig, instance, iso, properties)
 def test_a_guest_is_rescued_from_an_iso_image(rig, instance, iso):
     base.spawn(rig, instance)
     rig.driver.power_off(instance)
-    rig.driver.rescue(None, instance, [], iso(hw_rescue_device='cdrom'), 'x', [])
+    rig.driver.features[contract.Rescue].rescue(None, instance, [], iso(hw_rescue_device='cdrom'), 'x', [])
     printed(rig, instance, CD)
     assert rig.driver.power_state(instance) == states.RUNNING
     rig.driver.power_off(instance)
@@ -82,13 +82,15 @@ def test_the_root_disk_comes_when_a_rescue_system_of_the_same_image_has_booted(r
     base.wait_for(lambda: rig.console(instance).count(b'guest ready') == 1, base.BOOT_SECONDS, 'the guest to boot')
     rig.driver.power_off(instance)
     instance.image_id = rig.image['id']
-    rig.driver.rescue(None, instance, [], rig.image, 'x', [])
+    rig.driver.features[contract.Rescue].rescue(None, instance, [], rig.image, 'x', [])
     assert rig.console(instance).count(b'guest ready') == 2          # before the disk came
     base.wait_for(lambda: base.PROMPT in rig.console(instance).rpartition(b'guest ready')[2], base.BOOT_SECONDS,
                   'the rescue system')
-    rig.type(instance, 'mount /dev/vdb2 /tmp && echo mounted-$((40 + 2)) $(ls /sys/block | grep vd | tr "\\n" -)')
+    # the kernel of the rescue system needs a moment to find the disk
+    rig.type(instance, 'until mount /dev/vdb2 /tmp; do sleep 1; done; '
+                       'echo mounted-$((40 + 2)) $(ls /sys/block | grep vd | tr "\\n" -)')
     printed(rig, instance, b'mounted-42 vda-vdb-')
-    rig.driver.unrescue(None, instance, [])
+    rig.driver.features[contract.Rescue].unrescue(None, instance, [])
     base.wait_for(lambda: rig.console(instance).count(b'guest ready') == 3, base.BOOT_SECONDS, 'the guest to boot')
 
 
@@ -99,7 +101,7 @@ def test_a_guest_boots_from_a_disk_of_another_program(rig, instance, tmp_path, m
     subprocess.run(['qemu-img', 'convert', '-O', name, *(('-o', option) if option else ()),
                     base.GUEST / 'guest.qcow2', path], check=True)
     monkeypatch.setitem(rig.images.rows, 'foreign', (disk_format, path))
-    rig.driver.spawn(None, instance, driver.SpawnRequest(image=rig.images.show(None, 'foreign'), network_info=[]))
+    rig.driver.spawn(None, instance, contract.SpawnRequest(image=rig.images.show(None, 'foreign'), network_info=[]))
     rig.booted(instance)
     cached = pathlib.Path(rig.driver.storage.directory) / '_base' / 'foreign.qcow2'
     subprocess.run(['qemu-img', 'compare', '-F', 'qcow2', '-f', 'qcow2', cached, base.GUEST / 'guest.qcow2'],

@@ -17,6 +17,7 @@ from nova.tests import long_runs
 from nova.tests.functional.test_volume_files import begin
 from nova.tests.integration import test_libvirt
 from nova.tests.integration import test_libvirt_volumes as with_volumes
+from nova.virt import driver as contract
 from nova.virt.libvirt.volumes import probe
 
 state_path, module_rig, rig, instance, volumes = (
@@ -131,20 +132,20 @@ def test_a_volume_of_a_server_of_files_that_hangs_for_a_while(server, rig, insta
     rig.booted(instance)
     server.process.send_signal(signal.SIGSTOP)
     with pytest.raises(exception.VirtError, match='did not answer within'):
-        rig.driver.attach_volume(None, instance, device)
+        rig.driver.features[contract.Volumes].attach_volume(None, instance, device)
     assert rig.driver.storage.load(instance.uuid).volumes == []
     server.process.send_signal(signal.SIGCONT)
-    rig.driver.attach_volume(None, instance, device)
+    rig.driver.features[contract.Volumes].attach_volume(None, instance, device)
     with_volumes.wait_for(lambda: 'vdb' in with_volumes.run(rig, instance, 'ls /sys/block'), 60, 'the disk to be seen')
     with_volumes.write(rig, instance, '/dev/vdb', 'first')
     assert begin(path, 5) == b'first'
     os.truncate(path, 2 << 30)
-    rig.driver.extend_volume(None, instance, {**device, 'volume_size': 2})
+    rig.driver.features[contract.ExtendVolume].extend_volume(None, instance, {**device, 'volume_size': 2})
     with_volumes.write(rig, instance, '/dev/vdb', 'beyond', block=300000)
     with open(path, 'rb') as file:
         file.seek(300000 * 4096)
         assert file.read(6) == b'beyond'
-    rig.driver.detach_volume(None, instance, device)
+    rig.driver.features[contract.Volumes].detach_volume(None, instance, device)
     assert 'vdb' not in with_volumes.run(rig, instance, 'ls /sys/block')
 
 
@@ -161,14 +162,15 @@ def test_files_on_a_server_lie_on_each_other(server, rig, instance):
 
     def snapshot(*below):
         made = with_volumes.put_on(path, *below)
-        assert driver.create_volume_snapshot(None, instance, device['volume_id'], {'new_file': made})['name'] == made
+        assert driver.features[contract.AssistedSnapshots].create_volume_snapshot(None, instance, device['volume_id'],
+                                                                                  {'new_file': made})['name'] == made
         return made
 
     def merge(merged, target=None):
-        driver.delete_volume_snapshot(None, instance, device['volume_id'], 's', {
+        driver.features[contract.AssistedSnapshots].delete_volume_snapshot(None, instance, device['volume_id'], 's', {
             'file_to_merge': merged, 'merge_target_file': target})
     test_libvirt.spawn(rig, instance)
-    driver.attach_volume(None, instance, device)
+    driver.features[contract.Volumes].attach_volume(None, instance, device)
     one = snapshot(path.name)
     merge(None)                                      # the only snapshot goes
     assert with_volumes.below(server.files / one) == [None]
@@ -184,9 +186,9 @@ def test_files_on_a_server_lie_on_each_other(server, rig, instance):
     assert with_volumes.below(server.files / four) == [one, None]
     (server.files / two).unlink()
     (server.files / three).unlink()
-    driver.detach_volume(None, instance, device)
+    driver.features[contract.Volumes].detach_volume(None, instance, device)
     info['data'].update(name=four, format='qcow2')
-    driver.attach_volume(None, instance, device)
+    driver.features[contract.Volumes].attach_volume(None, instance, device)
     driver.power_on(None, instance, [])
     assert driver.power_state(instance) == states.RUNNING
     content = server.files / 'content'
@@ -208,11 +210,12 @@ def test_an_export_that_is_paused_stops_nothing_but_what_needs_it(rig, instance,
         export.signal(signal.SIGSTOP)
         begun = time.monotonic()
         with pytest.raises(exception.VirtError, match=f'the storage of volume {data.id} did not answer within'):
-            rig.driver.attach_volume(None, instance, device)
+            rig.driver.features[contract.Volumes].attach_volume(None, instance, device)
         assert rig.driver.storage.load(instance.uuid).volumes == []
-        assert rig.driver.diagnostics(instance)['disk_details'] and time.monotonic() - begun < 30
+        shown = rig.driver.features[contract.Diagnostics].diagnostics(instance)
+        assert shown['disk_details'] and time.monotonic() - begun < 30
         export.signal(signal.SIGCONT)
-        rig.driver.attach_volume(None, instance, device)
+        rig.driver.features[contract.Volumes].attach_volume(None, instance, device)
         export.signal(signal.SIGSTOP)
         with pytest.raises(exception.VirtError, match='did not answer'):
             rig.driver.reboot(None, instance, [], True)

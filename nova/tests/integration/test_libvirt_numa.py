@@ -12,7 +12,7 @@ from nova.hardware import guest_request
 from nova.objects import numa
 from nova.tests import long_runs
 from nova.tests.integration import test_libvirt as base
-from nova.virt import driver
+from nova.virt import driver as contract
 
 pytestmark = base.pytestmark
 libvirt = base.libvirt
@@ -106,12 +106,13 @@ def test_it_is_pinned_again_after_a_power_cycle_and_a_resize(rig, instance):
     rig.driver.reboot(None, instance, [], hard=True)
     assert affinity(instance) == before
     old = instance.numa_topology
-    sent = rig.driver.send_guest(None, instance, rig.driver.host, [], 0)
+    sent = rig.driver.features[contract.Resize].send_guest(None, instance, rig.driver.host, [], 0)
     place(rig, instance, numa_nodes='1')
-    rig.driver.finish_migration(None, instance, sent, driver.SpawnRequest(image=rig.image, network_info=[]), True)
+    rig.driver.features[contract.Resize].finish_migration(None, instance, sent,
+                                                          contract.SpawnRequest(image=rig.image, network_info=[]), True)
     assert affinity(instance) != before or COUNT == 1
     instance.numa_topology = old
-    rig.driver.finish_revert_migration(None, instance, [], [], True)
+    rig.driver.features[contract.Resize].finish_revert_migration(None, instance, [], [], True)
     assert affinity(instance) == before
 
 
@@ -144,10 +145,10 @@ def test_a_host_that_lost_the_cpus_does_not_start_it(rig, instance):
     place(rig, instance, cpu_policy='dedicated')
     base.spawn(rig, instance)
     rig.driver.power_off(instance)
-    whole, rig.driver.topology = rig.driver.topology, numa.HostTopology(())
+    whole, rig.driver.platform.topology = rig.driver.platform.topology, numa.HostTopology(())
     try:
         with pytest.raises(exception.VirtError, match='NUMA node'):
             rig.driver.power_on(None, instance, [])
     finally:
-        rig.driver.topology = whole
+        rig.driver.platform.topology = whole
     rig.driver.power_on(None, instance, [])

@@ -13,6 +13,7 @@ from nova import exception
 from nova.objects import pci
 from nova.tests.integration import test_libvirt as rig
 from nova.tests.unit import test_libvirt_port_devices as ports
+from nova.virt import driver as contract
 
 libvirt = pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 
@@ -55,7 +56,7 @@ def test_the_list_is_what_the_kernel_has(driver):
 def test_only_who_offers_devices_lists_them(driver):
     asked = []
     driver.hypervisor.pci_devices = lambda: asked.append(1) or []
-    driver.virt_type = 'qemu'
+    driver.platform.virt_type = 'qemu'
     driver.storage.prepare()
     driver.resources()
     assert asked == [1]
@@ -110,17 +111,18 @@ def test_a_port_that_is_a_device_in_the_definition_of_a_guest(machine):
             connection.close()
     instance.pci_devices = pci.dump([device])
     with pytest.raises(exception.VirtError):
-        made.driver.attach_interface(None, instance, vif)
-    made.driver.detach_interface(None, instance, vif)             # as who attaches does when it has failed
+        made.driver.features[contract.Interfaces].attach_interface(None, instance, vif)
+    # as the caller of attach_interface does after a failure
+    made.driver.features[contract.Interfaces].detach_interface(None, instance, vif)
     guest = made.driver.storage.load(instance.uuid)
     assert defined() == [] and guest.interfaces == guest.hostdevs == []
     made.driver.power_off(instance)
     for _ in range(2):
-        made.driver.attach_interface(None, instance, vif)
+        made.driver.features[contract.Interfaces].attach_interface(None, instance, vif)
         assert defined() == [('hostdev', vif['address'], '100', '0x0a')]
     assert made.driver.storage.load(instance.uuid).hostdevs == [device]
     gone = {'id': ports.PORT, 'pci_slot': ports.ADDRESS, 'address': None}         # all that is known of a deleted port
     for _ in range(2):
-        made.driver.detach_interface(None, instance, gone)
+        made.driver.features[contract.Interfaces].detach_interface(None, instance, gone)
         assert defined() == []
     assert made.driver.storage.load(instance.uuid).hostdevs == []

@@ -10,6 +10,7 @@ from nova import exception
 from nova import states
 from nova.tests import long_runs
 from nova.tests.integration import test_libvirt as base
+from nova.virt import driver as contract
 
 pytestmark = base.pytestmark
 libvirt = base.libvirt
@@ -55,8 +56,8 @@ def test_a_broken_guest_is_repaired(rig, instance):
     wait_for_start(rig, instance, 1)
     answer(rig, instance, 'echo own >/root/whose; sync; echo is $((40 + 2))', b'is 42')
     password = json.dumps({'uuid': instance.uuid, 'hostname': 'rescue', 'admin_pass': 'pass-of-rescue'}).encode()
-    rig.driver.rescue(None, instance, [], rig.image, 'pass-of-rescue', [],
-                      {'openstack/latest/meta_data.json': password})
+    rig.driver.features[contract.Rescue].rescue(None, instance, [], rig.image, 'pass-of-rescue', [],
+                                                {'openstack/latest/meta_data.json': password})
     assert targets(instance) == [('disk', 'vda', 'virtio'), ('disk', 'vdb', 'virtio'), ('disk', 'vdc', 'virtio')]
     wait_for_start(rig, instance, 2)
     answer(rig, instance, 'mount /dev/vdb2 /tmp && echo found $(cat /tmp/root/whose); echo repaired >/tmp/root/whose',
@@ -64,7 +65,7 @@ def test_a_broken_guest_is_repaired(rig, instance):
     answer(rig, instance, 'grep -o pass-of-[r]escue /run/config/openstack/latest/meta_data.json', b'pass-of-rescue\r')
     rig.type(instance, 'umount /tmp; sync')
     assert rescue_files(rig, instance) == ['disk.configrescue', 'disk.rescue']
-    rig.driver.unrescue(None, instance, [])
+    rig.driver.features[contract.Rescue].unrescue(None, instance, [])
     assert targets(instance) == [('disk', 'vda', 'virtio'), ('disk', 'vdb', 'virtio')]
     wait_for_start(rig, instance, 3)
     answer(rig, instance, 'echo back $(cat /root/whose)', b'back repaired')
@@ -82,11 +83,12 @@ def test_a_stable_rescue_adds_a_disk(rig, instance, device, bus, name):
     wait_for_start(rig, instance, 1)
     answer(rig, instance, 'dd if=/dev/zero of=/dev/vda bs=440 count=1 conv=notrunc; sync; echo zero $((40 + 3))',
            b'zero 43')                               # its own boot loader is gone
-    rig.driver.rescue(None, instance, [], rescue_image(rig, hw_rescue_device=device, hw_rescue_bus=bus), 'x', [])
+    rig.driver.features[contract.Rescue].rescue(None, instance, [], rescue_image(rig, hw_rescue_device=device,
+                                                                                 hw_rescue_bus=bus), 'x', [])
     assert targets(instance) == [('disk', 'vda', 'virtio'), (device, name, bus)]
     if bus == 'scsi':
         wait_for_start(rig, instance, 2)
-    rig.driver.unrescue(None, instance, [])
+    rig.driver.features[contract.Rescue].unrescue(None, instance, [])
     assert targets(instance) == [('disk', 'vda', 'virtio')] and rescue_files(rig, instance) == []
 
 
@@ -96,11 +98,11 @@ def test_a_kernel_and_a_ramdisk_rescue(rig, instance):
              'properties': {'kernel_id': base.KERNEL_ID, 'ramdisk_id': base.RAMDISK_ID}}
     base.spawn(rig, instance)
     rig.driver.power_off(instance)
-    rig.driver.rescue(None, instance, [], image, 'x', [])
+    rig.driver.features[contract.Rescue].rescue(None, instance, [], image, 'x', [])
     assert rescue_files(rig, instance) == ['disk.rescue', 'kernel.rescue', 'ramdisk.rescue']
     wait_for_start(rig, instance, 1)
     answer(rig, instance, 'sed -n "s/.*root=.dev.\\([a-z]*\\).*/<\\1>/p" /proc/cmdline', b'<vda>')
-    rig.driver.unrescue(None, instance, [])
+    rig.driver.features[contract.Rescue].unrescue(None, instance, [])
     assert rescue_files(rig, instance) == []
 
 
@@ -108,7 +110,7 @@ def test_a_kernel_and_a_ramdisk_rescue(rig, instance):
 def test_a_rescued_guest_is_rescued_after_a_restart(rig, instance):
     """The record says it: a guest that the host lost comes back as it was."""
     base.spawn(rig, instance)
-    rig.driver.rescue(None, instance, [], rig.image, 'x', [])
+    rig.driver.features[contract.Rescue].rescue(None, instance, [], rig.image, 'x', [])
     rig.driver.destroy(None, instance, [], keep_disks=True)
     rig.driver.power_on(None, instance, [])
     assert len(targets(instance)) == 2
@@ -124,7 +126,7 @@ def test_a_rescued_guest_is_rescued_after_a_restart(rig, instance):
 def test_an_impossible_rescue_leaves_the_guest_with_its_disks(rig, instance, properties):
     base.spawn(rig, instance)
     with pytest.raises(exception.ImageUnacceptable):
-        rig.driver.rescue(None, instance, [], rescue_image(rig, **properties), 'x', [])
+        rig.driver.features[contract.Rescue].rescue(None, instance, [], rescue_image(rig, **properties), 'x', [])
     assert rescue_files(rig, instance) == [] and rig.driver.power_state(instance) == states.SHUTDOWN
     rig.driver.power_on(None, instance, [])
     assert targets(instance) == [('disk', 'vda', 'virtio')]
@@ -135,6 +137,6 @@ def test_a_rescue_that_does_not_start_leaves_the_guest_with_its_disks(rig, insta
     monkeypatch.setitem(rig.images.rows, 'bad', ('qcow2', tmp_path / 'bad'))
     subprocess.run(['qemu-img', 'create', '-q', '-f', 'qcow2', tmp_path / 'bad', '3G'], check=True)
     with pytest.raises(exception.ImageUnacceptable):         # larger than the server's disk may be
-        rig.driver.rescue(None, instance, [], rig.images.show(None, 'bad'), 'x', [])
+        rig.driver.features[contract.Rescue].rescue(None, instance, [], rig.images.show(None, 'bad'), 'x', [])
     assert rescue_files(rig, instance) == []
     rig.driver.power_on(None, instance, [])

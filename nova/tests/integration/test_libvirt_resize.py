@@ -9,7 +9,7 @@ from nova import exception
 from nova.tests import long_runs
 from nova.tests.functional.test_volume_files import begin
 from nova.tests.integration import test_libvirt as base
-from nova.virt import driver
+from nova.virt import driver as contract
 
 pytestmark = base.pytestmark
 libvirt = base.libvirt
@@ -20,10 +20,12 @@ GIB = 1024 ** 3
 def resize(rig, instance, power_on=True, **flavor):
     """Both ends of a resize; the values of the instance before it."""
     before = {name: getattr(instance, name) for name in flavor}
-    sent = rig.driver.send_guest(None, instance, rig.driver.host, [], 0)
+    sent = rig.driver.features[contract.Resize].send_guest(None, instance, rig.driver.host, [], 0)
     for name, value in flavor.items():
         setattr(instance, name, value)
-    rig.driver.finish_migration(None, instance, sent, driver.SpawnRequest(image=rig.image, network_info=[]), power_on)
+    rig.driver.features[contract.Resize].finish_migration(None, instance, sent,
+                                                          contract.SpawnRequest(image=rig.image,
+                                                                              network_info=[]), power_on)
     return before
 
 
@@ -56,8 +58,8 @@ def test_a_guest_grows_and_shrinks_back(rig, instance):
     rig.booted(instance)
     for name, value in before.items():
         setattr(instance, name, value)
-    rig.driver.drop_migrated(None, instance, [])
-    rig.driver.finish_revert_migration(None, instance, [], [], True)
+    rig.driver.features[contract.Resize].drop_migrated(None, instance, [])
+    rig.driver.features[contract.Resize].finish_revert_migration(None, instance, [], [], True)
     memory, vcpus, disks = definition(instance)
     assert (memory, vcpus) == (128, 1) and size(disk) == GIB and len(disks) == 1
     rig.booted(instance)
@@ -97,13 +99,13 @@ def test_a_header_that_a_guest_wrote_is_data(state_path):
 @long_runs.only
 def test_the_image_of_a_guest_that_was_put_aside_stays_cached(rig, instance):
     base.spawn(rig, instance)
-    rig.driver.send_guest(None, instance, rig.driver.host, [], 0)
+    rig.driver.features[contract.Resize].send_guest(None, instance, rig.driver.host, [], 0)
     bases = {disk.backing_file for disk in rig.driver.storage.kept.load(instance.uuid).disks if disk.backing_file}
     for path in bases:
         os.utime(path, (1, 1))
     rig.driver.storage.remove_unused_images()
     assert bases and all(os.path.exists(path) for path in bases)
-    rig.driver.finish_revert_migration(None, instance, [], [], True)
+    rig.driver.features[contract.Resize].finish_revert_migration(None, instance, [], [], True)
     rig.booted(instance)
 
 
@@ -114,19 +116,21 @@ def test_what_an_older_move_left_is_not_taken_for_the_guest(rig, instance):
     stale = pathlib.Path(rig.driver.storage.kept.path(instance.uuid))
     stale.mkdir()
     (stale / 'guest.json').write_text('{}')
-    rig.driver.send_guest(None, instance, rig.driver.host, [], 0)
+    rig.driver.features[contract.Resize].send_guest(None, instance, rig.driver.host, [], 0)
     assert (stale / 'disk').exists()
-    rig.driver.finish_revert_migration(None, instance, [], [], True)
-    assert rig.driver.kept_guests() == []
+    rig.driver.features[contract.Resize].finish_revert_migration(None, instance, [], [], True)
+    assert rig.driver.features[contract.Resize].kept_guests() == []
 
 
 @long_runs.only
 def test_a_resize_that_fails_leaves_what_was_put_aside(rig, instance):
     base.spawn(rig, instance)
-    sent = rig.driver.send_guest(None, instance, rig.driver.host, [], 0)
+    sent = rig.driver.features[contract.Resize].send_guest(None, instance, rig.driver.host, [], 0)
     image = {**rig.image, 'properties': {'hw_machine_type': 'no machine'}}
     with pytest.raises(exception.ImageUnacceptable):
-        rig.driver.finish_migration(None, instance, sent, driver.SpawnRequest(image=image, network_info=[]), True)
-    assert instance.uuid not in rig.driver.guests() and rig.driver.kept_guests() == [instance.uuid]
-    rig.driver.finish_revert_migration(None, instance, [], [], True)
+        rig.driver.features[contract.Resize].finish_migration(None, instance, sent,
+                                                              contract.SpawnRequest(image=image, network_info=[]), True)
+    assert instance.uuid not in rig.driver.guests()
+    assert rig.driver.features[contract.Resize].kept_guests() == [instance.uuid]
+    rig.driver.features[contract.Resize].finish_revert_migration(None, instance, [], [], True)
     rig.booted(instance)

@@ -12,7 +12,7 @@ from nova import exception
 from nova.hardware import guest_options
 from nova.tests import long_runs
 from nova.tests.integration import test_libvirt as base
-from nova.virt import driver
+from nova.virt import driver as contract
 
 pytestmark = base.pytestmark
 libvirt = base.libvirt
@@ -48,7 +48,7 @@ def spawn(rig):
             rig.driver.guest_traits())
         if missing:
             pytest.skip(f'this host cannot do it: {sorted(missing)}')
-        rig.driver.spawn(None, instance, driver.SpawnRequest(image=image, network_info=list(network_info)))
+        rig.driver.spawn(None, instance, contract.SpawnRequest(image=image, network_info=list(network_info)))
         if booted:
             rig.booted(instance)
         return instance
@@ -143,7 +143,7 @@ def test_the_state_of_a_tpm_goes_even_when_libvirt_has_lost_the_guest(rig, spawn
 
 def test_variables_and_tpm_stay_in_a_resize_and_its_end(rig, spawn):
     instance = spawn({'hw:tpm_version': '2.0'}, dict(UEFI), kernel=True, memory_mb=256, booted=False)
-    request = driver.SpawnRequest(image={'id': base.ROOT_ID, 'disk_format': 'ami',
+    request = contract.SpawnRequest(image={'id': base.ROOT_ID, 'disk_format': 'ami',
                                          'properties': instance.image_properties}, network_info=[])
     rig.driver.power_off(instance)
     variables, state = rig.instances / instance.uuid / 'disk.nvram', TPM_STATE / instance.uuid
@@ -152,15 +152,15 @@ def test_variables_and_tpm_stay_in_a_resize_and_its_end(rig, spawn):
         file.write(b'a variable here!')
     before = variables.read_bytes()
     (state / 'marker').touch()
-    rig.driver.send_guest(None, instance, rig.driver.host, [], 0)
-    rig.driver.finish_migration(None, instance, {}, request, False)
+    rig.driver.features[contract.Resize].send_guest(None, instance, rig.driver.host, [], 0)
+    rig.driver.features[contract.Resize].finish_migration(None, instance, {}, request, False)
     assert variables.read_bytes() == before
     rig.driver.power_on(None, instance, [])
-    rig.driver.drop_migrated(None, instance, [])
-    rig.driver.finish_revert_migration(None, instance, [], [], False)
+    rig.driver.features[contract.Resize].drop_migrated(None, instance, [])
+    rig.driver.features[contract.Resize].finish_revert_migration(None, instance, [], [], False)
     assert variables.read_bytes() == before and (state / 'marker').exists()
-    rig.driver.send_guest(None, instance, rig.driver.host, [], 0)
-    rig.driver.finish_migration(None, instance, {}, request, False)
+    rig.driver.features[contract.Resize].send_guest(None, instance, rig.driver.host, [], 0)
+    rig.driver.features[contract.Resize].finish_migration(None, instance, {}, request, False)
     rig.driver.destroy(None, instance, [])
     assert not variables.exists()
     base.wait_for(lambda: not state.exists(), 10, 'the state of its TPM to go')
@@ -180,7 +180,7 @@ def test_variables_and_tpm_stay_in_a_rebuild(rig, spawn):
     rig.driver.destroy(None, instance, [], keep_machine=True)
     assert not disk.exists() and sorted(os.listdir(rig.instances / instance.uuid)) == ['disk.nvram', 'machine.json']
     rig.driver.destroy(None, instance, [], keep_machine=True)       # as after a restart in the middle
-    request = driver.SpawnRequest(image={'id': base.ROOT_ID, 'disk_format': 'ami',
+    request = contract.SpawnRequest(image={'id': base.ROOT_ID, 'disk_format': 'ami',
                                          'properties': instance.image_properties}, network_info=[], keep_machine=True)
     rig.driver.spawn(None, instance, request)
     assert disk.exists() and variables.read_bytes()[-16:] == b'a variable here!' and (state / 'marker').exists()
@@ -274,7 +274,7 @@ def test_a_host_without_the_controller_of_processors_refuses_shares(rig, spawn):
 
 @pytest.mark.parametrize('source', long_runs.rest(['memfd', 'file']))
 def test_memory_is_where_the_host_says(rig, spawn, monkeypatch, source):
-    monkeypatch.setattr(rig.driver, 'memory_source', source)
+    monkeypatch.setattr(rig.driver.platform, 'memory_source', source)
     instance = spawn({}, booted=False)
     mine = subprocess.check_output(['pgrep', '-af', f'^[^ ]*qemu-system.*{instance.uuid}'], text=True)
     assert f'"qom-type":"memory-backend-{source}"' in mine

@@ -6,7 +6,7 @@ from nova import states
 from nova.objects import pci
 from nova.tests import long_runs
 from nova.tests.integration import moving
-from nova.virt import driver
+from nova.virt import driver as contract
 
 pytestmark = moving.needed
 ONE, TWO = 'compute1', 'compute2'
@@ -88,13 +88,16 @@ def test_an_evacuated_guest_keeps_its_disks(fleet):
 @long_runs.only
 def test_a_cold_move_fetches_nothing_and_is_reverted(fleet):
     instance = fleet.spawn(ONE)
-    sent = fleet.drivers[ONE].send_guest(None, instance, TWO, [], 0)
+    sent = fleet.drivers[ONE].features[contract.Resize].send_guest(None, instance, TWO, [], 0)
     sent['source']['address'] = '127.0.0.77'
     image = fleet.images.show(None, moving.base.DISK_ID)
-    fleet.drivers[TWO].finish_migration(None, instance, sent, driver.SpawnRequest(image=image, network_info=[]), True)
+    fleet.drivers[TWO].features[contract.Resize].finish_migration(None, instance, sent,
+                                                                  contract.SpawnRequest(image=image,
+                                                                                      network_info=[]), True)
     assert fleet.guests() == {ONE: {}, TWO: {instance.uuid: states.RUNNING}}
-    assert fleet.drivers[ONE].kept_guests() == [instance.uuid] and fleet.drivers[TWO].kept_guests() == []
-    fleet.drivers[TWO].drop_migrated(None, instance, [])
-    fleet.drivers[ONE].finish_revert_migration(None, instance, [], [], True)
+    kept = {name: fleet.drivers[name].features[contract.Resize].kept_guests() for name in (ONE, TWO)}
+    assert kept == {ONE: [instance.uuid], TWO: []}
+    fleet.drivers[TWO].features[contract.Resize].drop_migrated(None, instance, [])
+    fleet.drivers[ONE].features[contract.Resize].finish_revert_migration(None, instance, [], [], True)
     fleet.only_at(ONE, instance)
     fleet.booted(ONE, instance)

@@ -14,6 +14,7 @@ import pytest
 from nova import exception
 from nova.tests import long_runs
 from nova.tests.integration import test_libvirt as base
+from nova.virt import driver as contract
 from nova.virt import virtiofsd
 
 pytestmark = base.pytestmark
@@ -84,23 +85,23 @@ def test_a_guest_reads_and_writes_its_share_until_it_is_detached(rig, instance, 
     found = share(export)
     base.spawn(rig, instance)
     with pytest.raises(exception.VirtError, match='is not off'):
-        rig.driver.attach_share(None, instance, found)
+        rig.driver.features[contract.Shares].attach_share(None, instance, found)
     rig.driver.power_off(instance)
-    rig.driver.attach_share(None, instance, found)
-    rig.driver.attach_share(None, instance, found)                   # again after a crash
+    rig.driver.features[contract.Shares].attach_share(None, instance, found)
+    rig.driver.features[contract.Shares].attach_share(None, instance, found)                   # again after a crash
     started(rig, instance)
     answered(rig, instance, 'mkdir -p /m; mount -t virtiofs data /m; cat /m/from-outside; echo', rb'seen-by-the-guest')
     answered(rig, instance, 'echo from-the-$((1))st >/m/inside; sync; echo w$((1))ritten', rb'w1ritten')
     assert (export / 'inside').read_text() == 'from-the-1st\n'
     assert str(export) not in pathlib.Path('/proc/mounts').read_text()   # of virtiofsd alone
     with pytest.raises(exception.VirtError, match='is not off'):
-        rig.driver.detach_share(None, instance, found)
+        rig.driver.features[contract.Shares].detach_share(None, instance, found)
     rig.booted_again(instance, lambda: rig.driver.reboot(None, instance, [], hard=True))
     answered(rig, instance, 'mkdir -p /m; mount -t virtiofs data /m; cat /m/inside; echo r$((1))ead',
              rb'from-the-1st\s+r1ead')
     rig.driver.power_off(instance)
-    rig.driver.detach_share(None, instance, found)
-    rig.driver.detach_share(None, instance, found)
+    rig.driver.features[contract.Shares].detach_share(None, instance, found)
+    rig.driver.features[contract.Shares].detach_share(None, instance, found)
     assert not list((rig.instances / instance.uuid).glob('share-*'))
     rig.driver.power_on(None, instance, [])
     assert '<filesystem' not in subprocess.check_output(['virsh', '-c', base.URI, 'dumpxml', instance.uuid], text=True)
@@ -114,14 +115,14 @@ def test_what_cannot_be_mounted_ends_the_start_and_a_guest_with_shares_leaves_no
     rig.driver.power_off(instance)
     for values in ({'protocol': 'CIFS'}, {'export_location': '-o evil:/x'}, {'share_id': '../x'}):
         with pytest.raises(exception.VirtError):
-            rig.driver.attach_share(None, instance, {**share(export), **values})
+            rig.driver.features[contract.Shares].attach_share(None, instance, {**share(export), **values})
     assert not list((rig.instances / instance.uuid).glob('share-*'))
     missing = share(export / 'missing')
-    rig.driver.attach_share(None, instance, missing)
+    rig.driver.features[contract.Shares].attach_share(None, instance, missing)
     with pytest.raises(exception.VirtError, match='vhost-user-fs'):
         rig.driver.power_on(None, instance, [])
-    rig.driver.detach_share(None, instance, missing)
-    rig.driver.attach_share(None, instance, share(export))
+    rig.driver.features[contract.Shares].detach_share(None, instance, missing)
+    rig.driver.features[contract.Shares].attach_share(None, instance, share(export))
     rig.driver.power_on(None, instance, [])
     rig.driver.destroy(None, instance, [])
     assert rig.leftovers(instance.uuid) == [] and kept.read_text() == 'of others'

@@ -19,7 +19,7 @@ from nova.tests.functional.test_volume_files import begin
 from nova.tests.integration import test_libvirt
 from nova.tests.waiting import wait_for
 from nova.volume.store import attachments
-from nova.volume.store import ways
+from nova.volume.store import attach_backend
 
 if test_libvirt._REASON is not None:
     pytest.skip(test_libvirt._REASON, allow_module_level=True)
@@ -36,7 +36,7 @@ needs_iscsi = pytest.mark.skipif(iscsi.missing() is not None, reason=str(iscsi.m
 HELD_UP_S = 30               # so long an answer may take while an export is paused: emulated guests share two cores
 
 
-class Storages(ways.Ways):
+class Storages(attach_backend.EmbeddedAttachBackend):
     """How hosts reach a volume, by its type."""
 
     def __init__(self, *args):

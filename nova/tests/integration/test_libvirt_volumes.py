@@ -14,13 +14,14 @@ from nova import exception
 from nova import states
 from nova.tests import long_runs
 from nova.tests.integration import test_libvirt
+from nova.virt import driver as contract
 
 if test_libvirt._REASON is not None:
     pytest.skip(test_libvirt._REASON, allow_module_level=True)
 
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.volumes import disk
-from nova.virt.libvirt.volumes import feature
+from nova.virt.libvirt.domain import volume_disks as disk
+from nova.virt.libvirt.features import volumes as feature
 from nova.virt.libvirt.volumes import operations
 
 GIB = 2 ** 30
@@ -93,31 +94,33 @@ def test_a_volume_comes_grows_is_copied_changes_and_goes(rig, instance, volumes,
     rig.booted(instance)
     data, other = volumes(), volumes(size=2)
     data.device['connection_info']['data']['qos_specs'] = {'write_iops_sec': '900'}
-    rig.driver.attach_volume(None, instance, data.device)
+    rig.driver.features[contract.Volumes].attach_volume(None, instance, data.device)
     bounds = rig.driver.hypervisor.guest('look', instance.uuid, lambda domain: domain.blockIoTune('vdb'))
     assert bounds['write_iops_sec'] == 900               # which the block storage leaves to the hypervisor
-    rig.driver.attach_volume(None, instance, data.device)                 # repeated after a crash
+    rig.driver.features[contract.Volumes].attach_volume(None, instance,
+                                                        data.device)                 # repeated after a crash
     wait_for(lambda: data.id[:20] in run(rig, instance, 'cat /sys/block/vdb/serial'), 60, 'the disk to be seen')
     write(rig, instance, '/dev/vdb', 'first')
     assert data.read(5) == b'first'
     # larger, while the guest has it
-    rig.driver.extend_volume(None, instance, {**data.device, 'volume_size': 2})
+    rig.driver.features[contract.ExtendVolume].extend_volume(None, instance, {**data.device, 'volume_size': 2})
     wait_for(lambda: str(2 * GIB // 512) in run(rig, instance, 'cat /sys/block/vdb/size'), 60, 'the new size')
     write(rig, instance, '/dev/vdb', 'beyond', block=300000)
     assert data.read(6, at=300000 * 4096) == b'beyond'
     # a copy of one moment
     copy = state_path / 'copy'
     subprocess.run(['qemu-img', 'create', '-q', '-f', 'qcow2', copy, '2G'], check=True)
-    rig.driver.copy_volume(None, instance, data.id, {'type': 'copy', 'new_file': str(copy)})
+    rig.driver.features[contract.VolumeCopies].copy_volume(None, instance, data.id, {'type': 'copy',
+                                                                                     'new_file': str(copy)})
     write(rig, instance, '/dev/vdb', 'after')
     assert copy.stat().st_size < 2 ** 21 and content(copy, 5) == b'first'
     copy.unlink()
     # a server's own snapshot has its root disk alone
-    rig.driver.snapshot(None, instance, 'snap', lambda step: None)
+    rig.driver.features[contract.Snapshot].snapshot(None, instance, 'snap', lambda step: None)
     assert len(rig.uploads['snap'][0]) < GIB // 2
     # another volume in its place
-    rig.driver.swap_volume(None, instance, data.device, other.device)
-    rig.driver.swap_volume(None, instance, data.device, other.device)
+    rig.driver.features[contract.Volumes].swap_volume(None, instance, data.device, other.device)
+    rig.driver.features[contract.Volumes].swap_volume(None, instance, data.device, other.device)
     write(rig, instance, '/dev/vdb', 'swapped')
     assert other.read(7) == b'swapped' and data.read(5) == b'after'
     assert other.read(6, at=300000 * 4096) == b'beyond'
@@ -126,8 +129,8 @@ def test_a_volume_comes_grows_is_copied_changes_and_goes(rig, instance, volumes,
     assert other.id[:20] in run(rig, instance, 'cat /sys/block/vdb/serial')
     assert 'swapped' in read(rig, instance, '/dev/vdb', 7)
     # and goes
-    rig.driver.detach_volume(None, instance, other.device)
-    rig.driver.detach_volume(None, instance, other.device)
+    rig.driver.features[contract.Volumes].detach_volume(None, instance, other.device)
+    rig.driver.features[contract.Volumes].detach_volume(None, instance, other.device)
     assert 'vdb' not in run(rig, instance, 'ls /sys/block')
     assert rig.driver.storage.load(instance.uuid).volumes == []
 
@@ -162,7 +165,7 @@ def test_snapshots_of_a_volume_are_files_that_lie_on_each_other(rig, instance, v
     try:
         spawn(rig, instance)
         rig.booted(instance)
-        driver.attach_volume(None, instance, data.device)
+        driver.features[contract.Volumes].attach_volume(None, instance, data.device)
         wait_for(lambda: 'vdb' in run(rig, instance, 'ls /sys/block'), 60, 'the disk to be seen')
         write(rig, instance, '/dev/vdb', 'first')
         one = put_on(data.path, base)
@@ -173,38 +176,43 @@ def test_snapshots_of_a_volume_are_files_that_lie_on_each_other(rig, instance, v
         for new, why in (('../' + base, 'without directories'), ('nothing', 'No such file'), (wrong, 'lies on'),
                          (small, 'another size')):
             with pytest.raises(exception.VirtError, match=why):
-                driver.create_volume_snapshot(None, instance, data.id, {'new_file': new})
+                driver.features[contract.AssistedSnapshots].create_volume_snapshot(None, instance, data.id,
+                                                                                   {'new_file': new})
         for _again in range(2):
-            assert driver.create_volume_snapshot(None, instance, data.id, {'new_file': one}) == {
+            assert driver.features[contract.AssistedSnapshots].create_volume_snapshot(None, instance, data.id,
+                                                                                      {'new_file': one}) == {
                 'name': one, 'format': 'qcow2'}
         write(rig, instance, '/dev/vdb', 'other')
         assert data.read(5) == b'first'                              # the snapshot
         (directory / wrong).unlink()
         two = put_on(data.path, one, 'qcow2')
-        driver.create_volume_snapshot(None, instance, data.id, {'new_file': two})
+        driver.features[contract.AssistedSnapshots].create_volume_snapshot(None, instance, data.id, {'new_file': two})
         write(rig, instance, '/dev/vdb', 'third', block=1)
         # what is not there is not merged
         for info, why in (({'file_to_merge': 'x', 'merge_target_file': base}, 'no file x'),
                           ({'file_to_merge': base, 'merge_target_file': one}, 'does not lie on'),
                           ({'file_to_merge': two}, 'on itself')):
             with pytest.raises(exception.VirtError, match=why):
-                driver.delete_volume_snapshot(None, instance, data.id, 's', info)
+                driver.features[contract.AssistedSnapshots].delete_volume_snapshot(None, instance, data.id, 's', info)
         # the newest snapshot goes: what is in its file comes into the guest's
         said = []
-        driver.delete_volume_snapshot(None, instance, data.id, 's', {'file_to_merge': base}, said.append)
+        driver.features[contract.AssistedSnapshots].delete_volume_snapshot(None, instance, data.id, 's',
+                                                                           {'file_to_merge': base}, said.append)
         assert below(directory / two) == [base, None]
         (directory / one).unlink()
         # an older one: its file goes into the one below
         three = put_on(data.path, two, 'qcow2')
-        driver.create_volume_snapshot(None, instance, data.id, {'new_file': three})
+        driver.features[contract.AssistedSnapshots].create_volume_snapshot(None, instance, data.id, {'new_file': three})
         assert data.read(5) == b'first'
-        driver.delete_volume_snapshot(None, instance, data.id, 's', {'file_to_merge': two, 'merge_target_file': base})
+        driver.features[contract.AssistedSnapshots].delete_volume_snapshot(None, instance, data.id, 's',
+                                                                           {'file_to_merge': two,
+                                                                            'merge_target_file': base})
         assert below(directory / three) == [base, None] and data.read(5) == b'other'
         (directory / two).unlink()
         write(rig, instance, '/dev/vdb', 'fourth', block=2)
         assert 'other' in read(rig, instance, '/dev/vdb', 5) and 'fourth' in read(rig, instance, '/dev/vdb', 6, block=2)
         # into the file below while the guest writes to the upper one, which it leaves
-        found = driver.delete_volume_snapshot(None, instance, data.id, 's', {
+        found = driver.features[contract.AssistedSnapshots].delete_volume_snapshot(None, instance, data.id, 's', {
             'file_to_merge': three, 'merge_target_file': base})
         assert found == {'name': base, 'format': 'raw'} and data.read(6, 2 * 4096) == b'fourth'
         write(rig, instance, '/dev/vdb', 'fifth', block=3)
@@ -213,26 +221,30 @@ def test_snapshots_of_a_volume_are_files_that_lie_on_each_other(rig, instance, v
         driver.power_off(instance)
         (directory / three).unlink()
         with pytest.raises(exception.VirtError, match='another size'):
-            driver.create_volume_snapshot(None, instance, data.id, {'new_file': small})
+            driver.features[contract.AssistedSnapshots].create_volume_snapshot(None, instance, data.id,
+                                                                               {'new_file': small})
         four = put_on(data.path, base)
-        driver.create_volume_snapshot(None, instance, data.id, {'new_file': four})
+        driver.features[contract.AssistedSnapshots].create_volume_snapshot(None, instance, data.id, {'new_file': four})
         five = put_on(data.path, four, 'qcow2')
-        driver.create_volume_snapshot(None, instance, data.id, {'new_file': five})
-        driver.delete_volume_snapshot(None, instance, data.id, 's', {'file_to_merge': four, 'merge_target_file': base})
+        driver.features[contract.AssistedSnapshots].create_volume_snapshot(None, instance, data.id, {'new_file': five})
+        driver.features[contract.AssistedSnapshots].delete_volume_snapshot(None, instance, data.id, 's',
+                                                                           {'file_to_merge': four,
+                                                                            'merge_target_file': base})
         assert below(directory / five) == [base, None]
         for _again in range(2):
-            driver.delete_volume_snapshot(None, instance, data.id, 's', {'file_to_merge': None})
+            driver.features[contract.AssistedSnapshots].delete_volume_snapshot(None, instance, data.id, 's',
+                                                                               {'file_to_merge': None})
         assert below(directory / five) == [None]
         data.path.unlink()
-        driver.detach_volume(None, instance, data.device)
+        driver.features[contract.Volumes].detach_volume(None, instance, data.device)
         # as its block storage tells of it later
         data.device['connection_info']['data'].update(device_path=str(directory / five), format='qcow2')
-        driver.attach_volume(None, instance, data.device)
+        driver.features[contract.Volumes].attach_volume(None, instance, data.device)
         rig.booted_again(instance, lambda: driver.power_on(None, instance, []))
         assert 'fifth' in read(rig, instance, '/dev/vdb', 5, block=3) and 'third' in read(rig, instance, '/dev/vdb', 5,
                                                                                            block=1)
         assert driver.storage.load(ident).volumes[0].source['format'] == 'qcow2'
-        driver.detach_volume(None, instance, data.device)
+        driver.features[contract.Volumes].detach_volume(None, instance, data.device)
     finally:
         shutil.rmtree(directory)
 
@@ -266,11 +278,11 @@ def test_a_guest_that_holds_a_volume_keeps_it(rig, instance, volumes, monkeypatc
     """A guest whose kernel has not started hears no request."""
     monkeypatch.setattr(feature, 'RELEASE_SECONDS', 1)
     spawn(rig, instance)
-    rig.driver.pause(instance)
+    rig.driver.features[contract.Pause].pause(instance)
     held = volumes()
-    rig.driver.attach_volume(None, instance, held.device)
+    rig.driver.features[contract.Volumes].attach_volume(None, instance, held.device)
     with pytest.raises(exception.VirtError, match='does not let it go'):
-        rig.driver.detach_volume(None, instance, held.device)
+        rig.driver.features[contract.Volumes].detach_volume(None, instance, held.device)
     assert [each.volume_id for each in rig.driver.storage.load(instance.uuid).volumes] == [held.id]
 
 
@@ -278,18 +290,19 @@ def test_a_guest_that_is_off(rig, instance, volumes, state_path):
     spawn(rig, instance)
     rig.driver.power_off(instance)
     data = volumes()
-    rig.driver.attach_volume(None, instance, data.device)
+    rig.driver.features[contract.Volumes].attach_volume(None, instance, data.device)
     with open(data.path, 'r+b') as file:
         file.write(b'still')
     copy = state_path / 'copy-of-one-that-is-off'
     subprocess.run(['qemu-img', 'create', '-q', '-f', 'qcow2', copy, '1G'], check=True)
-    rig.driver.copy_volume(None, instance, data.id, {'type': 'copy', 'new_file': str(copy)})
+    rig.driver.features[contract.VolumeCopies].copy_volume(None, instance, data.id, {'type': 'copy',
+                                                                                     'new_file': str(copy)})
     assert content(copy, 5) == b'still'
     copy.unlink()
     rig.driver.power_on(None, instance, [])
     assert rig.driver.power_state(instance) == states.RUNNING
     rig.driver.power_off(instance)
-    rig.driver.detach_volume(None, instance, data.device)
+    rig.driver.features[contract.Volumes].detach_volume(None, instance, data.device)
     rig.driver.power_on(None, instance, [])
 
 
@@ -299,7 +312,7 @@ def test_a_lost_file_is_a_clear_error(rig, instance, volumes):
     lost = volumes()
     lost.path.unlink()
     with pytest.raises(exception.VirtError):
-        rig.driver.attach_volume(None, instance, lost.device)
+        rig.driver.features[contract.Volumes].attach_volume(None, instance, lost.device)
     assert rig.driver.storage.load(instance.uuid).volumes == []
     assert rig.driver.power_state(instance) == states.RUNNING
 
@@ -337,7 +350,8 @@ def test_an_export_that_hangs_loses_nothing(rig, instance, volumes, state_path):
     try:
         spawn(rig, instance)
         rig.booted(instance)
-        rig.driver.attach_volume(None, instance, {**data.device, 'connection_info': export.info})
+        rig.driver.features[contract.Volumes].attach_volume(None, instance, {**data.device,
+                                                                             'connection_info': export.info})
         wait_for(lambda: 'vdb' in run(rig, instance, 'ls /sys/block'), 60, 'the disk to be seen')
         write(rig, instance, '/dev/vdb', 'before')
         export.signal(signal.SIGSTOP)
@@ -348,7 +362,7 @@ def test_an_export_that_hangs_loses_nothing(rig, instance, volumes, state_path):
         export.signal(signal.SIGCONT)
         wait_for(lambda: b'done' in rig.console(instance), 60, 'the write to end')
         assert (data.read(6), data.read(5, 4096)) == (b'before', b'while')
-        rig.driver.detach_volume(None, instance, data.device)
+        rig.driver.features[contract.Volumes].detach_volume(None, instance, data.device)
     finally:
         export.stop()
 
@@ -370,12 +384,12 @@ def test_a_swap_that_a_crash_cut_off_after_the_guest_had_it_is_finished(rig, ins
     rig.driver.power_off(instance)
     assert new.read(5) == b'after' and rig.driver.storage.load(uuid).volumes[0].volume_id == old.id
     for _attempt in range(2):
-        rig.driver.swap_volume(None, instance, old.device, new.device)
+        rig.driver.features[contract.Volumes].swap_volume(None, instance, old.device, new.device)
     assert rig.driver.storage.load(uuid).volumes[0].volume_id == new.id
     rig.booted_again(instance, lambda: rig.driver.power_on(None, instance, []))
     assert 'after' in read(rig, instance, '/dev/' + fresh.target, 5)
     # a block storage that moves a volume gives it the old one's id
     for _attempt in range(2):
-        rig.driver.rename_volume(None, instance, new.id, old.id)
-    rig.driver.detach_volume(None, instance, {**new.device, 'volume_id': old.id})
+        rig.driver.features[contract.Volumes].rename_volume(None, instance, new.id, old.id)
+    rig.driver.features[contract.Volumes].detach_volume(None, instance, {**new.device, 'volume_id': old.id})
     assert 'vdb' not in run(rig, instance, 'cat /proc/partitions') and rig.driver.storage.load(uuid).volumes == []

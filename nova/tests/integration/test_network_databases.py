@@ -274,7 +274,7 @@ def test_a_limited_account_does_all_that_a_network_service_does(face):
     service.leave_host(ctx, instance_uuid=third.uuid, host='host2')
     # hosts: one that is new, at another address, and silent with a router
     for address in ('192.0.2.2', '192.0.2.22'):
-        service.gateways.report_of('host2', address, True)
+        service.gateways.report_host('host2', address, True)
     with face.db.writer() as conn:
         conn.execute(sa.update(t.routers).values(host='host9'))
     service.report()

@@ -133,7 +133,7 @@ def test_what_guests_may_get_and_say_is_the_same_as_with_one_gateway(tmp_path):
                                                       host=guest.host.name)
         world.report()
         assert [host.name for host in world.hosts
-                if namespaces.ours(f'{host.conf.network.bridge}-r-')] == ['host1']
+                if namespaces.managed(f'{host.conf.network.bridge}-r-')] == ['host1']
     finally:
         world.close()
 
@@ -151,6 +151,6 @@ def test_central_is_a_choice(tmp_path):
         forwarded(world, router)
         assert first.pings(second.address)
         assert forwarded(world, router) >= 4
-        assert not namespaces.ours(f'{world.hosts[1].conf.network.bridge}-r-')
+        assert not namespaces.managed(f'{world.hosts[1].conf.network.bridge}-r-')
     finally:
         world.close()

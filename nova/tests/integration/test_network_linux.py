@@ -208,8 +208,8 @@ def test_a_process_of_its_own_does_it_as_well(parted):
     assert a.pings(b.address)
     stranger = parted.boot(project='another').static()
     assert not stranger.pings(a.address)
-    server = dhcp.Dhcp(run, parted.conf.network.bridge, pathlib.Path(driver.RUN_DIRECTORY) / parted.conf.network.bridge
-                       / parted.conf.network.bridge)
+    server = dhcp.Dnsmasq(run, parted.conf.network.bridge, pathlib.Path(driver.RUN_DIRECTORY)
+                          / parted.conf.network.bridge / parted.conf.network.bridge)
     before = server.pid()
     parted.restart()                     # what it has set up outlives it, and is found
     assert before and server.pid() == before and a.pings(b.address)
@@ -421,7 +421,7 @@ def test_networks_are_kept_apart(host):
 
 def test_a_restart_leaves_everything_alone(host):
     a, b = host.boot().static(), host.boot().static()
-    server = dhcp.Dhcp(run, host.conf.network.bridge, host.driver.directory / host.conf.network.bridge)
+    server = dhcp.Dnsmasq(run, host.conf.network.bridge, host.driver.directory / host.conf.network.bridge)
     pid, link = server.pid(), bridge.show(run, host.conf.network.bridge)
     lost = subprocess.Popen(
         ['ip', 'netns', 'exec', a.name, 'busybox', 'ping', '-c', '10', '-i', '0.2', '-q', b.address],
@@ -437,7 +437,7 @@ def test_a_restart_leaves_everything_alone(host):
 
 def test_start_mends_what_is_missing(host):
     a, b = host.boot().static(), host.boot()
-    server = dhcp.Dhcp(run, host.conf.network.bridge, host.driver.directory / host.conf.network.bridge)
+    server = dhcp.Dnsmasq(run, host.conf.network.bridge, host.driver.directory / host.conf.network.bridge)
     os.kill(server.pid(), 9)
     run('nft', 'delete', 'table', 'bridge', host.driver.table)
     run('nft', 'delete', 'table', 'inet', host.driver.table)
@@ -541,7 +541,19 @@ def test_a_namespace_outlives_the_mounts_of_a_unit():
     while os.path.exists(f'/proc/{holder}/ns/net') and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not os.path.exists(f'/proc/{holder}/ns/net')
-    assert name not in namespaces.ours('nvt') and not (namespaces.HOLDERS / name).exists()
+    assert name not in namespaces.managed('nvt') and not (namespaces.HOLDERS / name).exists()
+
+
+def test_devices_of_a_namespace_ignore_router_advertisements():
+    # A DHCP device configured itself by the advertisement of its network's router; its own address was there then, and
+    # adding it failed ("address already assigned").
+    space = namespaces.Namespace(run, f'nvt{os.getpid()}')
+    try:
+        assert space.ensure()
+        space.run('ip', 'link', 'add', 'left', 'type', 'veth', 'peer', 'name', 'right')
+        assert space.run('cat', '/proc/sys/net/ipv6/conf/left/accept_ra').strip() == '0'
+    finally:
+        space.remove()
 
 
 def test_changed_rules_are_what_a_whole_load_makes(tmp_path):

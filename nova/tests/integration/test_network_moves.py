@@ -217,7 +217,7 @@ def test_frames_follow_a_guest_when_it_runs_elsewhere(world):
     assert max(longest for longest, _next in gaps) < paused + ALLOWED_S, (gaps, paused)
     assert max(after for _longest, after in gaps) < ALLOWED_S, gaps
     assert fdb(third, mover) == (['192.0.2.2'], True) and fdb(dest, mover) == ([], False)
-    assert not any(host.driver.linux.arrivals.process.is_alive() for host in world.hosts)
+    assert not any(host.driver.linux.switchover.process.is_alive() for host in world.hosts)
 
 
 def test_switches_of_a_vlan_learn_where_a_guest_runs(world):

@@ -45,7 +45,7 @@ from nova.tests import schemas
 from nova.tests.integration import networkd
 from nova.tests.integration import vlan_devices
 from nova.network.agents import agent
-from nova.network.agents import plumbed_client
+from nova.network.agents import plumbing_client
 from nova.rpc import bus as rpc_bus
 from nova.rpc import inprocess
 from nova.runtime import certificates
@@ -224,8 +224,8 @@ class AgentHost(Host):
         self.manager = agent.NetworkAgent(self.conf, self.name, self.driver, bus.client(interface.INTERFACE))
         self.served = bus.serve(interface.AGENT, self.manager, self.name, agent.admission_of_agent(self.name))
         self.served.start()
-        self.client = plumbed_client.Plumbed(self.world.bus.client(interface.INTERFACE), bus.client(interface.AGENT),
-                                             self.name)
+        self.client = plumbing_client.PlumbingClient(
+            self.world.bus.client(interface.INTERFACE), bus.client(interface.AGENT), self.name)
 
     def close(self):
         self.served.stop()

@@ -143,12 +143,12 @@ def test_moves(rig):
 
 def test_hosts_and_groups_and_segments(rig):
     """Groups of one subtree, and hosts of a segment's aggregate."""
-    from nova.network.neutron import reach
+    from nova.network.neutron import reachable_hosts
 
     bridge, rate = small.below(rig.placement, 'host1.example', 1000, 50)
     small.below(rig.placement, 'host2.example', 50, 50)
     port = rig.port(small.grouped(100, 5))
-    finder = reach.Finder(rig.conf)
+    finder = reachable_hosts.HostFinder(rig.conf)
     assert finder.find(small.SERVER, [small.request(port_id=port)]).nodes == {'host1.example'}
     rig.allocate([small.request(port_id=port)])
     assert rig.profile(port)['allocation'] == {small.BANDWIDTH: bridge, small.RATE: rate}

@@ -146,7 +146,7 @@ def test_rows_come_piece_by_piece_to_what_reads(database):
                                conn.execute(sa.insert(TABLE), [{'a': number} for number in range(1, 31)])))
     for _ in range(2):
         with database.reader() as conn:
-            engine.piecewise(conn)
+            engine.stream_rows(conn)
             rows = conn.execute(sa.select(TABLE).order_by(TABLE.c.a).execution_options(yield_per=7)).scalars()
             assert next(rows) == 1 and list(rows) == list(range(2, 31))
         with database.reader() as conn:

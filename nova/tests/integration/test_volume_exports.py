@@ -160,7 +160,7 @@ def test_exports_outlive_the_service_and_come_back_after_a_crash(home):
     assert home.client('h2', left_data, 'write -P 3 0 512', 'flush')[0] == 0
     home.db.run(test_volume_files.db_volumes.insert, tables.volume_attachments, {
         **row, 'connector': home.connector('h3')})
-    home.volumes.ways.exports.compare()
+    home.volumes.attach_backend.exports.reconcile()
     assert home.client('h2', left_data, 'read -P 3 0 512')[0] == 0
     # a row that says that it ends closes it
     home.db.run(test_volume_files.db_volumes.update, tables.volume_attachments, left, {
@@ -184,14 +184,14 @@ def test_exports_outlive_the_service_and_come_back_after_a_crash(home):
 @long_runs.only
 def test_a_daemon_whose_certificate_ends_is_named_in_the_log(home, monkeypatch, caplog):
     attachment, _data = home.attached(home.made(1))
-    home.volumes.ways.exports.compare()
-    assert 'ends soon' not in caplog.text
-    monkeypatch.setattr(exporter, 'ENDS_S', 398 * 86400)
-    home.volumes.ways.exports.compare()
-    assert 'ends soon' not in caplog.text                # it is for so long
-    monkeypatch.setattr(exporter, 'ENDS_S', 400 * 86400)
-    home.volumes.ways.exports.compare()
-    assert 'The certificate of the exporter of host h2 ends soon' in caplog.text
+    home.volumes.attach_backend.exports.reconcile()
+    assert 'expires soon' not in caplog.text
+    monkeypatch.setattr(exporter, 'EXPIRY_WARNING_S', 398 * 86400)
+    home.volumes.attach_backend.exports.reconcile()
+    assert 'expires soon' not in caplog.text                # it is for so long
+    monkeypatch.setattr(exporter, 'EXPIRY_WARNING_S', 400 * 86400)
+    home.volumes.attach_backend.exports.reconcile()
+    assert 'The certificate of the exporter of host h2 expires soon' in caplog.text
     home.volumes.detach(ALICE, attachment)
 
 
@@ -237,7 +237,7 @@ def test_what_cannot_be_exported_is_refused_with_a_sentence(home, monkeypatch):
         data = home.volumes.connect(ALICE, attachment, home.connector('h2'), '/dev/vdb')['data']
     assert data['port'] > home.port
     home.volumes.complete(ALICE, attachment)
-    with pytest.raises(exception.InvalidVolume, match='over the network'):
+    with pytest.raises(exception.InvalidVolume, match='exported to another host'):
         home.volumes.extend(ALICE, volume_id, 2, online=True)
     home.volumes.detach(ALICE, attachment)
     # no program
@@ -278,7 +278,7 @@ def test_zeros_that_a_guest_has_written_are_not_in_a_copy(home):
     assert home.client('h2', data, 'write -P 4 0 1M', 'write -P 0 16M 32M', 'flush')[0] == 0
     assert home.path(volume_id).stat().st_blocks * 512 >= 33 << 20
     copy = home.volumes.files.prepare_copy(str(home.directory / 'copy'), GIB, str(home.path(volume_id)))
-    home.volumes.ways.copy(attachment, home.connector('h2'), copy)
+    home.volumes.attach_backend.copy(attachment, home.connector('h2'), copy)
     assert pathlib.Path(copy).stat().st_blocks * 512 < 4 << 20
     home.volumes.detach(ALICE, attachment)
 

@@ -18,21 +18,21 @@ _GIT = ('git', '-c', 'safe.directory=*', '-C', ROOT)
 
 
 @functools.cache
-def commit():
+def commit(name=PREVIOUS):
     """The full name of its commit, None where the history does not reach it."""
     try:
-        done = subprocess.run([*_GIT, 'rev-parse', '--verify', '--quiet', PREVIOUS + '^{commit}'],
+        done = subprocess.run([*_GIT, 'rev-parse', '--verify', '--quiet', name + '^{commit}'],
                               capture_output=True, text=True)
     except FileNotFoundError:
         return None                      # there is no git here
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def exported(directory):
+def exported(directory, name=PREVIOUS):
     """Its source tree below a directory; None where there is none."""
-    if commit() is None:
+    if commit(name) is None:
         return None
-    archive = subprocess.run([*_GIT, 'archive', commit(), 'nova', 'etc', 'setup.cfg'], check=True,
+    archive = subprocess.run([*_GIT, 'archive', commit(name), 'nova', 'etc', 'setup.cfg'], check=True,
                              capture_output=True).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
         opened.extractall(directory, filter='data')

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from nova.db.cells import cells
 from nova.rpc import inprocess
-from nova.scheduler import hosts
+from nova.scheduler import host_table
 from nova.tests.functional import cloud
 
 # Of one boot with one port of a network, without what goes by the clock. Measured: 26, 6 and 6; one of the
@@ -25,7 +25,7 @@ PERIODIC = ('conductor-', 'scheduler-', 'network-', 'compute-', 'heartbeats')
 QUIET = {'report_interval': 3600, 'service_down_time': 86400, 'update_resources_interval': 3600,
          'conductor__reconcile_interval': 300}
 # What whoever comes first looks at again when so many seconds have passed, once for all that come after.
-BY_THE_CLOCK = ((hosts, 'WINDOW_S'), (hosts, 'WHOLE_S'), (cells, 'REFRESH_S'))
+BY_THE_CLOCK = ((host_table, 'WINDOW_S'), (host_table, 'FULL_READ_S'), (cells, 'REFRESH_S'))
 
 
 class Counter:

@@ -11,7 +11,7 @@ from nova.tests import image_service
 from nova.tests import server_rows
 from nova.tests.functional import base
 from nova.tests.functional import servers
-from nova.tests.unit import test_kept_tokens
+from nova.tests.unit import test_token_cache
 
 CALLS_PER_SERVER = 60            # of a detail list; the architecture allows 250
 CALLS_PER_NAME = 3               # of a plain list
@@ -110,9 +110,9 @@ CALLS_TO_KNOW_A_TOKEN = 110      # auth_token alone takes 700
 
 
 def test_calls_of_a_token_that_is_known(tmp_path):
-    keystone = test_kept_tokens.Keystone()
+    keystone = test_token_cache.Keystone()
     with image_service.listening(keystone) as keystone.address:
-        guarded = test_kept_tokens.guarded(keystone, tmp_path, auth.KeystoneContext(
+        guarded = test_token_cache.guarded(keystone, tmp_path, auth.KeystoneContext(
             lambda environ, start: start('200 OK', []) or []))
         environ = {'REQUEST_METHOD': 'GET', 'PATH_INFO': '/', 'HTTP_X_AUTH_TOKEN': 't', 'SERVER_NAME': 'cloud.test',
                    'SERVER_PORT': '80', 'wsgi.url_scheme': 'http', 'REMOTE_ADDR': '192.0.2.7'}

@@ -14,7 +14,7 @@ from nova.api import metrics
 from nova.identity import tokens
 from nova.tests.functional import base
 from nova.tests.functional import servers
-from nova.web import paste
+from nova.web import paste_registry
 
 APPLICATION, MIDDLEWARE = 10, 4
 PASTE = pathlib.Path(__file__).parents[3] / 'etc/nova/api-paste.ini'
@@ -62,8 +62,8 @@ def test_show_a_server(cloud):
 def test_middleware_of_the_pipeline(cloud):
     uuid, service = cloud.add_server(), Tokens()
     pipeline = metrics.Measured(loadwsgi.loadapp(f'config:{PASTE}', name='embedded', global_conf={
-        'api_services': paste.offer(cloud.services), 'identity_service': paste.offer(service),
-        'policy': paste.offer(cloud.policy), 'conf': paste.offer(cloud.conf)}))
+        'api_services': paste_registry.register(cloud.services), 'identity_service': paste_registry.register(service),
+        'policy': paste_registry.register(cloud.policy), 'conf': paste_registry.register(cloud.conf)}))
     client = base.Client(pipeline, project=None)
     client.audited = False                       # the pipeline has no services to look for records
     stack = stack_at_the_database(cloud, lambda: client.get(f'/servers/{uuid}', headers={'X-Auth-Token': 'x'}))

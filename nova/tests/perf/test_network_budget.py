@@ -33,7 +33,7 @@ def counted(rig, function):
 
 @pytest.mark.parametrize('number', [1, TOGETHER])
 def test_statements_of_ports_made_and_given_back(rig, number):
-    orders = [allocation.Order(unit.make_instance(), None, None, 'elsewhere') for _ in range(number)]
+    orders = [allocation.AllocationRequest(unit.make_instance(), None, None, 'elsewhere') for _ in range(number)]
     assert counted(rig, lambda: rig.manager._allocate(orders)) == (ALLOCATIONS, 1)
-    returns = [allocation.Return(order.instance.uuid, None, None) for order in orders]
-    assert counted(rig, lambda: rig.manager._give_back(returns)) == (RETURNS, 1)
+    returns = [allocation.ReleaseRequest(order.instance.uuid, None, None) for order in orders]
+    assert counted(rig, lambda: rig.manager._release(returns)) == (RETURNS, 1)

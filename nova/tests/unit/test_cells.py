@@ -177,7 +177,7 @@ def test_a_cell_that_refuses_connections_is_not_waited_for(deployment, monkeypat
         for _ in range(20):
             found, down = known.scatter(lambda cell: (asked.append(cell.name), _name(cell)))
             assert [cell.name for cell, _ in found] == ['cell0'] and [cell.name for cell in down] == ['away']
-        assert 'does not take a connection' not in caplog.text       # which is said before a second of rest
+        assert 'Cannot connect to the database' not in caplog.text       # which is said before a second of rest
         # a second time at once, in case it was a connection that had been kept open
         assert asked.count('away') == 2 and asked.count('cell0') == 20
         away = known.get('away'.ljust(36, '0'))
@@ -213,7 +213,7 @@ def test_a_cell_whose_url_is_none_is_away(deployment, caplog, url):
     known = deployment.process('cell0')
     found, down = known.scatter(_name)
     assert [cell.name for cell, _ in found] == ['cell0'] and [cell.name for cell in down] == ['wrong']
-    assert 'is no URL of a database' in caplog.messages[-1] and 'secret' not in caplog.text
+    assert 'is not a URL of a database' in caplog.messages[-1] and 'secret' not in caplog.text
     known.close()
 
 

@@ -48,7 +48,7 @@ def test_a_network_service_looks_after_what_it_has_just_given(tmp_path, monkeypa
     task, = [function for name, _seconds, function in made._tasks if name == 'audit_late']
     task()
     assert given == []
-    monkeypatch.setattr(made.manager, 'given_before', lambda: {'u'})
+    monkeypatch.setattr(made.manager, 'recent_allocations', lambda: {'u'})
     task()
     assert given == [(set(), {'u'})]
     api_db.dispose()

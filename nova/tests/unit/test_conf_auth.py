@@ -10,7 +10,7 @@ from nova import conf as nova_conf
 from nova.conf.clients import keystoneauth
 from nova.identity import auth
 from nova.runtime import rest_client
-from nova.web import paste
+from nova.web import paste_registry
 
 FILE = '''
 [{group}]
@@ -70,7 +70,7 @@ def test_the_middleware_reads_the_configuration_of_the_process(tmp_path):
         '[keystone_authtoken]\nwww_authenticate_uri = http://keystone.example/v3\n'
         'auth_url = http://keystone.example/v3\nauth_type = password\n')
     conf = nova_conf.new(files=[str(tmp_path / 'own.conf')])
-    factory = auth.authtoken_factory({'conf': paste.offer(conf)}, delay_auth_decision='true')
+    factory = auth.authtoken_factory({'conf': paste_registry.register(conf)}, delay_auth_decision='true')
     middleware = factory(lambda environ, start_response: [])
     assert middleware._www_authenticate_uri == 'http://keystone.example/v3' and middleware._delay_auth_decision
 
@@ -84,7 +84,7 @@ def test_a_token_that_keystone_cannot_be_asked_about_is_no_bad_token(tmp_path):
             f'[keystone_authtoken]\nauth_url = {address}\nauth_type = password\nusername = u\npassword = p\n'
             'http_request_max_retries = 0\n')
         conf = nova_conf.new(files=[str(tmp_path / 'own.conf')])
-        middleware = auth.authtoken_factory({'conf': paste.offer(conf)}, delay_auth_decision='true')(
+        middleware = auth.authtoken_factory({'conf': paste_registry.register(conf)}, delay_auth_decision='true')(
             webob.Response(b'served'))
         answer = webob.Request.blank('/', headers={'X-Auth-Token': 't'}).get_response(middleware)
         assert (answer.status_code, answer.headers['Retry-After']) == (503, '5')

@@ -70,7 +70,7 @@ def test_pings_of_a_client_that_does_not_read(rig):
         rig.session.client_can(READ)
     assert rig.session._client_size < relay.AHEAD + 2 * streams.PIECE
     rig.session.look(time.monotonic() + relay.STALL_S + 1)
-    assert rig.session.over and rig.ended == ['the client takes nothing']
+    assert rig.session.over and rig.ended == ['the client does not read']
 
 
 def test_a_guest_that_does_not_read(rig):
@@ -82,7 +82,7 @@ def test_a_guest_that_does_not_read(rig):
         rig.session.client_can(READ)
     assert len(rig.session._to_host) < relay.AHEAD + 2 * relay.FRAME
     rig.session.look(time.monotonic() + relay.STALL_S + 1)
-    assert rig.ended == ['the guest takes nothing']
+    assert rig.ended == ['the guest does not read']
 
 
 def test_a_guest_that_says_more_than_the_client_reads(rig):
@@ -101,7 +101,7 @@ def test_a_session_in_which_nothing_happens():
     rig.session.look(time.monotonic() + 4)
     assert not rig.ended
     rig.session.look(time.monotonic() + 6)
-    assert rig.ended == ['nothing happened for too long']
+    assert rig.ended == ['idle timeout']
     rig.close()
 
 
@@ -127,7 +127,7 @@ def test_browsers_that_speak_no_rfb(said):
     rig = Rig(rfb.greet())
     rig.send(frames.Opcode.BINARY, said)
     rig.session.client_can(READ)
-    assert rig.ended and 'a version of RFB' in rig.ended[0]
+    assert rig.ended and 'unsupported RFB version' in rig.ended[0]
     rig.close()
 
 

@@ -14,11 +14,11 @@ import pytest
 
 from nova import conf as configuration
 from nova import exception
-from nova.virt.libvirt import storage
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.containers import domain
-from nova.virt.libvirt.containers import unpack
-from nova.virt.libvirt.containers import users
+from nova.virt.libvirt.container_root import unpack
+from nova.virt.libvirt.container_root import users
 from nova.virt.libvirt.privileged import remote
 
 UUID = str(uuid.UUID(int=1))

@@ -57,7 +57,7 @@ def test_a_full_disk_of_a_database_is_known_and_named_in_the_log(dialect, error,
     with caplog.at_level('ERROR', logger='nova.web.faults'):
         assert faults.explain(wrapped, 'req-1')[0] == 503
     line, = caplog.records
-    words = 'the disk of the database is full' if full else 'a service that it needs does not answer'
+    words = 'the disk of the database is full' if full else 'a required service does not respond'
     assert line.getMessage().startswith(f'Request req-1: {words}: ') and str(error) in line.getMessage()
 
 

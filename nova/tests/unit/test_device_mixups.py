@@ -7,7 +7,7 @@ pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import migration_xml
-from nova.virt.libvirt.volumes import disk
+from nova.virt.libvirt.domain import volume_disks as disk
 from nova.tests.unit import test_libvirt_moves as moves
 
 UUID = moves.UUID

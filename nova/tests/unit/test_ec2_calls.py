@@ -19,7 +19,7 @@ from nova.api.ec2 import operations
 from nova.api.ec2 import protocol
 from nova.api.ec2 import tags
 from nova.api.ec2 import waits
-from nova.api.ec2 import written
+from nova.api.ec2 import xml_cache
 from nova.api.ec2.instances import block_devices
 from nova.api.ec2.instances import metadata_options
 from nova.api.ec2.networks import interfaces
@@ -163,23 +163,23 @@ def test_a_text_that_was_written_before_is_not_taken_for_another():
 
     def write(facts):
         made.append(facts)
-        return written.Text(f'<a>{facts}</a>')
-    memory = written.Memory()
+        return xml_cache.XmlFragment(f'<a>{facts}</a>')
+    cache = xml_cache.XmlCache()
     for facts in ([1, 'a'], [1, 'a'], ['1', 'a'], [1, ['a']], [1.0, 'a'], [True, 'a'], [1, 'a', None], [1, 'a']):
-        assert memory.text(facts, write) == f'<a>{facts}</a>'
+        assert cache.get(facts, write) == f'<a>{facts}</a>'
     assert len(made) == 6
 
 
 def test_texts_that_were_written_before_are_bounded():
-    memory = written.Memory(most=20_000)
+    cache = xml_cache.XmlCache(most=20_000)
     for number in range(100):
-        memory.text(number, lambda number: written.Text(str(number) * 500))
-        assert memory.size <= 20_000
-    assert memory.text(0, lambda number: written.Text('new')) == 'new'               # gone meanwhile
-    assert memory.text(99, lambda number: written.Text('new')) == '99' * 500
+        cache.get(number, lambda number: xml_cache.XmlFragment(str(number) * 500))
+        assert cache.size <= 20_000
+    assert cache.get(0, lambda number: xml_cache.XmlFragment('new')) == 'new'               # gone meanwhile
+    assert cache.get(99, lambda number: xml_cache.XmlFragment('new')) == '99' * 500
     for _time in range(2):                                                           # too long to be kept
-        assert memory.text('x', lambda _facts: written.Text('x' * 5_000)) and memory.size <= 20_000
-    assert memory.text(99, lambda number: written.Text('new')) == '99' * 500
+        assert cache.get('x', lambda _facts: xml_cache.XmlFragment('x' * 5_000)) and cache.size <= 20_000
+    assert cache.get(99, lambda number: xml_cache.XmlFragment('new')) == '99' * 500
 
 
 def test_all_ports_of_many_instances_are_found(api_db):

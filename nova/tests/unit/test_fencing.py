@@ -13,12 +13,12 @@ from nova import exception
 from nova.objects import disk_clients as records
 from nova.virt import driver
 from nova.virt.libvirt import disk_clients
-from nova.virt.libvirt import storage
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import pool
 from nova.virt.libvirt.local_disks import rbd
 from nova.virt.libvirt.moves import fencing
-from nova.virt.libvirt.volumes import disk
+from nova.virt.libvirt.domain import volume_disks as disk
 
 UUID = '6b1d4dc4-6a3f-4a43-9a66-3c1ad1f0a001'
 A, B, C = '10.0.0.1:0/11', '10.0.0.1:0/22', '[fd00::1]:0/33'

@@ -2,7 +2,7 @@
 import json
 
 from nova.api.server_actions import guest
-from nova.virt.libvirt.life import guest_network
+from nova.virt.libvirt.features import guest_network
 
 NICS = {'eth0': {'hwaddr': 'FA:16:3e:00:00:01', 'addrs': [
     {'addr': '192.0.2.3', 'prefix': 24, 'type': 0}, {'addr': 'fe80::1', 'prefix': 64, 'type': 1}]}}

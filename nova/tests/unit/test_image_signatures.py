@@ -14,7 +14,7 @@ import pytest
 
 from nova import exception
 from nova.virt import image_signatures
-from nova.virt.libvirt import imagecache
+from nova.virt.libvirt.local_disks import image_cache
 
 DATA = b'the data of an image' * 1000
 NOW = datetime.datetime.now(datetime.UTC)
@@ -159,7 +159,7 @@ class Tool:
 
 def test_the_cache_keeps_no_forged_image_and_verifies_again_for_the_next_server(keys, tmp_path):
     source = Source(DATA)
-    cache = imagecache.ImageCache(str(tmp_path), source, Tool(), None, 60,
+    cache = image_cache.ImageCache(str(tmp_path), source, Tool(), None, 60,
                                   image_signatures.Verifier(str(keys.directory)).verify)
     with pytest.raises(exception.ImageUnacceptable):
         cache.fetch(None, image(keys.ec, 'ec', 'ECC_SECP384R1', data=b'other'))

@@ -3,7 +3,7 @@ import struct
 
 import pytest
 
-from nova.virt.libvirt.life import adopted
+from nova.virt.libvirt.features import adopted
 
 GUEST = """<domain><name>old</name><uuid>u</uuid><memory unit='KiB'>{memory}</memory><vcpu>2</vcpu>
 <os>{os}</os>{more}<devices>{first}<disk type='file' device='disk'><driver type='qcow2'/><source file='/a'/>

@@ -2,6 +2,7 @@
 import os
 import pathlib
 import subprocess
+import types
 
 import pytest
 
@@ -9,12 +10,13 @@ from nova import conf as configuration
 from nova import exception
 from nova import objects
 from nova.tests.unit import test_libvirt_moves as moves
-from nova.virt.libvirt import qemu_img
+from nova.disk_files import qemu_img
+from nova.virt.libvirt.moves import addresses
 from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import disk_transfer
 
 pytest.importorskip('libvirt', reason='libvirt-python is not installed')
-from nova.virt.libvirt.moves import cold
+from nova.virt.libvirt.features import cold_moves
 
 UUID = moves.UUID
 THERE = f'/var/lib/nova/instances/{UUID}_kept'
@@ -30,9 +32,11 @@ def two(tmp_path, monkeypatch):
     stored = moves.store(tmp_path / 'two', 'two')
     stored._qemu_img = stored._files.qemu_img = qemu_img.QemuImg(60, False)
     os.mkdir(stored.path(UUID))
-    made = cold.ColdMoves()
-    made.conf, made.storage, made.asked = configuration.new(files=[]), stored, []
-    made.uri_of, made.has_image = (lambda address: f'of:{address}'), lambda context, disk: False
+    conf = configuration.new(files=[], libvirt__live_migration_uri='of:%s')
+    made = types.SimpleNamespace(storage=stored, asked=[], feature=cold_moves.ColdMoves(
+        conf, 'two', guests=None, stored=stored, hypervisor=None, platform=None,
+        addresses=addresses.LibvirtAddresses(conf)))
+    monkeypatch.setattr(stored.cache, 'has', lambda context, path: False)
     made.sends = {'disk': lambda path: make(path, '1M'), 'img.qcow2': lambda path: make(path, '1M'),
                   'disk.base': lambda path: make(path, '1M')}
 
@@ -49,7 +53,7 @@ def come(two, source=None, backing='img.qcow2'):
     values['disks'][0]['backing_file'] = f'/x/_base/{backing}'
     guest = arrival.unpacked(values, UUID, two.storage, 'qemu', [moves.VIF])
     instance = objects.Instance(uuid=UUID, root_gb=0, ephemeral_gb=0, flavor={}, image_properties={})
-    return two._fetch(None, instance, guest, source or {'address': 'one', 'directory': THERE}, set(), None)[0]
+    return two.feature._fetch(None, instance, guest, source or {'address': 'one', 'directory': THERE}, set(), None)[0]
 
 
 def test_the_files_of_a_guest_come_from_its_own_directory(two):

@@ -9,7 +9,8 @@ import pytest
 pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 from nova import conf as configuration
 from nova import exception
-from nova.virt.libvirt import storage
+from nova.runtime import versioned_records
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import disks
 from nova.virt.libvirt.local_disks import owners
@@ -18,7 +19,7 @@ from nova.virt.libvirt.local_disks import rbd
 from nova.virt.libvirt.moves import arrival
 
 from nova.virt.libvirt.local_disks import configured
-from nova.virt.libvirt.moves import live_migration
+from nova.virt.libvirt.features import live_migration
 
 UUID = '6b1d4dc4-6a3f-4a43-9a66-3c1ad1f0a001'
 SECRET = '0d3e0a5e-52b0-4a41-9b5b-3a1c4a8c2f01'
@@ -87,7 +88,7 @@ def test_unknown_fields_of_a_record_in_the_pool_are_ignored(tmp_path):
     here = stored(tmp_path / 'two')
     assert note.host == 'there' and arrival.known(note.guest) == values
     assert arrival.unpacked(arrival.known(note.guest), UUID, here, 'qemu', []).disks[0].file == here.path(UUID, 'disk')
-    with pytest.raises(exception.VirtError, match='does not say it'):
+    with pytest.raises(exception.VirtError, match='it is no JSON object'):
         owners.Owners(Notes([]), 'here').read(UUID)
 
 
@@ -97,7 +98,7 @@ def test_what_goes_to_a_host_of_another_release_has_no_new_field(tmp_path):
     made.disks[0].source = None
     (tmp_path / UUID).mkdir()
     (tmp_path / UUID / 'disk').write_bytes(bytes(512))
-    known = {field.name for field in dataclasses.fields(xml.Disk)} - {'source', 'secret'}
+    known = versioned_records.fields_of(xml.Disk) - {'source', 'secret'}
     assert set(arrival.packed(made)['disks'][0]) == {*known, 'size'}
 
 

@@ -6,9 +6,9 @@ pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 from nova import exception
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import targets
-from nova.virt.libvirt.life import rescue
+from nova.virt.libvirt.features import rescue
 from nova.virt.libvirt.local_disks import new_disks
-from nova.virt.libvirt.volumes import disk as volume_disks
+from nova.virt.libvirt.domain import volume_disks
 
 EVERY = {f'vd{letter}' for letter in targets.LETTERS}
 

@@ -14,11 +14,11 @@ from nova import states
 from nova.compute import power_states
 from nova.tests import waiting
 from nova.tests.unit import test_libvirt_moves as moves
-from nova.virt.libvirt import guest as guests
+from nova.virt.libvirt import calls
 from nova.virt.libvirt import host as hosts
-from nova.virt.libvirt import storage
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.local_disks import records
-from nova.virt.libvirt.volumes import disk
+from nova.virt.libvirt.domain import volume_disks as disk
 
 OWNER = '/guests'
 MAC = '52:54:00:aa:bb:cc'
@@ -126,14 +126,14 @@ def test_a_connection_that_does_not_open_holds_up_nothing_else(tmp_path, monkeyp
 def test_a_port_is_found_by_its_device_and_not_by_a_name(connection):
     """A server whose name was the MAC of its port: nothing was plugged, and a detach waited for it to go."""
     domain = connection.lookupByUUIDString(define(connection, title=MAC))
-    path = guests.interface_path(MAC.upper())
-    assert not guests.holds_device(domain, path)
+    path = calls.interface_path(MAC.upper())
+    assert not calls.holds_device(domain, path)
     domain.create()
-    assert MAC in domain.XMLDesc(0) and not guests.holds_device(domain, path)
+    assert MAC in domain.XMLDesc(0) and not calls.holds_device(domain, path)
     with_port = connection.lookupByUUIDString(define(connection, devices=PORT))
-    assert not guests.holds_device(with_port, path)                # it is off
+    assert not calls.holds_device(with_port, path)                # it is off
     with_port.create()
-    assert guests.holds_device(with_port, path)
+    assert calls.holds_device(with_port, path)
 
 
 class Recording:
@@ -153,15 +153,15 @@ class Recording:
 
 
 @pytest.mark.parametrize(('path', 'title'), [
-    (guests.interface_path(MAC), MAC),
+    (calls.interface_path(MAC), MAC),
     (disk.Volume('v', 'vdc', 'virtio', {}).path, "<target dev='vdc'")])
 def test_a_device_is_plugged_where_a_name_alone_looks_like_it(connection, path, title):
     text = title.replace('<', '&lt;')
     domain = Recording(connection.lookupByUUIDString(define(connection, title=text)))
     domain.create()
-    guests.plug(domain, PORT, path)
-    guests.ask_to_unplug(domain, PORT, path)
-    guests.undefine_device(domain, PORT, path)
+    calls.plug(domain, PORT, path)
+    calls.ask_to_unplug(domain, PORT, path)
+    calls.undefine_device(domain, PORT, path)
     assert domain.plugged == [libvirt.VIR_DOMAIN_AFFECT_CONFIG, libvirt.VIR_DOMAIN_AFFECT_LIVE]
     assert domain.unplugged == []
 

@@ -9,9 +9,9 @@ from nova import conf as configuration
 from nova import exception
 from nova.runtime import progress
 from nova.tests.unit import test_libvirt_storage as base
-from nova.virt.libvirt import files
-from nova.virt.libvirt import qemu_img
-from nova.virt.libvirt import storage
+from nova.disk_files import files
+from nova.disk_files import qemu_img
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import configured
 from nova.virt.libvirt.local_disks import files as local_files

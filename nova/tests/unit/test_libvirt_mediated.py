@@ -14,7 +14,7 @@ from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import mediated as described
 
 libvirt = pytest.importorskip('libvirt', reason='libvirt-python is not installed')
-from nova.virt.libvirt.life import mediated
+from nova.virt.libvirt import mediated_calls as mediated
 
 GUEST = '6d2f1b5e-3ab4-4c0c-9a58-0c1f2d3e4f50'
 # as https://libvirt.org/drvnodedev.html#mediated-devices-mdevs shows a card and a device of it

@@ -10,7 +10,7 @@ from nova.hardware import host as hardware_host
 from nova.tests.unit import test_libvirt_xml as guests
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import memory
-from nova.virt.libvirt.moves import live_migration
+from nova.virt.libvirt.features import live_migration
 
 
 def backing(**values):

@@ -1,5 +1,4 @@
 """What a host makes of another host's word, and whose a guest's files are: without a hypervisor."""
-import contextlib
 import dataclasses
 import functools
 import json
@@ -13,18 +12,20 @@ import pytest
 from nova import conf as configuration
 from nova import exception
 from nova import states
+from nova import utils
 from nova.objects import pci
-from nova.virt.libvirt import storage
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt import vifs
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.life import rescued
+from nova.virt.libvirt.domain import rescued
 from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import migration_xml
 from nova.virt.libvirt.moves import shared_storage
-from nova.virt.libvirt.volumes import disk as volumes
+from nova.virt.libvirt.domain import volume_disks as volumes
 
 pytest.importorskip('libvirt', reason='libvirt-python is not installed')
-from nova.virt.libvirt.moves import live_migration
+from nova.virt.libvirt import guest_power
+from nova.virt.libvirt.features import live_migration
 from nova.virt.libvirt.moves import outgoing
 from nova.virt.libvirt.moves import post_copy
 from nova.virt.libvirt.moves import tpm_state
@@ -51,7 +52,7 @@ def record(stored):
 
 def sent(stored):
     """As it comes over the wire."""
-    values = {**json.loads(json.dumps(xml.dataclasses.asdict(record(stored))))}
+    values = {**json.loads(json.dumps(utils.to_record(record(stored))))}
     for disk in values['disks']:
         disk['size'] = 1 << 20
     return values
@@ -63,7 +64,7 @@ VIF = {'type': 'bridge', 'address': '52:54:00:0:0:1', 'devname': 'tap-b', 'netwo
 def test_a_guest_that_comes_has_this_hosts_paths_and_networks(tmp_path):
     one, two = store(tmp_path / 'one', 'one'), store(tmp_path / 'two', 'two')
     guest = arrival.unpacked(sent(one), UUID, two, 'qemu', [VIF])
-    assert str(tmp_path / 'one') not in json.dumps(xml.dataclasses.asdict(guest))
+    assert str(tmp_path / 'one') not in json.dumps(utils.to_record(guest))
     assert [disk.file for disk in guest.disks] == [two.path(UUID, 'disk'), two.path(UUID, 'disk.config')]
     assert guest.disks[0].backing_file == f'{two.directory}/_base/img.qcow2'
     assert guest.kernel == two.path(UUID, 'kernel')
@@ -81,7 +82,7 @@ def test_what_is_this_hosts_own_is_not_taken_from_another(tmp_path):
     guest = arrival.unpacked(hostile, UUID, two, 'qemu', [VIF])
     assert (guest.volumes, guest.hostdevs, guest.consoles, guest.rescued) == ([], [], {}, None)
     assert (guest.shares, guest.memory_source) == ([], 'anonymous')
-    assert guest.nvram == two.path(UUID, 'disk.nvram') and '/etc/' not in json.dumps(xml.dataclasses.asdict(guest))
+    assert guest.nvram == two.path(UUID, 'disk.nvram') and '/etc/' not in json.dumps(utils.to_record(guest))
     assert not set(arrival.OWN) & set(arrival.packed(record_with_files(one)))
 
 
@@ -139,17 +140,20 @@ def test_how_the_destination_reaches_volumes_is_its_own_knowledge_where_disks_ar
 
 def rich_record(stored):
     """A record with a part of every kind that is stored below a guest."""
-    values = dataclasses.asdict(dataclasses.replace(
+    values = utils.to_record(dataclasses.replace(
         record(stored), hostdevs=[pci.Device('0000:00:02.0', '8086', '1572', pci.PCI)],
         volumes=[volumes.Volume('v1', 'vdc', 'virtio', {'type': 'file', 'file': '/v1'})],
         rescued=rescued.Rescued([xml.Disk('/rescue', 'raw', 'vda')])))
-    values['interfaces'][0]['port'] = dataclasses.asdict(vifs.Port('ovs', UUID, '52:54:00:00:00:01', 'br-int', 'tap-a'))
+    values['interfaces'][0]['port'] = utils.to_record(vifs.Port('ovs', UUID, '52:54:00:00:00:01', 'br-int', 'tap-a'))
     return values
+
+
+DERIVED = (('interfaces', 0, 'port'), ('hostdevs', 0))
 
 
 @pytest.mark.parametrize('path', [(), ('disks', 0), ('interfaces', 0), ('interfaces', 0, 'port'), ('hostdevs', 0),
                                   ('volumes', 0), ('rescued',), ('rescued', 'disks', 0)])
-def test_unknown_fields_of_a_stored_record_are_ignored(tmp_path, path):
+def test_unknown_fields_of_a_stored_record_are_kept(tmp_path, path):
     """A host of a newer release that shares the directory has written it."""
     stored = store(tmp_path / 'one', 'one')
     values = rich_record(stored)
@@ -158,7 +162,12 @@ def test_unknown_fields_of_a_stored_record_are_ignored(tmp_path, path):
     (tmp_path / 'one' / UUID).mkdir()
     (tmp_path / 'one' / UUID / 'guest.json').write_text(json.dumps(values))
     assert stored.records() == [expected] == stored.guests()
-    assert dataclasses.asdict(expected) == rich_record(stored)
+    assert utils.to_record(expected) == rich_record(stored)
+    stored.record(dataclasses.replace(stored.load(UUID), name='renamed'))
+    written = json.loads((tmp_path / 'one' / UUID / 'guest.json').read_text())
+    assert written['name'] == 'renamed' and (written['version'], written['readable_by']) == (1, 1)
+    # ports and host devices are made again from the database
+    assert ('of_a_newer_release' in functools.reduce(operator.getitem, path, written)) is (path not in DERIVED)
 
 
 def test_a_port_of_an_older_record_gets_the_fields_that_it_lacks(tmp_path):
@@ -292,17 +301,18 @@ class Guests:
 
 def test_a_guest_that_libvirt_cannot_tell_of_does_not_hold_up_the_start_of_its_host(tmp_path):
     """It is asked again when its migration is taken up; until then nothing of it is changed."""
-    driver, hypervisor = object.__new__(live_migration.LiveMigration), Guests(OTHER)
-    driver.hypervisor, driver.storage, driver.host, driver.unsettled = hypervisor, store(tmp_path, 'one'), 'one', set()
-    driver.hands = types.SimpleNamespace(operation=lambda uuid: contextlib.nullcontext())
+    hypervisor, stored = Guests(OTHER), store(tmp_path, 'one')
+    feature = live_migration.LiveMigration(
+        configuration.new(files=[]), 'one', guest_power.GuestPower(stored, hypervisor), stored, hypervisor, steps=None,
+        platform=None, connections=None, clients=None, addresses=None)
     for uuid in (UUID, OTHER):
-        pathlib.Path(driver.storage.path(uuid)).mkdir()
-        driver.storage.save(dataclasses.replace(record(driver.storage), uuid=uuid, host='one', successor='two'))
-    driver.settle_migrations()                   # ends
-    assert [driver.storage.load(uuid).successor for uuid in (UUID, OTHER)] == [None, 'two']
+        pathlib.Path(stored.path(uuid)).mkdir()
+        stored.save(dataclasses.replace(record(stored), uuid=uuid, host='one', successor='two'))
+    feature.settle_migrations()                  # ends
+    assert [stored.load(uuid).successor for uuid in (UUID, OTHER)] == [None, 'two']
     hypervisor.mute.clear()
-    driver.await_live_migration(types.SimpleNamespace(uuid=OTHER), None)
-    assert driver.storage.load(OTHER).successor is None and driver.unsettled == set()
+    feature.await_live_migration(types.SimpleNamespace(uuid=OTHER), None)
+    assert stored.load(OTHER).successor is None
 
 
 def test_what_a_migration_was_asked_is_for_root_alone_and_only_where_it_may_go_ahead(tmp_path):

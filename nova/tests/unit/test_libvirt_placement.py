@@ -16,8 +16,8 @@ from nova.objects import pci
 from nova.tests import numa_seed
 from nova.tests.unit import test_libvirt_xml
 from nova.virt.libvirt import capabilities
-from nova.virt.libvirt import cells
-from nova.virt.libvirt import placement
+from nova.virt.libvirt.domain import cells
+from nova.virt.libvirt.domain import placement
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import processors
 

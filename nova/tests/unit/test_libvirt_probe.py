@@ -7,7 +7,7 @@ import time
 import pytest
 
 from nova import exception
-from nova.virt.libvirt.volumes import disk
+from nova.virt.libvirt.domain import volume_disks as disk
 from nova.virt.libvirt.volumes import probe
 
 

@@ -6,11 +6,11 @@ import tempfile
 
 import pytest
 
-from nova.runtime import reflink
+from nova.disk_files import qemu_img
+from nova.disk_files import reflink
 from nova.tests.unit import test_libvirt_storage as base
-from nova.virt.libvirt import qemu_img
 from nova.virt.libvirt.local_disks import files as local_files
-from nova.virt.libvirt import storage
+from nova.virt.libvirt.local_disks import storage
 
 MIB, GIB = 1024 ** 2, 1024 ** 3
 MAKE = {'btrfs': ['mkfs.btrfs', '-q'], 'xfs': ['mkfs.xfs', '-q', '-m', 'reflink=1'], 'ext4': ['mkfs.ext4', '-q', '-F']}

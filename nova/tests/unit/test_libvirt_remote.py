@@ -12,8 +12,8 @@ import pytest
 from nova import conf as configuration
 from nova import exception
 from nova.runtime import privileges
-from nova.virt.libvirt import files
-from nova.virt.libvirt import storage
+from nova.disk_files import files
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.privileged import remote
 
 MIB = 2 ** 20

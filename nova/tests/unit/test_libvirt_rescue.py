@@ -13,10 +13,10 @@ from nova import states
 from nova.tests.unit import test_libvirt_xml
 from nova.virt.libvirt import disk_clients
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.life import rescued
+from nova.virt.libvirt.domain import rescued
 
 pytest.importorskip('libvirt', reason='libvirt-python is not installed')
-from nova.virt.libvirt.life import rescue
+from nova.virt.libvirt.features import rescue
 
 IMAGE = {'id': 'an-image', 'properties': {}}
 
@@ -92,9 +92,7 @@ def attached(monkeypatch, hypervisor):
         monotonic=lambda: clock[0], sleep=lambda seconds: clock.__setitem__(0, clock[0] + seconds)))
     own = test_libvirt_xml.guest()
     own.rescued, own.virt_type = rescued.Rescued([own.disks[1]], late=[own.disks[0]]), 'kvm'
-    feature = rescue.Rescue()
-    feature.hands = types.SimpleNamespace(hypervisor=hypervisor)
-    feature.clients = disk_clients.DiskClients(None)
+    feature = rescue.Rescue(None, None, hypervisor, disk_clients.DiskClients(None))
     feature._attach_late(own)
     return clock[0], hypervisor.attached
 

@@ -16,7 +16,7 @@ from nova.hardware import guest_options
 from nova.tests.contract import driver_contract
 from nova.tests.unit import test_libvirt_xml
 from nova.virt import driver
-from nova.virt.libvirt import guest_operations
+from nova.virt.libvirt.features import diagnostics
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import offered
@@ -226,8 +226,8 @@ def test_traits_are_read_from_what_libvirt_says():
 def test_the_balloon_tells_of_the_guests_memory():
     assert domain().find("devices/memballoon[@model='virtio']/stats[@period='10']") is not None
     host = {'balloon.current': 524288, 'balloon.rss': 300000}
-    assert guest_operations.used_kib(host) == 300000
-    assert guest_operations.used_kib({**host, 'balloon.available': 500000, 'balloon.unused': 400000}) == 100000
+    assert diagnostics.used_kib(host) == 300000
+    assert diagnostics.used_kib({**host, 'balloon.available': 500000, 'balloon.unused': 400000}) == 100000
 
 
 def test_number_of_serial_ports():

@@ -15,12 +15,12 @@ from nova.runtime import disk_space
 from nova.runtime import progress
 from nova.tests.contract import driver_contract
 from nova.virt import driver
-from nova.virt.libvirt import configdrive
+from nova.virt.libvirt.local_disks import configdrive
 from nova.virt.libvirt import console
-from nova.virt.libvirt import files
-from nova.virt.libvirt import imagecache
-from nova.virt.libvirt import qemu_img
-from nova.virt.libvirt import storage
+from nova.disk_files import files
+from nova.virt.libvirt.local_disks import image_cache
+from nova.disk_files import qemu_img
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import new_disks
 
@@ -174,9 +174,9 @@ def test_header_is_checked_before_any_tool_reads(images, tmp_path, qcow2):
             raise AssertionError('qemu-img was asked')
 
     data = bytearray(qcow2.read_bytes())
-    struct.pack_into('>Q', data, 72, struct.unpack_from('>Q', data, 72)[0] | imagecache.QCOW2_DATA_FILE)
+    struct.pack_into('>Q', data, 72, struct.unpack_from('>Q', data, 72)[0] | image_cache.QCOW2_DATA_FILE)
     qcow2.write_bytes(data)
-    cache = imagecache.ImageCache(str(tmp_path), images, NoTool(), None, 60)
+    cache = image_cache.ImageCache(str(tmp_path), images, NoTool(), None, 60)
     with pytest.raises(exception.ImageUnacceptable):
         cache.fetch(None, images.add('bad', qcow2, 'qcow2'))
 
@@ -279,7 +279,7 @@ def test_a_conversion_takes_no_longer_than_it_may(images, tmp_path):
 def test_the_signature_of_a_converted_image_is_that_of_what_was_downloaded(images, tmp_path):
     _content, path = foreign(tmp_path, 'vhdx')
     verified = []
-    cache = imagecache.ImageCache(str(tmp_path), images, qemu_img.QemuImg(60), inspect, 60,
+    cache = image_cache.ImageCache(str(tmp_path), images, qemu_img.QemuImg(60), inspect, 60,
                                   lambda context, image, checked: verified.append(
                                       open(checked, 'rb').read() == path.read_bytes()))
     for _time in range(2):
@@ -356,6 +356,46 @@ def test_unused_images_go_and_used_ones_stay(store, images, qcow2, raw):
     store.remove(instance.uuid)
     store.remove_unused_images()
     assert not os.path.exists(paths['used'])
+
+
+NEWER = b'{"version": 3, "readable_by": 3, "anything": 1}'
+
+
+@pytest.mark.parametrize('content', [b'', b'{"uuid": "', b'\xff' * 64, b'[]', b'{"disks": 5}', NEWER, None],
+                         ids=['empty', 'torn', 'garbage', 'list', 'values', 'newer', 'huge'])
+@pytest.mark.parametrize('put_aside', [False, True])
+def test_a_record_that_cannot_be_read_affects_its_own_guest_only(store, images, qcow2, raw, caplog, content, put_aside):
+    image = images.add('used', qcow2, 'qcow2')
+    good, (disks, _files) = create(store, image)
+    from nova.tests.unit import test_libvirt_xml
+    store.save(test_libvirt_xml.guest(uuid=good.uuid, disks=disks))
+    bad = 'ffffffff-3c5f-4d55-9c53-3f3a4b1f2a01'
+    directory = store.kept.path(bad) if put_aside else store.path(bad)
+    os.makedirs(os.path.join(directory, 'snapshot-running'))
+    unused = store.cache.fetch(None, images.add('of-the-bad-one', raw, 'raw')).path
+    os.utime(unused, (1, 1))
+    path = os.path.join(directory, 'guest.json')
+    with open(path, 'wb') as file:
+        file.write(content or b'')
+        if content is None:
+            file.truncate(1 << 40)
+    for _time in range(2):
+        store.prepare()
+        store.remove_unused_images()
+        store.check_free()
+        assert [guest.uuid for guest in store.records()] == [guest.uuid for guest in store.guests()] == [good.uuid]
+        assert store.free_bytes() and store.kept.uuids() == []
+    assert os.path.exists(unused), 'the record may use it'
+    assert put_aside or os.path.exists(os.path.join(directory, 'snapshot-running')), 'it may be another host\'s'
+    logged = [each.getMessage() for each in caplog.records if each.levelname == 'ERROR']
+    assert len(logged) == 1 and path in logged[0] and logged[0].startswith('The hypervisor could not read'), (
+        logged)
+    with pytest.raises(exception.VirtError, match='record of a guest .* cannot be read'):
+        (store.kept if put_aside else store).load(bad)
+    create(store, image)                 # other guests are made
+    shutil.rmtree(directory)
+    store.remove_unused_images()
+    assert not os.path.exists(unused)
 
 
 def test_a_cached_image_is_ours_and_read_only(store, images, raw, qcow2):
@@ -615,14 +655,6 @@ def test_lock_is_exclusive_and_survives_removal(tmp_path):
             assert fresh
     with files.lock(path, wait=False) as again:
         assert again
-
-
-def test_json_is_replaced_whole(tmp_path):
-    path = str(tmp_path / 'x.json')
-    assert files.read_json(path) is None
-    files.write_json(path, {'a': 1})
-    assert files.read_json(path) == {'a': 1} and os.listdir(tmp_path) == ['x.json']
-    assert os.stat(path).st_mode & 0o777 == 0o600
 
 
 def test_a_snapshot_leaves_the_reserve(images, tmp_path):

@@ -13,9 +13,9 @@ import pytest
 from nova import exception
 from nova.tests.contract.driver_contract import make_instance
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.volumes import chain
+from nova.virt.libvirt.domain import chain
 from nova.virt.libvirt.volumes import connectors
-from nova.virt.libvirt.volumes import disk
+from nova.virt.libvirt.domain import volume_disks as disk
 
 ID = '11111111-2222-3333-4444-555555555555'
 CHOICES = disk.Choices({'file': 'none', 'block': 'none', 'network': 'writeback'})
@@ -234,7 +234,7 @@ def test_what_is_not_merged(merged, target):
 
 ASKS = '''
 import sys
-from nova.virt.libvirt.volumes import chain
+from nova.virt.libvirt.domain import chain
 from nova.virt.libvirt.volumes import connectors
 connectors._brick(connectors.Way(sys.argv[1], locks=sys.argv[2]))
 from os_brick.privileged import rootwrap

@@ -45,9 +45,9 @@ def test_what_became_of_a_move(row, move, wanted):
 
 def test_moves_stay_within_the_aggregate():
     hosts = types.SimpleNamespace(aggregates=[[{'id': 1}], [{'id': 2}, {'id': 1}], [{'id': 2}], []],
-                                  everything=np.ones(4, dtype=bool), once=lambda key, make: make())
+                                  all_pass=np.ones(4, dtype=bool), cached=lambda key, make: make())
     each = requested_aggregate.RequestedAggregateFilter(None)
     asked = types.SimpleNamespace(aggregate=1)
     assert each.mask(hosts, asked).tolist() == [True, True, False, False]
-    assert each.mask(hosts, types.SimpleNamespace(aggregate=None)) is hosts.everything
+    assert each.mask(hosts, types.SimpleNamespace(aggregate=None)) is hosts.all_pass
     assert 'aggregate' in each.reason(hosts, asked, np.array([2]))

@@ -411,7 +411,7 @@ def relayed(service, host='host1', kind='network', ident='n', address='10.0.0.5'
     master = master or service[0].api.api_db.run(metadata_keys.obtain)
     sent, digest = str(int(time.time()) + at), relay.digest(signed[2])
     proof = relay.signature(relay.key_of(master, host), host, kind, ident, address, (sent, *signed[:2], digest))
-    named = {relay.HOST: host, relay.BY[kind]: ident, relay.GUEST: address, relay.SIGNATURE: proof,
+    named = {relay.HOST: host, relay.SOURCE_HEADERS[kind]: ident, relay.GUEST: address, relay.SIGNATURE: proof,
              relay.TIME: sent, relay.BODY: digest, **(more or {})}
     return get(service, path, '192.0.2.1', method, body, **named)
 
@@ -439,9 +439,9 @@ def test_an_answer_with_a_token_says_to_the_relay_how_far_it_may_go(service):
 def test_a_relay_keeps_what_is_for_itself():
     head = b'HTTP/1.1 200 OK\r\nX-Nova-Relay-Hops: 3\r\nContent-Length: 30\r\n\r\n'
     body = b'X-Nova-Relay-Hops: 1\r\n\r\nX-Nova'
-    assert relay.limited(head + body) == (head.replace(b'X-Nova-Relay-Hops: 3\r\n', b'') + body, 3)
+    assert relay.split_hop_limit(head + body) == (head.replace(b'X-Nova-Relay-Hops: 3\r\n', b'') + body, 3)
     plain = head.replace(b'X-Nova-Relay-Hops: 3\r\n', b'') + body
-    assert relay.limited(plain) == (plain, None) and relay.limited(b'') == (b'', None)
+    assert relay.split_hop_limit(plain) == (plain, None) and relay.split_hop_limit(b'') == (b'', None)
 
 
 def test_a_signature_of_a_relay_is_good_for_one_request_and_a_short_time(service):

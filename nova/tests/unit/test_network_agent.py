@@ -14,12 +14,12 @@ from nova.cmd import all as cmd_all
 from nova.cmd import network as cmd_network
 from nova.db.tables import network as t
 from nova.db.tables.api import host_mappings
-from nova.network.agents import agent
 from nova.network import authority
 from nova.network import groups
-from nova.network.host import state as host_state
 from nova.network import interface
-from nova.network.agents import plumbed_client
+from nova.network.agents import agent
+from nova.network.agents import plumbing_client
+from nova.network.host import state as host_state
 from nova.rpc import bus as rpc_bus
 from nova.rpc import inprocess
 from nova.runtime import metrics
@@ -300,13 +300,13 @@ def test_a_port_is_plumbed_before_the_caller_goes_on(fleet):
     class Agent:
         def plumb(self, ctx, server):
             done.append(f'plumbed on {server}')
-    both = plumbed_client.Plumbed(Services(), Agent(), 'host1')
+    both = plumbing_client.PlumbingClient(Services(), Agent(), 'host1')
     assert both.allocate_for_instance(None) == ['vif'] and done == ['allocated', 'plumbed on host1']
     assert both.network_info(None) == ['known'] and len(done) == 2
 
 
 def test_what_is_plumbed_are_methods_of_the_interface():
-    assert plumbed_client.PLUMBED < interface.INTERFACE.methods.keys()
+    assert plumbing_client.PLUMBING_METHODS < interface.INTERFACE.methods.keys()
 
 
 def test_a_change_reaches_agents(fleet):
@@ -341,7 +341,7 @@ def test_an_agent_loads_no_database_code():
 
 def test_an_agent_of_an_older_release_gets_no_parts_of_routers(fleet, monkeypatch):
     asked = []
-    monkeypatch.setattr('nova.network.agents.served.host_load.load',
+    monkeypatch.setattr('nova.network.agents.endpoint.host_load.load',
                         lambda *arguments, **more: asked.append(arguments[-1]) or host_state.HostState([], [], {}, {}))
     for known in (None, {}, {'parts': True}):
         fleet.of_host.host_state(context.admin_context(), host='host1', physical={}, address='192.0.2.9',
@@ -366,7 +366,7 @@ def test_a_fleet_of_mixed_releases_is_routed_centrally_until_all_are_of_this_one
         context.admin_context(), host='host2', address='192.0.2.2', routers=True)         # does not say its release
     told = fleet.rig.manager.gateways.report()
     fleet.rig.manager.load()
-    assert 'these are not: host2' in caplog.text
+    assert 'upgraded to this release: host2' in caplog.text
     fleet.bus.of_host('host2').client(interface.INTERFACE).report_host(
         context.admin_context(), host='host2', address='192.0.2.2', routers=True, version=release.VERSION)
     assert before != told != fleet.rig.manager.gateways.report()         # all hosts look again

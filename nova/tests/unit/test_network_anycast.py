@@ -7,9 +7,9 @@ from nova.network.host import state as host_state
 from nova.network.linux import anycast
 
 MAC, AWAY = 'fa:16:3e:00:00:02', 'f2:16:3e:00:00:02'
-LEG = host_state.Leg('0123456789abcdef', MAC, 'br0123456789ab', 1450, ['10.0.0.1/24'], [], True,
+LEG = host_state.RouterInterface('0123456789abcdef', MAC, 'br0123456789ab', 1450, ['10.0.0.1/24'], [], True,
                      [['10.0.0.5', 'fa:16:3e:00:00:05'], ['10.0.0.130', 'fa:16:3e:00:00:06']])
-ROUTER = host_state.Router('r-1', True, [LEG], None, None, False, [], [], [], host_state.PART)
+ROUTER = host_state.Router('r-1', True, [LEG], None, None, False, [], [], [], host_state.DVR_LOCAL)
 
 
 def state(**changes):
@@ -26,7 +26,8 @@ def test_a_part_leads_to_guests_but_where_a_route_leads_elsewhere():
     assert '10.0.0.5' in anycast.sets(state(routes=longer))[0][2]
 
 
-@pytest.mark.parametrize(('role', 'says'), [(host_state.PART, f'ether daddr set {AWAY}'), (host_state.ALONE, 'drop')])
+@pytest.mark.parametrize(('role', 'says'), [(host_state.DVR_LOCAL, f'ether daddr set {AWAY}'),
+                                            (host_state.DVR_ISOLATED, 'drop')])
 def test_all_else_goes_on_or_nowhere(role, says):
     (_name, rules), = anycast.chains(state(role=role))
     assert [rule for rule in rules if rule.startswith('ether type ip ip daddr !=')] == [
@@ -35,14 +36,14 @@ def test_all_else_goes_on_or_nowhere(role, says):
 
 
 def test_the_gateway_takes_it_for_its_own():
-    found = anycast.rules(state(role=host_state.GATEWAY))
+    found = anycast.rules(state(role=host_state.DVR_GATEWAY))
     assert found == [f'iifname "vx0123456789ab" ether daddr {AWAY} ether daddr set {MAC} accept']
-    assert anycast.sets(state(role=host_state.GATEWAY)) == [] == anycast.chains(state(role=host_state.GATEWAY))
+    assert anycast.sets(state(role=host_state.DVR_GATEWAY)) == [] == anycast.chains(state(role=host_state.DVR_GATEWAY))
 
 
 def test_a_router_that_is_down_or_on_one_host_is_left_alone():
     assert anycast.rules(state(up=False)) == [] == anycast.to_others(state(up=False), LEG.bridge)
-    assert anycast.rules(state(inside=[dataclasses.replace(LEG, everywhere=False)], role=host_state.WHOLE)) == []
+    assert anycast.rules(state(inside=[dataclasses.replace(LEG, everywhere=False)], role=host_state.CENTRAL)) == []
 
 
 def test_nothing_for_a_router_leaves_the_host():

@@ -55,7 +55,7 @@ def main(directory, arguments, environ):
 
 def test_the_command_says_what_is_wrong(tmp_path):
     assert called(tmp_path, 'add', MAC, '../../etc/passwd').returncode == 2
-    assert 'no address' in called(tmp_path, 'add', MAC, '../x').stderr
+    assert 'not an IP address' in called(tmp_path, 'add', MAC, '../x').stderr
     assert called(tmp_path, 'tftp', '17', '10.0.0.5').returncode == 0
     assert called(tmp_path, 'add', '../../x', '10.0.0.5').returncode == 0
     assert 'not set' in called('', 'add', MAC, '10.0.0.5').stderr and list(tmp_path.iterdir()) == []

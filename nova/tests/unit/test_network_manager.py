@@ -14,7 +14,7 @@ from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import security_groups
 from nova.db.tables import network as t
-from nova.network.agents import combined as combining
+from nova.network.agents import coalesced_run as combining
 from nova.network import fake
 from nova.network.host import load as host_load
 from nova.network import interface
@@ -314,12 +314,12 @@ def test_what_came_late_is_given_back(rig, monkeypatch):
     live, gone, older = make_instance(), make_instance(), make_instance()
     rig.allocate(older)
     monkeypatch.setattr(manager, 'AUDIT_AGE_S', -1)
-    assert rig.manager.given_before() == {older.uuid} and rig.manager.given_before() == set()
+    assert rig.manager.recent_allocations() == {older.uuid} and rig.manager.recent_allocations() == set()
     monkeypatch.undo()
     rig.allocate(live), rig.allocate(gone)
-    assert rig.manager.given_before() == set()                  # too young
+    assert rig.manager.recent_allocations() == set()                  # too young
     monkeypatch.setattr(manager, 'AUDIT_AGE_S', -1)
-    given = rig.manager.given_before()
+    given = rig.manager.recent_allocations()
     assert given == {live.uuid, gone.uuid}
     assert rig.manager.audit({live.uuid}, given) == [gone.uuid]
     assert rig.manager.audit({live.uuid}, given) == []
@@ -342,7 +342,7 @@ def test_combined_runs_cover_callers_that_wait():
         entered.set()
         go.wait(20)
 
-    combined = combining.Combined(work)
+    combined = combining.CoalescedRun(work)
     first = threading.Thread(target=combined)
     first.start()
     entered.wait(20)

@@ -82,7 +82,8 @@ def test_what_is_no_state_is_refused(path, value):
 
 # ---- networks between hosts, and routers
 
-LEG = host_state.Leg(PORT, 'fa:16:3e:00:00:02', 'br0123456789ab', 1450, ['10.0.0.1/24'], [['fd00::/64', 'slaac']])
+LEG = host_state.RouterInterface(PORT, 'fa:16:3e:00:00:02', 'br0123456789ab', 1450, ['10.0.0.1/24'],
+                                 [['fd00::/64', 'slaac']])
 CROSSING = host_state.HostState(
     networks=[], ports=[], rules={}, members={GROUP: ['fd00::5']}, tunnel='192.0.2.1',
     outside={'br0123456789ac': 'br-wire'},
@@ -108,7 +109,7 @@ def test_networks_between_hosts_arrive_as_they_were_sent():
     assert remote.state_of(host_state.as_json(CROSSING), 'nova-br') == CROSSING
     leg = dataclasses.replace(LEG, everywhere=True, neighbours=[['10.0.0.5', 'fa:16:3e:00:00:04']])
     part = dataclasses.replace(CROSSING, routers=[dataclasses.replace(
-        CROSSING.routers[0], inside=[leg], outside=None, role=host_state.PART)])
+        CROSSING.routers[0], inside=[leg], outside=None, role=host_state.DVR_LOCAL)])
     assert remote.state_of(host_state.as_json(part), 'nova-br') == part
 
 

@@ -85,8 +85,8 @@ def test_a_report_is_no_change_and_a_new_address_is_one(rig):
 def test_what_a_report_answers_has_what_it_did_itself(rig):
     found = gateways.Gateways(rig.conf, rig.db, 'host1', '192.0.2.1')
     rig.allocate(host='host2')
-    assert sum(found.report_of('host2', '192.0.2.2', False)) == current(rig.db)
-    assert sum(found.report_of('host2', '192.0.2.3', False)) == current(rig.db)
+    assert sum(found.report_host('host2', '192.0.2.2', False)) == current(rig.db)
+    assert sum(found.report_host('host2', '192.0.2.3', False)) == current(rig.db)
 
 
 def test_routers_are_looked_for_now_and_then_however_many_hosts_report(rig):
@@ -98,7 +98,7 @@ def test_routers_are_looked_for_now_and_then_however_many_hosts_report(rig):
     assert selects and found.others is False
     selects.clear()
     for number in range(20):
-        found.report_of(f'host{number}', '192.0.2.9', False, look_s=60)
+        found.report_host(f'host{number}', '192.0.2.9', False, interval_s=60)
     assert not selects and found.others is True         # it is notified of the next change
     found.report()
     assert selects and found.others is True
@@ -121,14 +121,14 @@ def test_a_host_gets_no_routers_by_saying_that_it_may(rig):
     rig.conf.set_override('router_hosts', ['gate1', 'gate2'], group='network')
     found = gateways.Gateways(rig.conf, rig.db, 'control', '192.0.2.1')
     router_on(rig.db, 'stolen')                      # from before the option was set
-    found.report_of('stolen', '192.0.2.66', True, look_s=0)
+    found.report_host('stolen', '192.0.2.66', True, interval_s=0)
     with rig.db.reader() as conn:
         assert gateways.choose(conn) == ''
     assert place(rig.db) == 'stolen', 'no other host is there'
-    found.report_of('gate2', '192.0.2.3', True, look_s=0)
-    found.report_of('stolen', '192.0.2.66', True, look_s=0)
+    found.report_host('gate2', '192.0.2.3', True, interval_s=0)
+    found.report_host('stolen', '192.0.2.66', True, interval_s=0)
     assert place(rig.db) == 'gate2'
-    found.report_of('gate1', '192.0.2.2', False, look_s=0)
+    found.report_host('gate1', '192.0.2.2', False, interval_s=0)
     with rig.db.reader() as conn:
         assert gateways.choose(conn) == 'gate2', 'gate1 says that it may have none'
 
@@ -141,22 +141,22 @@ def test_routing_is_not_central_by_the_word_of_a_stranger(rig):
         with rig.db.reader() as conn:
             return found.distributed(conn)
     found.report()
-    found.report_of('stranger', '192.0.2.66', False, 0)
+    found.report_host('stranger', '192.0.2.66', False, 0)
     assert distributed()
     with rig.db.writer() as conn:
         conn.execute(sa.insert(host_mappings).values(host='stranger', cell_uuid='c'))
-    found.report_of('stranger', '192.0.2.66', False, 0)
+    found.report_host('stranger', '192.0.2.66', False, 0)
     assert not distributed(), 'it is a host of this cloud by now'
     with rig.db.writer() as conn:
         message_keys.add(conn, 'stranger', 'f' * 40, b'public', message_keys.APPROVED)
-    found.report_of('stranger', '192.0.2.66', False, 0)
+    found.report_host('stranger', '192.0.2.66', False, 0)
     assert not distributed()
     before = current(rig.db)
     with rig.db.writer() as conn:
         message_keys.revoke(conn, 'stranger')
         hosts.distrust(conn, 'stranger')
     assert distributed() and current(rig.db) == before + 1
-    found.report_of('stranger', '192.0.2.66', True, 0)              # of a service that has not noticed yet
+    found.report_host('stranger', '192.0.2.66', True, 0)              # of a service that has not noticed yet
     assert distributed()
     with rig.db.reader() as conn:
         assert not {row['host']: row for row in hosts.every(conn)}['stranger']['gateway'], 'it would get routers again'

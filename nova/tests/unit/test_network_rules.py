@@ -117,9 +117,9 @@ def test_members_of_remote_groups_are_sets():
     assert 'set members_xy {' in script(members={'x-y': []})
 
 
-def test_strays_are_cut_off():
-    text = rules.script('t', state(), {}, strays=['tapx'])
-    assert text.count('"tapx" : goto stray') == 2 and chain(text, 'stray') == ['drop']
+def test_orphan_devices_are_dropped():
+    text = rules.script('t', state(), {}, orphans=['tapx'])
+    assert text.count('"tapx" : goto orphan') == 2 and chain(text, 'orphan') == ['drop']
 
 
 def test_networks_are_kept_apart_and_from_the_hosts_metadata():
@@ -253,7 +253,7 @@ def test_bridge_address_is_stable_and_unicast():
 
 
 def test_dhcp_arguments(tmp_path):
-    server = dhcp.Dhcp(None, 'br-a', tmp_path)
+    server = dhcp.Dnsmasq(None, 'br-a', tmp_path)
     words = server.arguments(
         network(subnets=[subnet(routes=[{'destination': '10.9.0.0/16', 'nexthop': '10.0.0.9'}])]),
         600,
@@ -269,7 +269,7 @@ def test_dhcp_arguments(tmp_path):
 
 
 def test_pid_file_of_another_process_is_not_ours(tmp_path):
-    server = dhcp.Dhcp(None, 'br-a', tmp_path)
+    server = dhcp.Dnsmasq(None, 'br-a', tmp_path)
     server.pid_file.write_text('1')
     assert server.pid() is None
     server.stop()
@@ -334,6 +334,6 @@ def test_members_change_a_set():
 
 def test_what_is_more_than_rules_is_loaded_as_a_whole():
     old = rules.script('t', state(), {})
-    for new in (rules.script('t', state(), {}, strays=['tapx']), rules.script('t', state(rules={}), {}),
+    for new in (rules.script('t', state(), {}, orphans=['tapx']), rules.script('t', state(rules={}), {}),
                 rules.script('t', state(), {'br0': ('10.0.0.1', 8775)}), 'something else\n'):
         assert rules.changes('t', old, new) is None

@@ -6,7 +6,7 @@ import pytest
 
 from nova.network import switchover
 from nova.network.host import state as host_state
-from nova.network.linux import checked
+from nova.network.linux import validators
 from nova.network.linux import frames
 from nova.network.linux import overlay
 
@@ -18,7 +18,7 @@ PORT = host_state.Port('p', 'tap1', MAC, 'br0123456789ab', ['10.0.0.1'], [])
 
 
 def test_an_announcement_names_its_sender():
-    assert switchover.announced(ANNOUNCEMENT.ljust(60, b'\0')) == MAC
+    assert switchover.announced_mac(ANNOUNCEMENT.ljust(60, b'\0')) == MAC
 
 
 @pytest.mark.parametrize('frame', [
@@ -26,7 +26,7 @@ def test_an_announcement_names_its_sender():
     ANNOUNCEMENT[:21] + b'\x04' + ANNOUNCEMENT[22:], ANNOUNCEMENT[:22] + bytes(6) + ANNOUNCEMENT[28:]])
 def test_other_frames_announce_nothing(frame):
     """Too short, ARP, an answer, and one about another MAC than its sender's."""
-    assert switchover.announced(frame) is None
+    assert switchover.announced_mac(frame) is None
 
 
 @pytest.mark.parametrize(('address', 'size'), [('192.0.2.2', 4), ('2001:db8::2', 16)])
@@ -99,7 +99,7 @@ def test_agents_of_an_older_release_get_no_moves():
     state = host_state.HostState([], [dataclasses.replace(PORT, arriving=True, move=['192.0.2.1', KEY])], {},
                                  {}, [NETWORK])
     made = host_state.as_json(state)
-    assert host_state.from_json(made) == state and checked.build(host_state.Overlay, made['overlays'][0]) == NETWORK
+    assert host_state.from_json(made) == state and validators.build(host_state.Overlay, made['overlays'][0]) == NETWORK
     older = host_state.without_moves(made)
     assert not {'arriving', 'move'} & older['ports'][0].keys() and 'moving' not in older['overlays'][0]
     assert older['overlays'][0]['remotes'] == [[MAC, '192.0.2.1']]
@@ -115,10 +115,10 @@ FLOW = [6, '10.0.0.1', '192.0.2.80', 40000, 80, 300]
 
 def test_connections_have_the_signature_of_their_move():
     datagram = switchover.signed(KEY, [FLOW])
-    assert switchover.opened(KEY, datagram) == [FLOW]
-    assert switchover.opened(OTHER, datagram) == switchover.opened(KEY, datagram[:-1] + b' ') == []
-    assert switchover.opened(KEY, b'') == switchover.opened(KEY, datagram[:32]) == []
-    assert len(switchover.opened(KEY, switchover.signed(KEY, [FLOW] * 99))) == switchover.FLOWS_OF_MESSAGE
+    assert switchover.verified(KEY, datagram) == [FLOW]
+    assert switchover.verified(OTHER, datagram) == switchover.verified(KEY, datagram[:-1] + b' ') == []
+    assert switchover.verified(KEY, b'') == switchover.verified(KEY, datagram[:32]) == []
+    assert len(switchover.verified(KEY, switchover.signed(KEY, [FLOW] * 99))) == switchover.FLOWS_OF_MESSAGE
     long = [17, 'fd00:1111:2222:3333:4444:5555:6666:7777', 'fd00:1111:2222:3333:4444:5555:6666:8888', 65535, 65535,
             432000]
     assert len(switchover.signed(KEY, [long] * switchover.FLOWS_OF_MESSAGE)) < switchover.DATAGRAM

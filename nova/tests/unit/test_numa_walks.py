@@ -11,7 +11,7 @@ from nova.hardware import usage
 from nova.objects import numa
 from nova.tests import numa_seed
 from nova.virt.libvirt import capabilities
-from nova.virt.libvirt import placement
+from nova.virt.libvirt.domain import placement
 
 ONE_CELL = {
     'vcpu': '<vcpu placement="static">4</vcpu>',

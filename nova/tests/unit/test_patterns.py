@@ -35,7 +35,7 @@ def test_bodies_of_the_compute_api(body, good, bad):
 
 
 def test_bodies_of_the_block_storage():
-    given = schemas.Given('type', schemas.of(name={'type': 'string', 'pattern': '^[a-z]+$'}))
+    given = schemas.Body('type', schemas.of(name={'type': 'string', 'pattern': '^[a-z]+$'}))
     assert given.validate({'type': {'name': 'a'}}) == {'name': 'a'}
     with pytest.raises(exception.BadRequest):
         given.validate({'type': {'name': 'a\n'}})

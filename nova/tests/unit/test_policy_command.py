@@ -122,4 +122,4 @@ def test_a_service_says_in_a_sentence_why_it_does_not_start(run):
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and 'Traceback' not in done.stderr
     assert done.stderr.splitlines()[-1] == (f'nova-api: The policy file {run.path}/policy.yaml: '
-                                            '"os_compute_api:limits" refers to the rule nowhere, which is not there.')
+                                            '"os_compute_api:limits" refers to the rule nowhere, which does not exist.')

@@ -12,7 +12,7 @@ from nova import policy
 from nova.api import app
 from nova.policies import base
 from nova.policies import files
-from nova.policies import former
+from nova.policies import legacy_names
 
 OWN = {'project_id': 'p', 'user_id': 'u'}
 
@@ -124,10 +124,10 @@ def test_what_only_handlers_ask_is_not_given_with_an_extension():
 
 
 @pytest.mark.parametrize(('text', 'words'), [
-    ('"a": "b', 'is not YAML'), ('- a\n- b\n', 'has no rules'), ('"a": 5\n', 'which is no rule'),
-    ('7: "role:x"\n', 'which is no rule'), (f'"{LIST}": "role:a and"\n', 'cannot be understood'),
-    (f'"{LIST}": "(role:a"\n', 'cannot be understood'), (f'"{LIST}": "role:a or nonsense"\n', 'cannot be understood'),
-    (f'"{LIST}": "rule:missing"\n', 'refers to the rule missing, which is not there'),
+    ('"a": "b', 'is not YAML'), ('- a\n- b\n', 'is not a mapping'), ('"a": 5\n', 'which is not a rule'),
+    ('7: "role:x"\n', 'which is not a rule'), (f'"{LIST}": "role:a and"\n', 'has an invalid check'),
+    (f'"{LIST}": "(role:a"\n', 'has an invalid check'), (f'"{LIST}": "role:a or nonsense"\n', 'has an invalid check'),
+    (f'"{LIST}": "rule:missing"\n', 'refers to the rule missing, which does not exist'),
     ('"mine": "rule:yours"\n"yours": "rule:mine"\n', 'refers to itself: mine → yours → mine'),
     ('"context_is_admin": "rule:context_is_admin"\n', 'refers to itself')])
 def test_a_broken_file_is_refused_in_a_sentence(deployment, text, words):
@@ -145,7 +145,7 @@ def test_unusual_checks_are_understood(deployment, text):
 
 
 def test_a_file_that_was_named_and_is_not_there(tmp_path):
-    with pytest.raises(exception.InvalidInput, match='not there'):
+    with pytest.raises(exception.InvalidInput, match='does not exist'):
         policy.Policy(nova_conf.new(files=[], oslo_policy__policy_file=str(tmp_path / 'no.yaml')))
 
 
@@ -175,7 +175,7 @@ def test_a_change_that_breaks_a_file_changes_nothing(deployment, caplog):
         for _ in range(3):
             rules.forget()
             assert may(rules, 'good', LIST) and not may(rules, 'admin', LIST)
-    assert len([record for record in caplog.records if 'rules of before go on' in record.message]) == 1
+    assert len([record for record in caplog.records if 'previous rules remain in effect' in record.message]) == 1
     deployment.write(f'"{LIST}": "role:better"\n')
     rules.forget()
     assert may(rules, 'better', LIST)
@@ -253,14 +253,14 @@ def test_one_warning_for_each_older_name(deployment, caplog):
     rules.add({'plugin:x': '@'})
     said = [record.getMessage() for record in caplog.records if record.name == 'nova.policy']
     assert len(said) == 2
-    assert 'compute_extension:services, a name of the older API' in said[0] and 'which nothing asks' in said[1]
+    assert 'compute_extension:services, a legacy name' in said[0] and 'unknown rule' in said[1]
 
 
 def test_older_names_lead_to_rules_that_there_are():
     known = {name for name, *_ in policies.RULES}
-    for name, rules in former.NAMES.items():
+    for name, rules in legacy_names.NAMES.items():
         for rule in rules:
-            if rule.endswith(former.ALL):
+            if rule.endswith(legacy_names.ALL):
                 assert any(each.startswith(rule[:-1]) for each in known), (name, rule)
             else:
                 assert rule in known, (name, rule)

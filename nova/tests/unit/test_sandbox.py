@@ -16,9 +16,9 @@ import pytest
 
 from nova import conf as configuration
 from nova import exception
+from nova.disk_files import qemu_img
+from nova.disk_files import sandbox
 from nova.tests import image_corpus
-from nova.virt import sandbox
-from nova.virt.libvirt import qemu_img
 
 MIB = 2 ** 20
 CANARY = b'root:$6$of-the-host:19000:0:99999:7:::\n'

@@ -17,7 +17,7 @@ from nova.scheduler import weights
 
 CONF = nova_conf.new(files=[])
 ALL = filters.load(CONF, CONF.filter_scheduler.enabled_filters)
-SPREAD = weights.of({'ram_weight_multiplier': 1.0, 'cpu_weight_multiplier': 1.0})
+SPREAD = weights.with_multipliers({'ram_weight_multiplier': 1.0, 'cpu_weight_multiplier': 1.0})
 SMALL = {'vcpus': 1, 'memory_mb': 512, 'local_gb': 1}
 
 
@@ -52,7 +52,7 @@ OLD = utils.utcnow() - datetime.timedelta(hours=1)
     ({'availability_zone': 'other'}, {'zone': 'nova'}, 'is not in availability zone nova'),
     ({}, {'host': 'h1'}, 'is not the requested host'),
     ({}, {'node': 'n1'}, 'is not the requested host'),
-    ({}, {'tried': (('h0', 'n0'),)}, 'has failed to build it before'),
+    ({}, {'failed_nodes': (('h0', 'n0'),)}, 'has failed to build it before'),
     ({'vcpus_used': 16}, {}, 'has too few free vCPUs (largest free 0, asked 1)'),
     ({'memory_mb_used': 8064}, {}, 'has too little free memory (largest free 128 MB, asked 512 MB)'),
     ({'reserved_memory_mb': 8000}, {}, 'has too little free memory (largest free 192 MB, asked 512 MB)'),
@@ -102,7 +102,7 @@ def test_weights():
     assert list(weights.weigh(table, everything, SPREAD)) == [pytest.approx((4096 - 192) / 8000 + 1), 2.0, 0.0]
     uuid = str(uuidlib.uuid4())
     assert list(pipeline.rank(table, everything, SPREAD, uuid)) == [1, 0, 2]
-    stack = weights.of({'ram_weight_multiplier': -1.0, 'cpu_weight_multiplier': 0.0})
+    stack = weights.with_multipliers({'ram_weight_multiplier': -1.0, 'cpu_weight_multiplier': 0.0})
     assert list(pipeline.rank(table, everything, stack, uuid)) == [2, 0, 1]
 
 
@@ -126,7 +126,7 @@ def test_servers_of_one_request_see_each_other():
     with pytest.raises(exception.NoValidHost) as caught:
         pipeline.choose(table, pipeline.Request({**SMALL, 'memory_mb': 2048}), ALL, SPREAD,
                         [*uuids, str(uuidlib.uuid4())])
-    assert 'Only 16 of 17 servers find room.' in caught.value.message
+    assert 'Only 16 of 17 servers have room.' in caught.value.message
 
 
 class OnlyEven:
@@ -144,7 +144,7 @@ def test_a_filter_of_one_host_at_a_time_works_beside_the_others():
 
 
 def test_an_unknown_filter_is_named():
-    with pytest.raises(ValueError, match='no filter Nope'):
+    with pytest.raises(ValueError, match='filter Nope does not exist'):
         filters.load(CONF, ['Nope'])
 
 

@@ -16,7 +16,7 @@ from nova.scheduler import pipeline
 from nova.scheduler import weights
 from nova.tests import waiting
 
-SPREAD = weights.of({'ram_weight_multiplier': 1.0, 'cpu_weight_multiplier': 1.0})
+SPREAD = weights.with_multipliers({'ram_weight_multiplier': 1.0, 'cpu_weight_multiplier': 1.0})
 
 
 def row(number, **values):
@@ -41,13 +41,13 @@ def view(count, **used):
     lambda number: 0 if number < 5 else 512])
 @pytest.mark.parametrize('shuffle', [True, False])
 def test_the_best_are_those_that_sorting_all_would_give(count, used, shuffle):
-    hosts, order = view(count, memory_mb_used=used), pipeline.Order(shuffle=shuffle)
+    hosts, order = view(count, memory_mb_used=used), pipeline.TieBreak(shuffle=shuffle)
     for positions in (np.arange(count), np.arange(0, count, 2)):
         for _ in range(3):
             uuid = str(uuidlib.uuid4())
             every = pipeline.rank(hosts, positions, SPREAD, uuid, order)
             assert sorted(every) == list(positions)
-            best = pipeline.rank(hosts, positions, SPREAD, uuid, order, most=16)
+            best = pipeline.rank(hosts, positions, SPREAD, uuid, order, enough_hosts=16)
             assert list(best) == list(every[:16])
             free = hosts.free('memory_mb')[every]
             assert (np.diff(free) <= 0).all()
@@ -56,21 +56,22 @@ def test_the_best_are_those_that_sorting_all_would_give(count, used, shuffle):
 def test_a_burst_is_spread_over_equals():
     hosts, firsts = view(2000), collections.Counter()
     for _ in range(2000):
-        firsts[int(pipeline.rank(hosts, np.arange(2000), SPREAD, str(uuidlib.uuid4()), most=4)[0])] += 1
+        firsts[int(pipeline.rank(hosts, np.arange(2000), SPREAD, str(uuidlib.uuid4()), enough_hosts=4)[0])] += 1
     # as a fair dice throws: 63 % of the hosts, and hardly one of them more than six times
     assert 1150 < len(firsts) < 1380 and max(firsts.values()) < 10
 
 
 def test_without_the_dice_equals_come_in_the_order_of_the_table():
-    order = pipeline.Order(shuffle=False)
-    ranked = pipeline.rank(view(100), np.arange(100), SPREAD, str(uuidlib.uuid4()), order, most=4)
+    order = pipeline.TieBreak(shuffle=False)
+    ranked = pipeline.rank(view(100), np.arange(100), SPREAD, str(uuidlib.uuid4()), order, enough_hosts=4)
     assert list(ranked) == [0, 1, 2, 3]
 
 
 def test_one_of_the_best_few_is_taken():
     hosts, firsts = view(50, memory_mb_used=lambda number: number * 100), collections.Counter()
     for _ in range(600):
-        ranked = pipeline.rank(hosts, np.arange(50), SPREAD, str(uuidlib.uuid4()), pipeline.Order(subset=3), most=8)
+        ranked = pipeline.rank(hosts, np.arange(50), SPREAD, str(uuidlib.uuid4()), pipeline.TieBreak(subset=3),
+                               enough_hosts=8)
         assert sorted(ranked[:3]) == [0, 1, 2] and list(ranked[3:]) == [3, 4, 5, 6, 7]
         firsts[int(ranked[0])] += 1
     assert set(firsts) == {0, 1, 2} and min(firsts.values()) > 140
@@ -98,12 +99,12 @@ def same(one, other):
 
 def test_a_view_takes_rows_over_without_being_made_anew():
     before = view(10)
-    assert list(before.each('availability_zone', 'nova'.__eq__)) == [True] * 10
+    assert list(before.match_column('availability_zone', 'nova'.__eq__)) == [True] * 10
     changes = {3: row(3, vcpus=64, availability_zone='east', disabled=True, memory_mb_used=512),
                7: row(7, running_vms=2)}
     after = before.with_rows(changes)
     same(after, host_view.Hosts([changes.get(number, before.rows[number]) for number in range(10)]))
-    assert list(np.flatnonzero(~after.each('availability_zone', 'nova'.__eq__))) == [3]
+    assert list(np.flatnonzero(~after.match_column('availability_zone', 'nova'.__eq__))) == [3]
     assert before.total['vcpus'][3] == 8 and before.zone[3] == 'nova'          # who decides on it sees one moment
 
 
@@ -114,11 +115,11 @@ def test_usage_and_heartbeats_keep_what_was_found_out():
     def judge(value):
         asked.append(value)
         return True
-    before.once('x', lambda: judge(1))
+    before.cached('x', lambda: judge(1))
     used = before.with_usage({2: row(2, memory_mb_used=4096, vcpus_used=3, running_vms=1)})
     later = utils.utcnow() + datetime.timedelta(seconds=5)
     seen = used.with_seen({4: later})
-    seen.once('x', lambda: judge(2))
+    seen.cached('x', lambda: judge(2))
     assert asked == [1]
     assert seen.free('memory_mb')[2] == 4096 and before.free('memory_mb')[2] == 8192
     assert seen.seen[4] == np.datetime64(later, 'us') and before.seen[4] != seen.seen[4]

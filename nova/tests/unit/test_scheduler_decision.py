@@ -13,7 +13,7 @@ class Failing(filters.Filter):
     def mask(self, hosts, request):
         if request.spec.user_id == 'bad':
             raise ValueError('bad')
-        return hosts.everything
+        return hosts.all_pass
 
 
 def rules(*more):
@@ -30,7 +30,7 @@ def test_each_demand_sees_what_those_before_it_chose_and_the_view_stays():
     before = hosts.used['memory_mb'].copy()
     plan = decision.decide(hosts, [demand(), demand(2), demand(), demand()], rules())
     assert [len(each.chosen) for each in plan] == [1, 2, 0, 0]
-    assert all((each.rankings is None) == (each.shortage is not None) for each in plan)
+    assert all((each.rankings is None) == (each.no_candidates is not None) for each in plan)
     assert (hosts.used['memory_mb'] == before).all() and hosts.placed == ()
 
 

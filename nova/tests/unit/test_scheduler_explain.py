@@ -58,7 +58,7 @@ def test_a_reason_without_end_is_cut():
 def test_the_fault_has_room_for_it(placed):
     table = tables.hosts(*[{'disabled': True}] * 3)
     removals = [removal(1, 'x' * 300)]
-    error = explain.refusal(table, request(), FILTERS, removals, placed, 5)
+    error = explain.no_valid_host(table, request(), FILTERS, removals, placed, 5)
     assert len(error.message) <= 255 and ('Only 3 of 5' in error.message) == bool(placed)
 
 
@@ -72,7 +72,7 @@ def test_the_nearest_lacks_the_fewest_things_and_of_those_the_least():
     texts = [str(miss) for miss in explain.nearest(table, request(), FILTERS)]
     assert texts == ['h2 lacks 256 MB of memory only', 'h1 lacks 512 MB of memory only', 'h3 is down or disabled',
                      'h0 lacks 1 vCPUs and lacks 512 MB of memory']
-    assert len(explain.nearest(table, request(), FILTERS, most=1)) == 1
+    assert len(explain.nearest(table, request(), FILTERS, limit=1)) == 1
 
 
 def test_only_hosts_that_the_request_allows_come_near():
@@ -151,7 +151,7 @@ def test_a_report_says_what_choosing_does(count):
                            for used in dice.integers(0, 9000, count)])
     for seed in seeds(5):
         told = report(table, request(), [seed])
-        left, removals = pipeline.narrow(pipeline.joined(table, request()), request(), FILTERS)
+        left, removals = pipeline.narrow(pipeline.mutable_view(table, request()), request(), FILTERS)
         assert told['remaining'] == len(left) == len(told['ranking'])
         assert {row['name']: (row['removed'], row['reason']) for row in told['filters'] if row['removed']} == {
             each.filter: (each.count, each.reason) for each in removals}

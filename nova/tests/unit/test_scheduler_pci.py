@@ -26,12 +26,12 @@ STATS = [None, ALIKE, ALIKE, stats(1), [], [*stats(1), *stats(2, '8086')]]
 
 @pytest.fixture
 def free():
-    return placement.Free(STATS)
+    return placement.FreeDevices(STATS)
 
 
 def test_counts(free):
     assert free.counts.tolist() == [0, 2, 2, 1, 0, 3]
-    assert placement.Free([None, []]).counts is None and placement.Free([]).counts is None
+    assert placement.FreeDevices([None, []]).counts is None and placement.FreeDevices([]).counts is None
 
 
 def test_alike_hosts_are_judged_once(free, monkeypatch):
@@ -62,7 +62,7 @@ def test_many_changes_do_not_pile_up(free):
 
 
 def hosts(stats):
-    return types.SimpleNamespace(pci=placement.Free(stats), everything=np.ones(len(stats), dtype=bool))
+    return types.SimpleNamespace(pci=placement.FreeDevices(stats), all_pass=np.ones(len(stats), dtype=bool))
 
 
 def asking(*requests):
@@ -71,11 +71,11 @@ def asking(*requests):
 
 def test_filter():
     each, view = filters.PciPassthroughFilter(None), hosts(STATS)
-    assert each.mask(view, asking()) is view.everything
+    assert each.mask(view, asking()) is view.all_pass
     assert each.mask(view, asking(request(2))).tolist() == [False, True, True, False, False, False]
     reason = each.reason(view, asking(request(2), request(1, '8086', 'nic')), np.array([0]))
     assert reason == 'has|have too few free PCI devices (gpu:2, nic:1)'
-    assert each.room and not each.rebuild
+    assert each.checks_capacity and not each.run_on_rebuild
 
 
 def test_weigher():

@@ -72,9 +72,9 @@ def test_a_batch_decides_as_one_after_the_other(count, kind, most):
             shapes.append(shape)
         found = shape.select(uuid)
         try:
-            expected, = pipeline.choose(single, request, using, weighers, [uuid], most=16)
+            expected, = pipeline.choose(single, request, using, weighers, [uuid], enough_hosts=16)
         except exception.NoValidHost:
-            assert isinstance(found, pipeline.Shortage)
+            assert isinstance(found, pipeline.NoCandidates)
             continue
         ranking, = found
         assert list(ranking) == list(expected[:most])
@@ -116,11 +116,11 @@ def test_what_filters_go_by_makes_another_shape(values):
 def test_what_is_looked_up_or_written_by_others_is_decided_by_itself():
     class Own(filters.Filter):
         def mask(self, hosts, request):
-            return hosts.everything
+            return hosts.all_pass
 
     using, weighers = loaded()
-    assert request_classes.known(using, weighers)
-    assert not request_classes.known([*using, Own(None)], weighers)
+    assert request_classes.all_builtin(using, weighers)
+    assert not request_classes.all_builtin([*using, Own(None)], weighers)
     uuid = str(uuidlib.uuid4())
     asked = {'vcpus': 1, 'memory_mb': 1, 'local_gb': 1}
     assert request_classes.simple(pipeline.Request(asked, spec=spec(uuid, None)), [uuid])

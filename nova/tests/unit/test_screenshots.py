@@ -14,7 +14,7 @@ from nova import exception
 from nova.compute import screenshots
 from nova.virt import driver
 from nova.virt.libvirt import graphics
-from nova.virt.libvirt import guest_operations
+from nova.virt.libvirt.features import consoles
 
 
 def ppm(width, height, points=None):
@@ -102,7 +102,7 @@ class Stream:
 def _take(stream):
     domain = types.SimpleNamespace(screenshot=lambda _stream, screen, flags=0: 'image/x-portable-pixmap')
     connection = types.SimpleNamespace(newStream=lambda: stream, lookupByUUIDString=lambda _uuid: domain)
-    return guest_operations._screenshot(connection, 'u')
+    return consoles._screenshot(connection, 'u')
 
 
 def test_a_stream_is_read_to_its_end(monkeypatch):
@@ -116,7 +116,7 @@ def test_a_stream_is_bounded_by_size_and_time(monkeypatch):
     with pytest.raises(exception.VirtError, match='too large'):
         _take(stream)
     assert stream.ended == 'aborted'
-    monkeypatch.setattr(guest_operations, 'SCREENSHOT_S', -1)
+    monkeypatch.setattr(consoles, 'SCREENSHOT_S', -1)
     stream = Stream([b'a'])
     with pytest.raises(exception.VirtError, match='in time'):
         _take(stream)

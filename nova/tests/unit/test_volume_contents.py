@@ -6,10 +6,10 @@ import uuid
 import pytest
 
 from nova import conf as nova_conf
+from nova.disk_files import files as guest_files
+from nova.disk_files import qemu_img
 from nova.runtime import disk_space
 from nova.tests import waiting
-from nova.virt.libvirt import files as guest_files
-from nova.virt.libvirt import qemu_img
 from nova.volume.store import contents
 from nova.volume.store import files
 from nova.volume.store import keys

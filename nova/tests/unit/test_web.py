@@ -81,9 +81,9 @@ def test_what_is_no_json_is_an_error_and_not_a_broken_connection():
 def test_steps_share_one_call():
     def refuse(environ, start_response):
         return ['no'] if environ.get('refused') else None
-    inner = pipeline.before(refuse, lambda environ, start_response: ['yes'])
-    outer = pipeline.before(lambda environ, start_response: environ.setdefault('seen', True) and None, inner)
-    assert len(outer.steps) == 2 and outer.application is inner.application
+    inner = pipeline.prepend(refuse, lambda environ, start_response: ['yes'])
+    outer = pipeline.prepend(lambda environ, start_response: environ.setdefault('seen', True) and None, inner)
+    assert len(outer.filters) == 2 and outer.application is inner.application
     assert outer({}, None) == ['yes'] and outer({'refused': True}, None) == ['no']
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import glob
-import json
+import logging
 import os
 import pathlib
 import random
@@ -20,8 +20,16 @@ import orjson
 from nova import exception
 from nova.objects import instance as instance_object
 from nova.runtime import progress
+from nova.runtime import versioned_records
 from nova.virt.fake import pci
 
+LOG = logging.getLogger(__name__)
+
+FORMAT = versioned_records.RecordFormat(
+    name='record of a simulated guest', required=frozenset({'console', 'power_state'}), fields=frozenset({
+        'console', 'copies', 'disk_gb', 'dumps', 'memory_mb', 'networks', 'numa_topology', 'pci_devices', 'power_state',
+        'ran', 'rests', 'shares', 'tpm', 'vcpus', 'volumes'}))
+ARRIVING = versioned_records.RecordFormat(name='record of an arriving simulated guest', fields=frozenset())
 CONSOLE_LINES = 1000         # of a guest that are kept
 STEPS = 10                   # of an operation that takes time and says how far it is
 DISK_BYTES = 1024 * 1024     # of a snapshot
@@ -57,6 +65,7 @@ class Machine:
         self.guests_file = self._directory and self._directory / f'{host}.json'
         self.kept_file = self._directory and self._directory / f'{host}.kept'
         self.arriving_file = self._directory and self._directory / f'{host}.arriving'
+        self._unreadable: dict[pathlib.Path, dict[str, Any]] = {}
         self._disks = f'snapshot-{host}-'        # first part of the names of the copies of disks
 
     def load(self) -> None:
@@ -68,17 +77,32 @@ class Machine:
         for path in self._directory.glob(glob.escape(self._disks) + '*'):
             path.unlink()
         with self.lock:
-            if self.guests_file.exists():
-                self.guests = orjson.loads(self.guests_file.read_bytes())
-            if self.kept_file.exists():
-                self.kept = json.loads(self.kept_file.read_text())
-            if self.arriving_file.exists():
-                self.arriving = set(json.loads(self.arriving_file.read_text()))
+            self.guests = self._read(self.guests_file)
+            self.kept = self._read(self.kept_file)
+            self.arriving = set(map(str, _loaded(self.arriving_file)))       # of a list, or of records by uuid
 
     def save(self) -> None:
         """Write the guests."""
         if self.guests_file is not None:
-            _replace(self.guests_file, orjson.dumps(self.guests))
+            self._replace(self.guests_file, self.guests)
+
+    def _read(self, path: pathlib.Path) -> dict[str, Any]:
+        """{uuid: guest} of a file; a guest whose record cannot be read is logged, and its record stays in the file."""
+        found = {}
+        loaded = _loaded(path)
+        for uuid, guest in loaded.items() if isinstance(loaded, dict) else ():
+            try:
+                found[uuid] = FORMAT.with_header(FORMAT.checked(guest, f'{uuid} in {path}'))
+            except exception.RecordUnreadable as error:
+                LOG.error('%s Only this guest is affected.', error.message)
+                self._unreadable.setdefault(path, {})[uuid] = guest
+        return found
+
+    def _replace(self, path: pathlib.Path, guests: dict[str, Any]) -> None:
+        # simulated guests need not survive a power failure: no fsync
+        fresh = path.with_name(path.name + '.new')
+        fresh.write_bytes(orjson.dumps({**self._unreadable.get(path, {}), **guests}))
+        os.replace(fresh, path)
 
     @contextlib.contextmanager
     def operation(self, name: str, report: progress.Report = progress.ignore) -> Iterator[None]:
@@ -119,7 +143,7 @@ class Machine:
         """Make the guest of a server, or make it again, with these ports; add lines to its console."""
         with self.lock:
             devices = pci.given(instance, self.guests)
-            guest = self.guests.setdefault(instance.uuid, {'console': []})
+            guest = self.guests.setdefault(instance.uuid, FORMAT.with_header({'console': []}))
             guest['vcpus'], guest['memory_mb'] = instance.vcpus, instance.memory_mb
             guest['disk_gb'] = instance.root_gb + instance.ephemeral_gb
             guest['networks'] = [vif['id'] for vif in network_info]
@@ -164,14 +188,14 @@ class Machine:
 
     def _save_kept(self) -> None:
         if self.kept_file is not None:
-            _replace(self.kept_file, json.dumps(self.kept).encode())
+            self._replace(self.kept_file, self.kept)
 
     def note_arriving(self, uuid: str, arrives: bool) -> None:
         """Note that something of a guest has come, or that it is all here, or gone."""
         if arrives != (uuid in self.arriving):
             (self.arriving.add if arrives else self.arriving.discard)(uuid)
             if self.arriving_file is not None:
-                _replace(self.arriving_file, json.dumps(sorted(self.arriving)).encode())
+                self._replace(self.arriving_file, dict.fromkeys(sorted(self.arriving), ARRIVING.with_header({})))
 
     @contextlib.contextmanager
     def disk(self) -> Iterator[str]:
@@ -188,7 +212,12 @@ class Feature:
     machine: Machine
 
 
-def _replace(path: pathlib.Path, content: bytes) -> None:
-    fresh = path.with_name(path.name + '.new')
-    fresh.write_bytes(content)
-    os.replace(fresh, path)
+def _loaded(path: pathlib.Path) -> Any:
+    """The JSON of a file; nothing of a file that is missing, or that is no JSON."""
+    try:
+        return orjson.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        LOG.error('The file %s of the fake driver cannot be read: %s. Its guests are gone.', path, error)
+        return {}

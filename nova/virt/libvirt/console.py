@@ -1,7 +1,7 @@
 """What a guest printed on its serial console: the log that libvirt's virtlogd writes and rotates."""
 import os
 
-from nova.virt import sandbox
+from nova.disk_files import sandbox
 
 TAIL = 100 * 1024                        # bytes that the compute API gives
 

@@ -19,11 +19,11 @@ import typing
 from nova import exception
 from nova.objects import disk_clients
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.life import rescued
+from nova.virt.libvirt.domain import rescued
 
 if typing.TYPE_CHECKING:
+    from nova.virt.libvirt.domain.volume_disks import Volume
     from nova.virt.libvirt.local_disks import pool as pools
-    from nova.virt.libvirt.volumes.disk import Volume
 
 LOG = logging.getLogger(__name__)
 

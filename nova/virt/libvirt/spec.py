@@ -11,6 +11,7 @@ from nova.hardware import cpu_topology
 from nova.hardware import growth
 from nova.hardware import guest_options
 from nova.objects import numa
+from nova.runtime import versioned_records
 from nova.virt import driver
 from nova.virt.libvirt import host_devices
 from nova.virt.libvirt import vifs
@@ -19,11 +20,13 @@ from nova.virt.libvirt.domain import ports
 
 if TYPE_CHECKING:
     from nova.objects.instance import Instance
-    from nova.virt.libvirt.storage import Storage
+    from nova.virt.libvirt.local_disks.storage import Storage
 
 DEFAULT_CMDLINE = 'root=/dev/{root} console={console}'
 NVRAM = 'disk.nvram'                     # UEFI variables, next to the disks
 MACHINE = 'machine.json'                 # whose they are, while a rebuild has no record of the guest
+MACHINE_FORMAT = versioned_records.RecordFormat(
+    name='record of a machine', fields=frozenset({'arch', 'settings'}), required=frozenset({'arch', 'settings'}))
 MEMORY_MINIMUM = 16                      # MiB: QEMU starts no machine with less
 TRUE = ('1', 'true', 'yes', 'on')
 
@@ -84,6 +87,11 @@ def cmdline(root: str, arch: str | None) -> str:
     :param arch: of another architecture than a PC's; None: a PC's
     """
     return DEFAULT_CMDLINE.format(root=root, console='ttyAMA0' if arch else 'ttyS0')
+
+
+def machine_files(kept: bool) -> tuple[str, ...]:
+    """Names of the files in a guest's directory that belong to its machine; none if they are not to be kept."""
+    return (NVRAM, MACHINE) if kept else ()
 
 
 def machine_of(guest: xml.Guest) -> dict[str, Any]:

@@ -16,24 +16,24 @@ from nova.hardware import disks as disk_words
 from nova.hardware import growth
 from nova.objects import numa
 from nova.objects import pci
-from nova.virt.libvirt import cells
 from nova.virt.libvirt import graphics
-from nova.virt.libvirt import placement
 from nova.virt.libvirt import vifs
+from nova.virt.libvirt.domain import cells
 from nova.virt.libvirt.domain import devices as small
 from nova.virt.libvirt.domain import disks
 from nova.virt.libvirt.domain import identity
 from nova.virt.libvirt.domain import machine
 from nova.virt.libvirt.domain import mediated
 from nova.virt.libvirt.domain import memory
+from nova.virt.libvirt.domain import placement
 from nova.virt.libvirt.domain import ports
 from nova.virt.libvirt.domain import processors
+from nova.virt.libvirt.domain import rescued as rescues
 from nova.virt.libvirt.domain import shares
 from nova.virt.libvirt.domain import targets
 from nova.virt.libvirt.domain import virtio
+from nova.virt.libvirt.domain import volume_disks
 from nova.virt.libvirt.domain.tree import add as _add
-from nova.virt.libvirt.life import rescued as rescues
-from nova.virt.libvirt.volumes import disk as volume_disks
 
 NAMESPACE, OWNER_NAMESPACE, owner_of = identity.NAMESPACE, identity.OWNER_NAMESPACE, identity.owner_of
 
@@ -54,7 +54,7 @@ CPU_MODES = {'kvm': 'host-model', 'qemu': 'maximum'}
 class Disk:
     """One disk of the guest. ``format`` is what we made it as, never what its bytes look like.
 
-    ``source``: where QEMU finds it, as of a volumes.disk.Volume, when it is no file; ``file`` is its name even then.
+    ``source``: where QEMU finds it, as of a volume_disks.Volume, when it is no file; ``file`` is its name even then.
     ``secret``: id of the libvirt secret that opens it (LUKS); None: it is not encrypted. ``device``: 'disk' or 'cdrom'.
     """
 
@@ -71,6 +71,7 @@ class Disk:
     device: str = 'disk'
     detect_zeroes: str = 'off'
     iothread: int | None = None
+    unknown_fields: dict[str, Any] = dataclasses.field(default_factory=dict, kw_only=True, repr=False, compare=False)
 
     @property
     def keeps_size(self) -> bool:
@@ -92,6 +93,7 @@ class Interface:
     mtu: int | None = None
     port: dict[str, Any] | None = None
     device: dict[str, Any] | None = None
+    unknown_fields: dict[str, Any] = dataclasses.field(default_factory=dict, kw_only=True, repr=False, compare=False)
 
 
 @dataclasses.dataclass
@@ -112,9 +114,10 @@ class Guest:
     rescued     what it runs with while it is rescued; None: with its own disks
     host, successor, taken_from   whose it is, to whom it goes, from whom it came: moves/shared_storage.py
     moved_from     where a cold move has fetched it
-    adopted        files of its disks that lie where another program has made them: life/adoption.py
-    shares         its shared file systems: life/shares.py
+    adopted        files of its disks that lie where another program has made them: features/adoption.py
+    shares         its shared file systems: features/shares.py
     memory_source  where its memory comes from since it was started (domain/memory.py)
+    unknown_fields     fields that another release has in the record
     """
 
     uuid: str
@@ -151,6 +154,7 @@ class Guest:
     adopted: list[Any] = dataclasses.field(default_factory=list)
     shares: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     memory_source: str = memory.ANONYMOUS
+    unknown_fields: dict[str, Any] = dataclasses.field(default_factory=dict, kw_only=True, repr=False, compare=False)
 
     @property
     def serial_ports(self) -> int:
@@ -164,7 +168,7 @@ class Guest:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Guest:
-        """A Guest from its record, which another release may have written: unknown fields are ignored."""
+        """A Guest from its record, which another release may have written: it keeps unknown fields."""
         values = dict(values, disks=[utils.from_known(Disk, disk) for disk in values['disks']],
                       interfaces=[_interface(interface) for interface in values['interfaces']],
                       hostdevs=pci.load_devices(values.get('hostdevs', ())),

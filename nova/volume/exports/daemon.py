@@ -1,12 +1,12 @@
-"""One qemu-storage-daemon: it lets one compute host reach volumes, each as an export of its own, over NBD with TLS.
+"""qemu-storage-daemon of one compute host: exports volumes to it over NBD with TLS.
 
-Only a client with that host's certificate is let in. The daemon outlives the process that started it; the next one
-finds it by its files. A directory has what there is of it:
+Only a client with that host's certificate is accepted. The daemon outlives the process that started it; the next
+process finds it by its files. The directory contains:
 
-    host.json       {'host', 'port', 'ends_at'}: the last one is when its certificate does
+    host.json       {'host', 'port', 'ends_at'}: ends_at is the expiry of its certificate
     monitor         its socket
-    pid             its process, once all of it is there
-    log             what it said
+    pid             its process; written when the start is complete
+    log             its output
 """
 from __future__ import annotations
 
@@ -23,23 +23,27 @@ import typing
 from cryptography import x509
 
 from nova import exception
-from nova.virt.libvirt import files
+from nova.runtime import versioned_records
+from nova.disk_files import files
 from nova.volume.exports import qmp
 
 PROGRAM = 'qemu-storage-daemon'
 MONITOR, RECORD, LOG, PID = 'monitor', 'host.json', 'log', 'pid'
+FORMAT = versioned_records.RecordFormat(
+    name='record of an exporter', fields=frozenset({'host', 'port', 'ends_at'}), required=frozenset({'host', 'port'}))
 COPY = 'c'                   # first letter of the node of a copy
 START_S, CLOSE_S, POLL_S = 20, 5, 0.02
-CONNECTIONS = 1024           # of a host at once: a guest has one for each of its disks
+CONNECTIONS = 1024           # of a host, concurrent: a guest has one for each of its disks
 
 
 class PortTaken(exception.InvalidVolume):
-    """Another program has the port of a daemon."""
+    """The port of a daemon is in use by another program."""
 
 
 class Daemon:
-    """
-    :param directory: of this daemon alone
+    """One daemon.
+
+    :param directory: directory of this daemon only
     """
 
     def __init__(self, directory: str) -> None:
@@ -47,31 +51,36 @@ class Daemon:
         self._process: subprocess.Popen[bytes] | None = None
 
     def record(self) -> dict[str, typing.Any] | None:
-        """What host.json has; None: there is no such daemon."""
+        """The record of host.json, or None if there is no such daemon.
+
+        :raises InvalidVolume: the record cannot be read
+        """
         if not os.path.isdir(self.directory):
             return None
-        found = files.read_json(os.path.join(self.directory, RECORD))
-        return found if isinstance(found, dict) else None
+        try:
+            return FORMAT.read(os.path.join(self.directory, RECORD))
+        except exception.RecordUnreadable as error:
+            raise exception.InvalidVolume(reason=error.message) from None
 
-    def make(self, host: str, port: int) -> None:
-        """Record what the daemon is for."""
+    def create(self, host: str, port: int) -> None:
+        """Write host.json for a new daemon."""
         os.makedirs(self.directory, mode=0o700, exist_ok=True)
-        files.write_json(os.path.join(self.directory, RECORD), {'host': host, 'port': port})
+        FORMAT.write(os.path.join(self.directory, RECORD), {'host': host, 'port': port})
 
     def is_alive(self) -> bool:
-        """Whether it runs."""
+        """Return whether the daemon runs."""
         if self._process is not None:
-            self._process.poll()                     # or it stays as a zombie
+            self._process.poll()                     # reaps a zombie
         return self._pid() is not None
 
     def start(self, address: str, credentials: str) -> None:
-        """Have it run.
+        """Start the daemon.
 
         :param credentials: directory with ca-cert.pem, server-cert.pem and server-key.pem
-        :raises InvalidVolume: it does not start; PortTaken is one
+        :raises InvalidVolume: it does not start; PortTaken is a subclass
         """
         record = {**(self.record() or {}), 'ends_at': _ends_at(credentials)}
-        files.write_json(os.path.join(self.directory, RECORD), record)
+        FORMAT.write(os.path.join(self.directory, RECORD), record)
         files.remove(os.path.join(self.directory, PID))
         with _listening(address, record['port']) as listener, open(os.path.join(self.directory, LOG), 'wb') as log:
             process = subprocess.Popen(
@@ -90,12 +99,12 @@ class Daemon:
         while not self.is_alive():
             if process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
-                raise exception.InvalidVolume(reason=f'the exporter of host {record["host"]} does not start: '
-                                                     f'{self._last_words()}')
+                raise exception.InvalidVolume(reason=f'cannot start the exporter of host {record["host"]}: '
+                                                     f'{self._last_log_line()}')
             time.sleep(POLL_S)
 
     def stop(self) -> None:
-        """End it and forget it."""
+        """Stop the daemon and remove its directory."""
         with contextlib.suppress(OSError, qmp.Failed), self._monitor() as monitor:
             monitor.run('quit')
         deadline = time.monotonic() + CLOSE_S
@@ -110,7 +119,7 @@ class Daemon:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def kill(self) -> None:
-        """End it at once: nothing that it exported is reached any more."""
+        """Kill the daemon: all its exports end."""
         pid = self._pid()
         if pid is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -122,56 +131,56 @@ class Daemon:
     # ---- exports: {name of an export: (path, readonly)}
 
     def names(self) -> set[str]:
-        """Ids of the exports that it has; see ``ident``."""
-        with self._asking() as monitor:
+        """Return the ids of its exports; see ``ident``."""
+        with self._connected() as monitor:
             return _exports(monitor)
 
     def open(self, name: str, path: str, readonly: bool) -> None:
-        """Let the host reach a file; nothing when it does already.
+        """Export a file to the host; idempotent.
 
-        :raises InvalidVolume: it refuses that, or does not answer
+        :raises InvalidVolume: the daemon refuses it or does not answer
         """
         node = ident(name)
-        with self._asking() as monitor:
+        with self._connected() as monitor:
             if node in _exports(monitor):
                 return
             if node not in _nodes(monitor):
-                # The rows say who may have a volume; locks of files would forbid a server that moves between hosts.
+                # Attachments decide about access; file locks would prevent migrations.
                 monitor.run('blockdev-add', driver='raw', node_name=node, read_only=readonly, discard='unmap', file={
                     'driver': 'file', 'filename': path, 'locking': 'off', 'discard': 'unmap',
                     'read-only': readonly})
             monitor.run('block-export-add', type='nbd', id=node, node_name=node, name=name, writable=not readonly)
 
     def close(self, *nodes: str) -> None:
-        """End exports, also those in use.
+        """Remove exports, also those in use.
 
-        :param nodes: as ``names`` gives them
-        :raises InvalidVolume: it does not answer
+        :param nodes: as returned by ``names``
+        :raises InvalidVolume: the daemon does not answer
         """
-        with self._asking() as monitor:
+        with self._connected() as monitor:
             for node in nodes:
                 if node in _exports(monitor):
                     monitor.run('block-export-del', id=node, mode='hard')
             deadline = time.monotonic() + CLOSE_S
             for node in nodes:
                 while node in _nodes(monitor):
-                    with contextlib.suppress(qmp.Failed):            # its export still ends
+                    with contextlib.suppress(qmp.Failed):            # the export is still closing
                         monitor.run('blockdev-del', node_name=node)
                         break
                     if time.monotonic() > deadline:
-                        raise exception.InvalidVolume(reason='an export does not end.')
+                        raise exception.InvalidVolume(reason='an export does not close.')
                     time.sleep(POLL_S)
 
-    # ---- a copy of what an export has
+    # ---- copy of an export
 
     def begin_copy(self, name: str, path: str) -> None:
-        """Begin to copy what an export has at this moment into a qcow2 file; who writes to it goes on.
+        """Start a point-in-time copy of an export to a qcow2 file; writers continue.
 
-        :raises InvalidVolume: it refuses that, or does not answer
+        :raises InvalidVolume: the daemon refuses it or does not answer
         """
-        with self._asking() as monitor:
+        with self._connected() as monitor:
             copy = _copy_of(name)
-            # zeros that a guest has written are not stored either
+            # zeros written by a guest are not stored either
             monitor.run('blockdev-add', driver='qcow2', node_name=copy, discard='unmap', detect_zeroes='unmap',
                         file={'driver': 'file', 'filename': path, 'discard': 'unmap'})
             try:
@@ -182,27 +191,27 @@ class Daemon:
                 raise
 
     def is_copied(self, name: str) -> bool:
-        """Whether it is complete.
+        """Return whether the copy is complete.
 
-        :raises InvalidVolume: it has failed, or the daemon does not answer
+        :raises InvalidVolume: it failed, or the daemon does not answer
         """
-        with self._asking() as monitor:
+        with self._connected() as monitor:
             for job in monitor.run('query-jobs'):
                 if job['id'] == _copy_of(name):
                     if job.get('error'):
                         raise exception.InvalidVolume(reason=f'the copy failed: {job["error"]}')
                     return bool(job['status'] == 'concluded')
-        raise exception.InvalidVolume(reason='the copy was cut off.')
+        raise exception.InvalidVolume(reason='the copy was interrupted.')
 
     def end_copy(self, name: str) -> None:
-        """Let go of the copy, complete or not."""
+        """Release the copy, complete or not."""
         self.end_copies({_copy_of(name)})
 
     def end_copies(self, nodes: set[str] | None = None) -> None:
-        """The same of these, or of all of them; no error when the daemon has ended."""
+        """Release these copies, or all; does nothing if the daemon is not running."""
         if not self.is_alive():
             return
-        with contextlib.suppress(exception.InvalidVolume), self._asking() as monitor:
+        with contextlib.suppress(exception.InvalidVolume), self._connected() as monitor:
             found = {node for node in _nodes(monitor) if node.startswith(COPY)}
             for node in found if nodes is None else found & nodes:
                 deadline = time.monotonic() + CLOSE_S
@@ -215,65 +224,63 @@ class Daemon:
                     time.sleep(POLL_S)
 
     @contextlib.contextmanager
-    def _asking(self) -> typing.Iterator[qmp.Monitor]:
+    def _connected(self) -> typing.Iterator[qmp.Monitor]:
         try:
             with self._monitor() as monitor:
                 yield monitor
         except (OSError, ValueError) as error:
             raise exception.InvalidVolume(reason='the exporter does not answer.') from error
         except qmp.Failed as error:
-            raise exception.InvalidVolume(reason=f'the exporter refuses it: {error}') from error
+            raise exception.InvalidVolume(reason=f'the exporter refused the command: {error}') from error
 
     def _monitor(self) -> qmp.Monitor:
         return qmp.Monitor(self.directory, MONITOR)
 
     def _pid(self) -> int | None:
-        """Of the daemon; None: it does not run. Its directory shows that no other process has its number."""
+        """Return the daemon's pid, or None. The working directory distinguishes it from a process with a reused pid."""
         try:
             with open(os.path.join(self.directory, PID)) as file:
                 pid = int(file.read())
-            place = os.readlink(f'/proc/{pid}/cwd')          # a process that has ended has none
+            place = os.readlink(f'/proc/{pid}/cwd')          # fails for an exited process
         except (OSError, ValueError):
             return None
         return pid if place == os.path.realpath(self.directory) else None
 
-    def _last_words(self) -> str:
+    def _last_log_line(self) -> str:
         with contextlib.suppress(OSError), open(os.path.join(self.directory, LOG), errors='replace') as log:
             lines = log.read(65536).strip().splitlines()
             if lines:
                 return lines[-1][-200:]
-        return 'it said nothing'
+        return 'its log is empty'
 
 
 def _ends_at(credentials: str) -> float:
-    """When the certificate that a daemon begins with ends, by the clock.
+    """Return the expiry of the certificate as Unix time.
 
-    :raises InvalidVolume: there is none
+    :raises InvalidVolume: there is no certificate
     """
     try:
         with open(os.path.join(credentials, 'server-cert.pem'), 'rb') as file:
             return x509.load_pem_x509_certificate(file.read()).not_valid_after_utc.timestamp()
     except (OSError, ValueError):
-        raise exception.InvalidVolume(reason='the exporter has no certificate that can be read.') from None
+        raise exception.InvalidVolume(reason='the exporter has no readable certificate.') from None
 
 
 def _listening(address: str, port: int) -> socket.socket:
-    """
-    :raises PortTaken, InvalidVolume: this host cannot listen there
-    """
+    """Return a listening socket; raises PortTaken, InvalidVolume (this host cannot listen there)."""
     family = socket.AF_INET6 if ':' in address else socket.AF_INET
     try:
         made = socket.create_server((address, port), family=family)
     except OSError as error:
         kind = PortTaken if error.errno == errno.EADDRINUSE else exception.InvalidVolume
-        raise kind(reason=f'no export can be made at {address} port {port}: {error.strerror}.') from None
-    # Connections have it from their listener. QEMU asks for it since 8.1; without it a read over TLS takes 40 ms.
+        raise kind(reason=f'cannot listen at {address} port {port}: {error.strerror}.') from None
+    # Connections inherit it. QEMU sets it since 8.1; without it a read over TLS takes 40 ms.
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return made
 
 
 def ident(name: str) -> str:
-    """Id of an export, and of the node below it: QEMU's are of 31 characters at most and begin with a letter."""
+    """Return the id of an export and its node: QEMU's ids have at most 31 characters and begin with a letter."""
     return 'v' + name.replace('-', '')[:30]
 
 

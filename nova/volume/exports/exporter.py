@@ -1,8 +1,8 @@
-"""Exports of volumes for guests on other hosts: a daemon for each compute host, an export for each attachment.
+"""Exports of volumes to guests on other hosts: a daemon for each compute host, an export for each attachment.
 
-The rows of the attachments say what is to be exported. A start, and a look every minute, open what is missing; a daemon
-that has ended is started again within a second or two. An export ends by a request alone, or by an attachment that says
-that it ends: a row that is missing, or names another host, may be one of a database that was restored from a backup.
+Attachments define the exports. Missing exports are opened at the start and every minute; an exited daemon is restarted
+within two seconds. An export ends only by a request, or if its attachment is closing. A missing attachment, or one with
+another host, is no reason: the database may have been restored from a backup.
 """
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ from nova import exception
 from nova.runtime import concurrency
 from nova.runtime import disk_space
 from nova.runtime import metrics
-from nova.virt.libvirt import files
+from nova.runtime import versioned_records
+from nova.disk_files import files
 from nova.volume.exports import daemon as daemons
 
 LOG = logging.getLogger(__name__)
 
-HOST = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z')      # what can be the name in a certificate
-LOOK_S, COMPARE_S, COPY_LOOK_S = 1, 60, 0.1
-ENDS_S = 30 * 86400              # so long before its certificate ends a daemon should be replaced
-PORTS = 1000                     # hosts at most
+HOST = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z')      # host names that are valid in a certificate
+POLL_S, RECONCILE_S, COPY_POLL_S = 1, 60, 0.1
+EXPIRY_WARNING_S = 30 * 86400    # warn this long before the certificate of a daemon expires
+PORTS = 1000                     # maximum number of hosts
 
 
 @dataclasses.dataclass(frozen=True)
-class Wanted:
-    """An attachment that is to be exported."""
+class DesiredExport:
+    """An attachment that must be exported."""
 
     attachment_id: str
     host: str
@@ -43,22 +44,24 @@ class Wanted:
 
 
 class Exporter:
-    """
-    :param directory: of the daemons; made when the first one is
-    :param address: of this host, where they listen
-    :param first_port: of the first one; the next ones follow
-    :param credentials: gives the directory with ca-cert.pem, server-cert.pem and server-key.pem
-    :param wanted: function of the id of an attachment, or None for all of them: [Wanted] as the rows say now
-    :param ending: function: {(host, id of an attachment)} whose rows say that their export to that host ends
+    """Exports of one volume host.
+
+    :param directory: directory of the daemons; created with the first one
+    :param address: address of this host that they listen on
+    :param first_port: port of the first daemon; others follow
+    :param credentials: function that returns the directory with ca-cert.pem, server-cert.pem and server-key.pem
+    :param wanted: function: attachment id, or None for all -> [DesiredExport] in the database
+    :param ending: function: () -> {(host, attachment id)} with closing exports
     """
 
     def __init__(self, directory: str, address: str, first_port: int, credentials: Callable[[], str],
-                 wanted: Callable[[str | None], list[Wanted]],
+                 wanted: Callable[[str | None], list[DesiredExport]],
                  ending: Callable[[], set[tuple[str, str]]] = set) -> None:
         self._directory, self._address, self._first = directory, address, first_port
         self._credentials, self._wanted, self._ending = credentials, wanted, ending
-        self._unknown: dict[str, set[str]] = {}          # {host: exports that no row wants}
+        self._unknown: dict[str, set[str]] = {}          # {host: exports without an attachment}
         self._daemons: dict[str, daemons.Daemon] = {}
+        self._unreadable = versioned_records.UnreadableRecords()         # by directory of a daemon
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -66,50 +69,47 @@ class Exporter:
 
     @staticmethod
     def check(host: object) -> None:
-        """
-        :raises InvalidVolume: nothing can be exported to this host
-        """
+        """Check that volumes can be exported to a host; raises InvalidVolume."""
         if not isinstance(host, str) or not HOST.match(host):
-            raise exception.InvalidVolume(reason=f'{str(host)[:80]!r} cannot be the name of a host in a certificate.')
+            raise exception.InvalidVolume(reason=f'{str(host)[:80]!r} is not a valid host name in a certificate.')
         if shutil.which(daemons.PROGRAM) is None:
-            raise exception.InvalidVolume(
-                reason=f'host {host} does not reach the files of the volumes, and {daemons.PROGRAM}, which would '
-                       'export them, is not installed where they are.')
+            raise exception.InvalidVolume(reason=f'host {host} has no access to the volume files, and '
+                                                 f'{daemons.PROGRAM} is not installed on the volume host.')
 
     def open(self, attachment_id: str, host: str) -> dict[str, typing.Any]:
-        """Let a host reach the volume of its attachment: {'host', 'port', 'export'}.
+        """Export the volume of an attachment to its host: {'host', 'port', 'export'}.
 
-        :raises InvalidVolume: that is not possible, or is not wanted any more
-        :raises InsufficientStorage: there is no room for the files of its daemon
+        :raises InvalidVolume: not possible, or no longer wanted
+        :raises InsufficientStorage: no space for the daemon's files
         """
         with self._locked(host):
             found = [each for each in self._wanted(attachment_id) if each.host == host]
             if not found:
-                raise exception.InvalidVolume(reason='the attachment is gone, or is of another host.')
+                raise exception.InvalidVolume(reason='the attachment is gone or belongs to another host.')
             if not os.path.exists(found[0].path):
                 raise exception.InvalidVolume(reason='the file of the volume is not on this host.')
             try:
-                daemon = self._running(host)
+                daemon = self._running_daemon(host)
             except OSError as error:
                 if error.errno in disk_space.FULL:
                     raise exception.InsufficientStorage() from error
-                raise exception.InvalidVolume(reason=f'its export cannot be made: {error.strerror}.') from error
+                raise exception.InvalidVolume(reason=f'cannot export it: {error.strerror}.') from error
             daemon.open(attachment_id, found[0].path, found[0].readonly)
             return {'host': self._address, 'port': (daemon.record() or {})['port'], 'export': attachment_id}
 
     def close(self, attachment_id: str, host: str) -> None:
-        """Let a host reach it no longer; certain when this returns."""
-        with self._locked(host):             # first: one that began to open it may not have made anything yet
-            if not os.path.isdir(self._place(host)) or any(
+        """Close the export; it is closed when this returns."""
+        with self._locked(host):             # lock first: a concurrent open may not have created anything yet
+            if not os.path.isdir(self._directory_of(host)) or any(
                     each.host == host for each in self._wanted(attachment_id)):
                 return
             daemon = self._daemon(host)
             if daemon.is_alive():
-                self._shut(daemon, [daemons.ident(attachment_id)])
-            self._end_unused(daemon)
+                self._close_exports(daemon, [daemons.ident(attachment_id)])
+            self._stop_if_unused(daemon)
 
     def copy(self, attachment_id: str, host: str, path: str) -> None:
-        """Copy what an attachment's volume has at this moment into a qcow2 file of the same size.
+        """Make a point-in-time copy of an attachment's volume in a qcow2 file of the same size.
 
         :raises InvalidVolume: it failed
         """
@@ -118,106 +118,122 @@ class Exporter:
             daemon.begin_copy(attachment_id, path)
         try:
             while not daemon.is_copied(attachment_id):
-                if self._stopping.wait(COPY_LOOK_S):
-                    raise exception.InvalidVolume(reason='the service ends.')
+                if self._stopping.wait(COPY_POLL_S):
+                    raise exception.InvalidVolume(reason='the service is stopping.')
         finally:
             with self._locked(host):
                 daemon.end_copy(attachment_id)
 
     # ---- all of them
 
-    def compare(self) -> None:
-        """Make the exports those of the rows."""
+    def reconcile(self) -> None:
+        """Reconcile the exports with the attachments."""
         for host in sorted(self._hosts() | {each.host for each in self._wanted(None)}):
             try:
-                self._compare(host)
+                self._reconcile(host)
             except exception.NovaException as error:
-                LOG.error('The exports of host %s are not complete: %s', host, error)
+                LOG.error('Cannot complete the exports of host %s: %s', host, error)
 
     def _records(self) -> list[dict[str, typing.Any]]:
         names = os.listdir(self._directory) if os.path.isdir(self._directory) else ()
-        found = (daemons.Daemon(os.path.join(self._directory, name)).record() for name in names)
-        return [record for record in found if record]
+        found = []
+        for name in names:
+            path = os.path.join(self._directory, name)
+            try:
+                record = daemons.Daemon(path).record()
+            except exception.InvalidVolume as error:
+                self._unreadable.add(path, error)
+                continue
+            self._unreadable.discard(path)
+            if record:
+                found.append(record)
+        return found
 
     def _hosts(self) -> set[str]:
-        """Those that have a daemon."""
+        """Return the hosts with a daemon."""
         return {record['host'] for record in self._records()}
 
-    def _compare(self, host: str) -> None:
+    def _reconcile(self, host: str) -> None:
         self.check(host)
         with self._locked(host):
             wanted = {daemons.ident(each.attachment_id): each for each in self._wanted(None)
                       if each.host == host and os.path.exists(each.path)}
-            daemon = self._running(host) if wanted else self._daemon(host)
+            daemon = self._running_daemon(host) if wanted else self._daemon(host)
             known = daemon.names() if daemon.is_alive() else set()
             ending = {daemons.ident(each) for name, each in self._ending() if name == host}
             left = known - set(wanted)
             if left & ending:
-                LOG.warning('Host %s still had %s exports of attachments that have ended; they are closed.', host,
+                LOG.warning('Host %s still had %s exports of closing attachments; closing them.', host,
                             len(left & ending))
-                self._shut(daemon, sorted(left & ending))
+                self._close_exports(daemon, sorted(left & ending))
             if (unknown := left - ending) and unknown != self._unknown.get(host):
                 metrics.EXPORTS_UNNAMED.inc(len(unknown - self._unknown.get(host, set())))
-                LOG.error('Host %s has %s exports that no attachment names (%s). They stay open: the database may have '
-                          'been restored from a backup. See `nova-manage state differences`.', host, len(unknown),
+                LOG.error('Host %s has %s exports without an attachment (%s). They stay open, because the database may '
+                          'have been restored from a backup. See `nova-manage state differences`.', host, len(unknown),
                           ', '.join(sorted(unknown)[:5]))
             self._unknown[host] = unknown
             for ident in sorted(set(wanted) - known):
                 each = wanted[ident]
-                self._running(host).open(each.attachment_id, each.path, each.readonly)
-            self._end_unused(daemon)
+                self._running_daemon(host).open(each.attachment_id, each.path, each.readonly)
+            self._stop_if_unused(daemon)
             record = daemon.record()
-        if record and record.get('ends_at', time.time() + ENDS_S) - time.time() < ENDS_S:
-            LOG.warning('The certificate of the exporter of host %s ends soon: move the servers with volumes away from '
-                        'it once, or kill the daemon at a quiet moment: it comes again with a new one.', host)
+        if record and record.get('ends_at', time.time() + EXPIRY_WARNING_S) - time.time() < EXPIRY_WARNING_S:
+            LOG.warning('The certificate of the exporter of host %s expires soon. Migrate its servers with volumes '
+                        'away once, or kill the daemon at a quiet time: it restarts with a new certificate.', host)
 
     def watch(self) -> None:
-        """Keep the exports as the rows are, until ``stop``. Copies of a process that has ended go on for no one."""
+        """Reconcile the exports periodically until ``stop``. Copies of an earlier process are ended."""
         for host in self._hosts():
             with self._locked(host):
                 self._daemon(host).end_copies()
-        self.compare()
+        self.reconcile()
         self._thread = concurrency.spawn('volume-exports', self._watch)
 
     def stop(self, timeout: float) -> bool:
-        """The exports go on: guests of other hosts use them."""
+        """Stop the thread. Exports continue: guests of other hosts use them."""
         self._stopping.set()
         return self._thread is None or concurrency.join(self._thread, timeout)
 
     def _watch(self) -> None:
-        compared = time.monotonic()
-        while not self._stopping.wait(LOOK_S):
+        reconciled = time.monotonic()
+        while not self._stopping.wait(POLL_S):
             try:
-                if time.monotonic() - compared > COMPARE_S:
-                    compared = time.monotonic()
-                    self.compare()
+                if time.monotonic() - reconciled > RECONCILE_S:
+                    reconciled = time.monotonic()
+                    self.reconcile()
                 else:
-                    self._look()
+                    self._restart_exited()
             except Exception:
-                LOG.exception('The exports could not be looked after')
+                LOG.exception('Cannot check the exports')
 
-    def _look(self) -> None:
+    def _restart_exited(self) -> None:
         for host, daemon in list(self._daemons.items()):
-            if daemon.record() is None or daemon.is_alive():
+            try:
+                if daemon.record() is None or daemon.is_alive():
+                    continue
+            except exception.InvalidVolume as error:
+                self._unreadable.add(daemon.directory, error)
                 continue
-            with self._locked(host, wait=False) as held:         # else it is being started, or ended
+            with self._locked(host, wait=False) as held:         # not locked: it is being started or stopped
                 dead = held and daemon.record() is not None and not daemon.is_alive()
             if dead:
-                LOG.warning('The exporter of host %s has ended; it is started again.', host)
-                self._compare(host)
+                LOG.warning('The exporter of host %s exited and is restarted.', host)
+                self._reconcile(host)
 
-    # ---- steps; the caller has the lock of the host
+    # ---- steps; the caller holds the host's lock
 
-    def _shut(self, daemon: daemons.Daemon, nodes: list[str]) -> None:
-        """Close exports. A daemon that does not do so is killed, and comes again without them: another server may get
-        the volume next."""
+    def _close_exports(self, daemon: daemons.Daemon, nodes: list[str]) -> None:
+        """Close exports. A daemon that fails to do so is killed and restarted without them.
+
+        Another server may get the volume next.
+        """
         try:
             daemon.close(*nodes)
         except exception.InvalidVolume as error:
-            LOG.warning('An exporter is killed: %s', error)
+            LOG.warning('Killing an exporter: %s', error)
             daemon.kill()
 
-    def _end_unused(self, daemon: daemons.Daemon) -> None:
+    def _stop_if_unused(self, daemon: daemons.Daemon) -> None:
         record = daemon.record()
         if record is None:
             return
@@ -229,8 +245,8 @@ class Exporter:
             daemon.stop()
             self._daemons.pop(record['host'], None)
 
-    def _running(self, host: str) -> daemons.Daemon:
-        """The daemon of a host, started if need be with the port that it had."""
+    def _running_daemon(self, host: str) -> daemons.Daemon:
+        """Return the daemon of a host; start it if necessary, with its former port."""
         daemon = self._daemon(host)
         if daemon.is_alive():
             return daemon
@@ -244,7 +260,7 @@ class Exporter:
                 if port in taken:
                     continue
                 try:
-                    daemon.make(host, port)
+                    daemon.create(host, port)
                     daemon.start(self._address, self._credentials())
                     return daemon
                 except daemons.PortTaken:
@@ -252,14 +268,14 @@ class Exporter:
                 except (exception.InvalidVolume, OSError):
                     shutil.rmtree(daemon.directory, ignore_errors=True)
                     raise
-        raise exception.InvalidVolume(reason='no port is free for exports.')
+        raise exception.InvalidVolume(reason='no free port for exports.')
 
     def _daemon(self, host: str) -> daemons.Daemon:
-        return self._daemons.setdefault(host, daemons.Daemon(self._place(host)))
+        return self._daemons.setdefault(host, daemons.Daemon(self._directory_of(host)))
 
-    def _place(self, host: str) -> str:
+    def _directory_of(self, host: str) -> str:
         return os.path.join(self._directory, hashlib.sha256(host.encode()).hexdigest()[:24])
 
     def _locked(self, host: str, wait: bool = True) -> typing.ContextManager[bool]:
         os.makedirs(self._directory, mode=0o700, exist_ok=True)
-        return files.lock(f'{self._place(host)}.lock', wait)
+        return files.lock(f'{self._directory_of(host)}.lock', wait)

@@ -1,4 +1,4 @@
-"""Commands to a QEMU program over its monitor: https://qemu.readthedocs.io/en/v7.2/interop/qmp-spec.html."""
+"""QMP client of a QEMU program: https://qemu.readthedocs.io/en/v7.2/interop/qmp-spec.html."""
 from __future__ import annotations
 
 import json
@@ -8,13 +8,13 @@ import time
 import types
 import typing
 
-TIMEOUT_S = 20               # of one command; those that are sent here answer in milliseconds
+TIMEOUT_S = 20               # of one command; the commands used answer in milliseconds
 BUSY_S = 0.01
 MOST_BYTES = 4 << 20         # of one answer
 
 
 class Failed(Exception):
-    """The program refused a command; ``kind`` is QMP's class of the error."""
+    """The program refused a command; ``kind`` is the QMP error class."""
 
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(reason)
@@ -24,7 +24,7 @@ class Failed(Exception):
 class Monitor:
     """A connection to a monitor; a context manager.
 
-    :param directory: of the socket, whose path may be longer than an address of a socket can be
+    :param directory: directory of the socket. The socket's path may be too long for a socket address
     :raises OSError: nothing answers there
     """
 
@@ -35,7 +35,7 @@ class Monitor:
         place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             self._connect(f'/proc/self/fd/{place}/{name}', time.monotonic() + timeout)
-            self._read(time.monotonic() + timeout)                       # the greeting
+            self._read(time.monotonic() + timeout)                       # greeting
             self.run('qmp_capabilities')
         except BaseException:
             self._socket.close()
@@ -51,9 +51,9 @@ class Monitor:
         self._socket.close()
 
     def run(self, command: str, **arguments: typing.Any) -> typing.Any:
-        """What a command returns.
+        """Run a command and return its result.
 
-        :param arguments: with '_' for the '-' of their names
+        :param arguments: names with '_' for '-'
         :raises Failed: it was refused
         :raises OSError: there is no answer
         """
@@ -64,7 +64,7 @@ class Monitor:
             answer = self._read(deadline)
             if 'error' in answer:
                 raise Failed(answer['error'].get('class', ''), answer['error'].get('desc', ''))
-            if 'return' in answer:                                       # anything else is an event
+            if 'return' in answer:                                       # others are events
                 return answer['return']
 
     def _connect(self, path: str, deadline: float) -> None:
@@ -72,7 +72,7 @@ class Monitor:
             try:
                 self._socket.connect(path)
                 return
-            except BlockingIOError:                                      # one before us has just gone
+            except BlockingIOError:                                      # the previous client has just disconnected
                 if time.monotonic() > deadline:
                     raise TimeoutError('the monitor is busy') from None
                 time.sleep(BUSY_S)
@@ -83,7 +83,7 @@ class Monitor:
                 raise TimeoutError('no answer of the monitor')
             more = self._socket.recv(65536)
             if not more:
-                raise ConnectionResetError('the monitor has ended')
+                raise ConnectionResetError('the monitor closed the connection')
             self._left += more
         line, _, self._left = self._left.partition(b'\n')
         found = json.loads(line)

@@ -1,6 +1,6 @@
-"""The HTTP face of the embedded block storage: the Block Storage API v3 as its common clients use it.
+"""HTTP API of the embedded block storage: the Block Storage API v3.
 
-The middleware before it puts the caller into ``environ['nova.context']``. An operation is a row of handlers.ROUTES.
+The preceding middleware sets ``environ['nova.context']``. Operations are in handlers.ROUTES.
 """
 import re
 import typing
@@ -25,12 +25,12 @@ VOLUME = Microversions('volume', 3, 0, views.MAX_VERSION, other_major=exception.
 
 
 class VolumeRequest(Request):
-    """What a handler gets.
+    """Request to a handler.
 
     store          nova.volume.embedded.EmbeddedVolumes
     query          {name: last value}
-    body           what stands below the key of the body that the row names
-    microversion   minor version; 0 where the request names none
+    body           value below the route's body key
+    microversion   minor version; 0 by default
     """
 
     __slots__ = ('store', 'microversion')
@@ -45,12 +45,12 @@ class VolumeRequest(Request):
         return self.context.is_admin or 'service' in (self.context.roles or ())
 
     def meets(self, policy: str | None) -> bool:
-        """Whether the caller meets the policy of a row."""
+        """Return whether the caller satisfies a route's policy."""
         return policy is None or bool(self.context.is_admin if policy == schemas.ADMIN else self.trusted)
 
 
 class VolumeApi(application.Api[VolumeRequest]):
-    """Paths below /v3, and below a project's id there.
+    """Paths below /v3, and below /v3/{project id}.
 
     :param store: nova.volume.embedded.EmbeddedVolumes
     """
@@ -78,9 +78,10 @@ class VolumeApi(application.Api[VolumeRequest]):
         req.context.require_project()
         named = segments.pop(0) if not self.mapper.knows(segments[0]) else req.context.project_id
         if named != req.context.project_id:
-            if req.context.is_admin and segments and self.mapper.knows(segments[0]):     # else it would be of his own
-                raise exception.BadRequest('The address has another project than the token. Administrators name the '
-                                           'project in the query of lists (all_tenants, project_id).')
+            # otherwise it would list the administrator's project
+            if req.context.is_admin and segments and self.mapper.knows(segments[0]):
+                raise exception.BadRequest('The project in the URL differs from the token. Administrators select '
+                                           'projects in the query of lists (all_tenants, project_id).')
             raise exception.NotFound()
         return self.mapper.find(segments, req.method)
 
@@ -99,7 +100,7 @@ class VolumeApi(application.Api[VolumeRequest]):
     def fault(self, req: VolumeRequest, error: Exception) -> Response:
         code, message, _english = faults.explain(error, req.environ.get('openstack.request_id'))
         if isinstance(error, exception.QuotaExceeded):
-            code = 413                   # as this API documents it
+            code = 413                   # as documented for this API
         return Response(faults.document(code, message), code)
 
     def finish(self, req: VolumeRequest, code: int, headers: Headers,
@@ -108,7 +109,7 @@ class VolumeApi(application.Api[VolumeRequest]):
 
 
 def Application(store: typing.Any) -> application.Application:
-    """A WSGI application, to be mounted at /volume.
+    """Return the WSGI application, to be mounted at /volume.
 
     :param store: nova.volume.embedded.EmbeddedVolumes
     """

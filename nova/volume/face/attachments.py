@@ -1,4 +1,4 @@
-"""Attachments of volumes to servers: rows and handlers."""
+"""Attachments of volumes: routes and handlers."""
 from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from nova.db.engine import Connection
     from nova.volume.face.app import VolumeRequest
 
-_ATTACHMENT = schemas.Given('attachment', schemas.of(
+_ATTACHMENT = schemas.Body('attachment', schemas.of(
     'volume_uuid', 'instance_uuid', volume_uuid={'type': 'string'}, instance_uuid={'type': 'string', 'maxLength': 36},
     connector={'type': ['object', 'null']}, mode={'enum': ['rw', 'ro', None]}))
 _FILTERS = {'id': 'id', 'volume_id': 'volume_id', 'instance_id': 'instance_uuid', 'status': 'status',
             'attach_status': 'status'}
-_CONNECTOR = schemas.Given('attachment', schemas.of('connector', connector={'type': 'object'}))
+_CONNECTOR = schemas.Body('attachment', schemas.of('connector', connector={'type': 'object'}))
 
 
 def list_attachments(request: VolumeRequest) -> dict[str, Any]:
@@ -35,8 +35,9 @@ def _shown(conn: Connection, rows: Any) -> list[dict[str, Any]]:
 
 
 def _attachment(request: VolumeRequest, ident: str, info: dict[str, Any] | None = None) -> dict[str, Any]:
-    """
-    :param info: of its connection
+    """Return the document of an attachment.
+
+    :param info: its connection
     """
     with request.store.db.reader() as conn:
         row = rows_of.attachment(conn, request.context, ident)
@@ -50,7 +51,7 @@ def show_attachment(request: VolumeRequest, ident: str) -> dict[str, Any]:
 def create_attachment(request: VolumeRequest) -> dict[str, Any]:
     given = request.body
     if given.get('mode') == 'ro' and not request.store.get(request.context, given['volume_uuid'])['readonly']:
-        raise exception.BadRequest('A server writes to its volumes here, unless the volume is set to read-only before.')
+        raise exception.BadRequest('Mode ro requires a read-only volume. Set the volume to read-only first.')
     ident = request.store.attach(request.context, given['volume_uuid'], given['instance_uuid'])
     info = None
     if given.get('connector'):

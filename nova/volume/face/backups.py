@@ -1,4 +1,4 @@
-"""Backups and transfers of volumes: rows and handlers."""
+"""Backups and transfers of volumes: routes and handlers."""
 from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING
@@ -51,9 +51,9 @@ def create_backup(request: VolumeRequest) -> dict[str, Any]:
     given = request.body
     listing.flag('force', given.get('force'))
     if listing.flag('incremental', given.get('incremental')):
-        raise exception.BadRequest('A backup is a whole copy here: there are no incremental ones.')
+        raise exception.BadRequest('Incremental backups are not supported.')
     if given.get('container'):
-        raise exception.BadRequest('Backups have one place here, which the operator chooses: name no container.')
+        raise exception.BadRequest('Backup containers are not supported: omit the container.')
     zone = given.get('availability_zone')
     with request.store.db.reader() as conn:
         if zone and zone not in request.store.zones(conn):
@@ -104,7 +104,8 @@ def show_transfer(request: VolumeRequest, ident: str) -> dict[str, Any]:
 
 
 def create_transfer(request: VolumeRequest) -> dict[str, Any]:
-    listing.flag('no_snapshots', request.body.get('no_snapshots'))       # what has some is not offered at all
+    # validated only: volumes with snapshots cannot be transferred
+    listing.flag('no_snapshots', request.body.get('no_snapshots'))
     made = request.store.transfers.create(request.context, request.body['volume_id'], request.body.get('name'))
     return {'transfer': views.transfer(made, request)}
 
@@ -119,24 +120,24 @@ def delete_transfer(request: VolumeRequest, ident: str) -> None:
 
 
 def _transfers(path: str) -> tuple[Route, ...]:
-    """The rows below either of the paths that transfers have had."""
+    """Return the routes below one of the two paths of transfers."""
     return (Route('GET', path, list_transfers), Route('GET', f'{path}/detail', list_transfers),
-            Route('POST', path, create_transfer, status=202, body=schemas.Given('transfer', _TRANSFER)),
+            Route('POST', path, create_transfer, status=202, body=schemas.Body('transfer', _TRANSFER)),
             Route('GET', f'{path}/{{ident}}', show_transfer),
             Route('DELETE', f'{path}/{{ident}}', delete_transfer, status=202),
             Route('POST', f'{path}/{{ident}}/accept', accept_transfer, status=202,
-                  body=schemas.Given('accept', _ACCEPT)))
+                  body=schemas.Body('accept', _ACCEPT)))
 
 
 ROUTES = (
     Route('GET', '/backups', list_backups),
     Route('GET', '/backups/detail', list_backups_in_detail),
-    Route('POST', '/backups', create_backup, status=202, body=schemas.Given('backup', _BACKUP)),
+    Route('POST', '/backups', create_backup, status=202, body=schemas.Body('backup', _BACKUP)),
     Route('GET', '/backups/{ident}', show_backup),
-    Route('PUT', '/backups/{ident}', update_backup, body=schemas.Given('backup', _CHANGED)),
+    Route('PUT', '/backups/{ident}', update_backup, body=schemas.Body('backup', _CHANGED)),
     Route('DELETE', '/backups/{ident}', delete_backup, status=202),
     schemas.action('backups', 'os-force_delete', force_delete_backup, policy=schemas.ADMIN),
     schemas.action('backups', 'os-reset_status', reset_backup_status, policy=schemas.ADMIN, schema=_RESET),
-    Route('POST', '/backups/{ident}/restore', restore_backup, status=202, body=schemas.Given('restore', _RESTORE)),
+    Route('POST', '/backups/{ident}/restore', restore_backup, status=202, body=schemas.Body('restore', _RESTORE)),
     *_transfers('/os-volume-transfer'), *_transfers('/volume-transfers'),
 )

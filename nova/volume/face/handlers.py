@@ -1,4 +1,4 @@
-"""What the operations of the face do: rows and handlers."""
+"""Operations of the API: routes and handlers."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from nova.db.engine import Table
     from nova.volume.face.app import VolumeRequest
 
-ONLINE_EXTEND = 42       # microversion that lets a volume in use grow
-OF_BACKUP = 47           # microversion that makes volumes of backups
-OF_SERVER_IMAGE = 46     # microversion that makes volumes of images that name a snapshot, and have no data
-SUMMARY, SUMMARY_METADATA = 12, 36       # microversions of the summary, and of the metadata in it
-IMAGE_FIELDS = 1         # microversion with visibility and protected of an image of a volume
-CLOSED = 53              # microversion that refuses what it does not know of a new volume
+ONLINE_EXTEND = 42       # microversion for extending volumes in use
+OF_BACKUP = 47           # microversion for volumes from backups
+OF_SERVER_IMAGE = 46     # microversion for volumes from images without data that refer to a snapshot
+SUMMARY, SUMMARY_METADATA = 12, 36       # microversions of the summary, and of its metadata
+IMAGE_FIELDS = 1         # microversion with visibility and protected for images of volumes
+CLOSED = 53              # microversion that refuses unknown attributes of new volumes
 
-# ---- what may come in --------------------------------------------------------
+# ---- request bodies ----------------------------------------------------------
 
 _ID = {'type': ['string', 'null'], 'maxLength': 255}
 _SIZE = {'type': ['integer', 'string', 'null'], 'pattern': '^[0-9]{1,9}$', 'maximum': 999999999}
@@ -45,10 +45,10 @@ _VOLUME = {**schemas.of(
     **schemas.NAMES, size=_SIZE, metadata=schemas.METADATA, imageRef=_ID, image_id=_ID, snapshot_id=_ID,
     source_volid=_ID, backup_id=_ID, group_id=_ID, consistencygroup_id=_ID, volume_type=_ID,
     availability_zone=schemas.NAME, multiattach={'type': ['boolean', 'string', 'null']}), 'additionalProperties': True}
-_NO_GROUPS = 'There are no groups of volumes here.'
+_NO_GROUPS = 'Volume groups are not supported.'
 _REFUSED = {'group_id': _NO_GROUPS, 'consistencygroup_id': _NO_GROUPS}
 _HINTS = dict.fromkeys(('OS-SCH-HNT:scheduler_hints', 'scheduler_hints'),
-                       'All volumes have one place here, so that hints could choose nothing.')
+                       'Scheduler hints are not supported: there is one backend.')
 _EXTEND = schemas.of('new_size', new_size={**_SIZE, 'type': ['integer', 'string']})
 _REIMAGE = schemas.of('image_id', image_id={'type': 'string', 'maxLength': 36}, reimage_reserved=_FLAG)
 _BOOTABLE = schemas.of('bootable', bootable=_FLAG)
@@ -65,7 +65,7 @@ _UPLOAD = schemas.of(
         'boolean', 'string', 'null']}, container_format=schemas.NAME, disk_format=schemas.NAME,
     visibility=schemas.NAME, protected={'type': ['boolean', 'string', 'null']})
 
-# first part of a path, or key of a body: the table whose id follows
+# first path segment, or body key: table of the following id
 _IDENTS = {'volumes': volumes, 'snapshots': volume_snapshots, 'attachments': volume_attachments,
            'backups': volume_backups, 'os-volume-transfer': volume_transfers, 'volume-transfers': volume_transfers,
            'volume_id': volumes, 'source_volid': volumes, 'volume_uuid': volumes, 'snapshot_id': volume_snapshots,
@@ -80,7 +80,7 @@ _NOT_FOUND: dict[Table, Callable[[str], exception.NovaException]] = {
 
 
 def check_shown(request: VolumeRequest, row: Route, parts: dict[str, str]) -> None:
-    """Volumes of administrative servers, and what belongs to them, do not exist for users.
+    """Hide volumes of administrative servers, and their resources, from users.
 
     :raises VolumeNotFound, VolumeSnapshotNotFound, VolumeAttachmentNotFound: the request names one
     """
@@ -135,7 +135,7 @@ def create_volume(request: VolumeRequest) -> dict[str, Any]:
         given.get(name) or None for name in ('snapshot_id', 'source_volid', 'backup_id')]
     image_id = _image(given)
     if backup_id and request.microversion < OF_BACKUP:
-        raise exception.BadRequest(f'Volumes are made of backups since microversion 3.{OF_BACKUP}.')
+        raise exception.BadRequest(f'Creating volumes from backups requires microversion 3.{OF_BACKUP}.')
     if sum(bool(source) for source in (*sources, image_id)) > 1:
         raise exception.InvalidInput(reason='May specify only one of snapshot, imageRef, source volume or backup.')
     if given.get('size') in (None, '') and not any(sources):
@@ -216,7 +216,7 @@ def set_readonly(request: VolumeRequest, ident: str) -> None:
 
 
 def retype(request: VolumeRequest, ident: str) -> None:
-    """The blocks have one place, so that the policy of migrations has no meaning."""
+    """Change the type. migration_policy is ignored: there is one backend."""
     request.store.retypes.retype(request.context, ident, request.body['new_type'])
 
 
@@ -244,7 +244,7 @@ def reset_status(request: VolumeRequest, ident: str) -> None:
 
 
 def reimage(request: VolumeRequest, ident: str) -> None:
-    """A volume that a server has reserved is for services and administrators: they rebuild the server."""
+    """Write an image. Only services and administrators may do so for a reserved volume, during a rebuild."""
     reserved = listing.flag('reimage_reserved', request.body.get('reimage_reserved'))
     if reserved and not request.trusted:
         raise exception.PolicyDenied(rule='volume:reimage_reserved')
@@ -252,15 +252,15 @@ def reimage(request: VolumeRequest, ident: str) -> None:
 
 
 def upload_image(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    """``force`` is for volumes in use, of which no image of one moment could be made this way."""
+    """Create an image. ``force`` is validated only: an upload of a volume in use would not be consistent."""
     given, since = request.body, request.microversion >= IMAGE_FIELDS
     disk_format, container_format = given.get('disk_format') or 'raw', given.get('container_format') or 'bare'
     if disk_format not in uploads.FORMATS or container_format != 'bare':
-        raise exception.InvalidInput(reason=f'images of volumes are {" or ".join(uploads.FORMATS)} ones here, and '
+        raise exception.InvalidInput(reason=f'disk_format must be {" or ".join(uploads.FORMATS)} and container_format '
                                             f'bare, not {disk_format[:40]} in {container_format[:40]}.')
     listing.flag('force', given.get('force'))
     if not since and (given.get('visibility') or given.get('protected') is not None):
-        raise exception.BadRequest(f'visibility and protected are there since microversion 3.{IMAGE_FIELDS}.')
+        raise exception.BadRequest(f'visibility and protected require microversion 3.{IMAGE_FIELDS}.')
     visibility, protected = given.get('visibility') or 'private', listing.flag('protected', given.get('protected'))
     row, image = request.store.uploads.begin(request.context, ident, disk_format, {
         'name': given['image_name'], 'visibility': visibility, 'protected': protected})
@@ -278,14 +278,14 @@ def roll_detaching(request: VolumeRequest, ident: str) -> None:
 ROUTES = (
     Route('GET', '/volumes', list_volumes),
     Route('GET', '/volumes/detail', list_volumes_in_detail),
-    Route('POST', '/volumes', create_volume, status=202, body=schemas.Given('volume', _VOLUME, _HINTS)),
+    Route('POST', '/volumes', create_volume, status=202, body=schemas.Body('volume', _VOLUME, _HINTS)),
     Route('GET', '/volumes/summary', summarize_volumes),
     Route('GET', '/volumes/{ident}', show_volume),
-    Route('PUT', '/volumes/{ident}', update_volume, body=schemas.Given('volume', schemas.DESCRIPTION)),
+    Route('PUT', '/volumes/{ident}', update_volume, body=schemas.Body('volume', schemas.DESCRIPTION)),
     Route('DELETE', '/volumes/{ident}', delete_volume, status=202),
     Route('GET', '/volumes/{ident}/metadata', show_metadata),
-    Route('POST', '/volumes/{ident}/metadata', add_metadata, body=schemas.Given('metadata', schemas.ITEMS)),
-    Route('PUT', '/volumes/{ident}/metadata', replace_metadata, body=schemas.Given('metadata', schemas.ITEMS)),
+    Route('POST', '/volumes/{ident}/metadata', add_metadata, body=schemas.Body('metadata', schemas.ITEMS)),
+    Route('PUT', '/volumes/{ident}/metadata', replace_metadata, body=schemas.Body('metadata', schemas.ITEMS)),
     Route('DELETE', '/volumes/{ident}/metadata/{key}', delete_metadata),
     schemas.action('volumes', 'os-extend', extend, schema=_EXTEND),
     schemas.action('volumes', 'os-set_bootable', set_bootable, 200, schema=_BOOTABLE),

@@ -1,4 +1,4 @@
-"""Changes of the items of metadata that a row has in a column: of volumes, of the images on them, of snapshots."""
+"""Changes of metadata columns: metadata of volumes and snapshots, image metadata of volumes."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -9,14 +9,14 @@ from nova.volume.face import schemas
 from nova.web import sizes
 
 Row = dict[str, Any]
-Change = Callable[[Row], Row]            # a row -> the values to write
+Change = Callable[[Row], Row]            # a row -> values to write
 MOST = {'metadata': sizes.METADATA, 'image_metadata': sizes.IMAGE}      # bytes of JSON
 
 
 def added(column: str, given: dict[str, str], refusal: str) -> Change:
-    """Add items to those that are there, or put them in their place.
+    """Return a change that adds or replaces items.
 
-    :raises BadRequest: by the change, with the text of the refusal: there would be more than MOST_ITEMS
+    :raises BadRequest: in the change, with the text ``refusal``: more than MOST_ITEMS items
     """
     def change(row: Row) -> Row:
         merged = {**row[column], **given}
@@ -28,7 +28,7 @@ def added(column: str, given: dict[str, str], refusal: str) -> Change:
 
 
 def replaced(given: dict[str, str] | None) -> dict[str, str] | None:
-    """The metadata of a new thing, or in place of what was there.
+    """Check and return metadata for a create or a replacement.
 
     :raises TooLarge:
     """
@@ -37,7 +37,7 @@ def replaced(given: dict[str, str] | None) -> dict[str, str] | None:
 
 
 def removed(column: str, key: str) -> Change:
-    """:raises MetadataItemNotFound: by the change: there is no such item"""
+    """Return a change that removes an item; raises MetadataItemNotFound (in the change: no such item)."""
     def change(row: Row) -> Row:
         if key not in row[column]:
             raise exception.MetadataItemNotFound(key=key[:255])

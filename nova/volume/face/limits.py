@@ -1,4 +1,4 @@
-"""Limits and quotas of projects, zones, services: rows and handlers."""
+"""Limits and quotas of projects, availability zones, services: routes and handlers."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from nova.volume.face.app import VolumeRequest
 
 ZONE = {'zoneState': {'available': True}}
-OF_PROJECT = ('project_id', 'tenant_id')         # names that a query has for the project of limits
-_NO_QUOTA = {'groups': 0}                # there are none here
+OF_PROJECT = ('project_id', 'tenant_id')         # query parameters for the project of limits
+_NO_QUOTA = {'groups': 0}                # not supported
 _QUOTAS = {'type': 'object', 'minProperties': 1, 'additionalProperties': False, 'properties': {
     **dict.fromkeys(storage_quotas.VOLUMES, {'type': ['integer', 'string'], 'pattern': '^(-1|[0-9]{1,9})$',
                                              'minimum': -1, 'maximum': 2147483647}),
@@ -25,7 +25,7 @@ _QUOTAS = {'type': 'object', 'minProperties': 1, 'additionalProperties': False, 
 
 
 def _limits(request: VolumeRequest, project_id: str) -> tuple[dict[str, int], dict[str, int]]:
-    """({resource: limit}, {resource: number in use}) of a project."""
+    """Return ({resource: limit}, {resource: usage}) of a project."""
     with request.store.db.reader() as conn:
         return request.store.limits.of(conn, project_id), db.used(conn, project_id)
 
@@ -44,7 +44,7 @@ def limits(request: VolumeRequest) -> dict[str, Any]:
 
 
 def _seen(request: VolumeRequest, project_id: str) -> str:
-    """:raises NotFound: it is another project, and the caller no administrator"""
+    """Check access to a project's limits; raises NotFound (another project, and the caller is not an administrator)."""
     if project_id != request.context.project_id and not request.context.is_admin:
         raise exception.NotFound()
     return project_id
@@ -78,7 +78,7 @@ def delete_quotas(request: VolumeRequest, project_id: str) -> None:
 
 def _check_project(project_id: str) -> None:
     if len(project_id) > 255:
-        raise exception.BadRequest('A project id has 255 characters at most.')
+        raise exception.BadRequest('A project id has at most 255 characters.')
 
 
 def zones(request: VolumeRequest) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def services(request: VolumeRequest) -> dict[str, Any]:
 
 
 def nothing(key: str) -> Callable[[VolumeRequest], dict[str, Any]]:
-    """A list of what this service has none of."""
+    """Return a handler for an empty list of an unsupported resource."""
     def empty(request: VolumeRequest) -> dict[str, Any]:
         return {key: []}
     return empty
@@ -106,7 +106,7 @@ ROUTES = (
     Route('GET', '/os-quota-sets/{project_id}', quotas),
     Route('GET', '/os-quota-sets/{project_id}/defaults', default_quotas),
     Route('PUT', '/os-quota-sets/{project_id}', update_quotas, policy=schemas.ADMIN,
-          body=schemas.Given('quota_set', _QUOTAS)),
+          body=schemas.Body('quota_set', _QUOTAS)),
     Route('DELETE', '/os-quota-sets/{project_id}', delete_quotas, schemas.ADMIN),
     Route('GET', '/os-availability-zone', zones),
     *(Route('GET', path, nothing(key)) for path, key in (

@@ -1,4 +1,4 @@
-"""Pages of lists: filters, order, markers and links of a query string."""
+"""Pagination of lists: filters, order, markers and links of a query string."""
 from __future__ import annotations
 
 import ast
@@ -28,38 +28,38 @@ TIMES = ('created_at', 'updated_at')
 COMPARED_TIMES = 60                      # microversion of these filters
 TIME_OPERATORS = ('gt', 'gte', 'lt', 'lte', 'eq', 'neq')
 MAX_TIMES = 8                            # conditions of one filter
-MAX_ITEMS = 4096                         # characters of a filter by metadata
-MOST_NAMED = 3                           # names that a refusal shows
+MAX_ITEMS = 4096                         # characters of a metadata filter
+MOST_NAMED = 3                           # names in an error message
 
 
 def flag(name: str, value: object, default: bool = False) -> bool:
-    """What a flag of a body or a query says.
+    """Parse a boolean of a body or query.
 
-    :raises BadRequest: it is neither true nor false: a word that is misspelt must not count as the other one
+    :raises BadRequest: neither true nor false: a misspelt word must not count as the default
     """
     if value in (None, ''):
         return default
     try:
         return strutils.bool_from_string(value, strict=True)
     except ValueError:
-        raise exception.BadRequest(f'{name} is true or false, not {str(value)[:40]!r}.') from None
+        raise exception.BadRequest(f'{name} must be true or false, not {str(value)[:40]!r}.') from None
 
 
 def check(request: VolumeRequest, known: Iterable[str]) -> None:
-    """A client that has misspelt a filter, or has one that does not exist here, would take all for what it requested.
+    """Refuse unknown query parameters: a client must not take an unfiltered list for a filtered one.
 
-    :param known: names that the query may have
-    :raises BadRequest: it has another one
+    :param known: allowed names
+    :raises BadRequest: an unknown name
     """
     known = sorted(known)
     unknown = ', '.join(name[:schemas.MOST_SHOWN] for name in sorted(request.query.keys() - set(known))[:MOST_NAMED])
     if unknown:
-        raise exception.BadRequest(f'Invalid filters {unknown} are found in query options. There are here: '
+        raise exception.BadRequest(f'Invalid filters {unknown} are found in query options. Supported are: '
                                    f'{", ".join(known) or "none"}.')
 
 
 def asked_of(request: VolumeRequest) -> nova_context.Projects | str:
-    """The caller's project, or all of them where an administrator asks for these."""
+    """Return the caller's project, or all projects at an administrator's request."""
     everyone = flag('all_tenants', request.query.get('all_tenants', request.query.get('all_projects')))
     return nova_context.ALL_PROJECTS if everyone and request.context.is_admin else request.context.project_id or ''
 
@@ -67,12 +67,12 @@ def asked_of(request: VolumeRequest) -> nova_context.Projects | str:
 def page(request: VolumeRequest, table: engine.Table, key: str,
          view: Callable[[engine.Connection, list[dict[str, Any]]], list[Any]],
          filters: dict[str, str], direction: str = 'desc') -> dict[str, Any]:
-    """A page of rows of the caller's project, of all for an administrator who asks for them.
+    """Return a page of the project's rows, or of all projects for an administrator.
 
-    What is of volumes of administrative servers is for administrators and services.
+    Resources of administrative servers are visible to administrators and services only.
 
-    :param filters: {name in a query: column}, besides the project's id
-    :param direction: of the usual order, by the moment when they were made
+    :param filters: {query parameter: column}, in addition to project_id
+    :param direction: default direction, by creation time
     """
     query, filters = request.query, {**filters, 'project_id': 'project_id'}
     times = [name for name in TIMES if name in table.c and request.microversion >= COMPARED_TIMES]
@@ -100,7 +100,7 @@ def page(request: VolumeRequest, table: engine.Table, key: str,
 
 
 def _items(text: str | None) -> list[tuple[str, str, Any]]:
-    """The condition of ``metadata={'key': 'value'}``: clients send a dictionary as Python writes it, or as JSON."""
+    """Parse ``metadata={'key': 'value'}``: clients send a Python or JSON dictionary."""
     if text is None:
         return []
     try:
@@ -108,12 +108,12 @@ def _items(text: str | None) -> list[tuple[str, str, Any]]:
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         items = None
     if not isinstance(items, dict) or not all(isinstance(each, str) for pair in items.items() for each in pair):
-        raise exception.BadRequest(f'metadata must be {{"key": "value", ...}} of {MAX_ITEMS} characters at most.')
+        raise exception.BadRequest(f'metadata must be {{"key": "value", ...}} of at most {MAX_ITEMS} characters.')
     return [('metadata', 'has', items)] if items else []
 
 
 def _times(name: str, text: str | None) -> list[tuple[str, str, Any]]:
-    """The conditions of ``created_at=gte:2026-01-01T00:00:00,lt:2026-02-01T00:00:00``."""
+    """Parse ``created_at=gte:2026-01-01T00:00:00,lt:2026-02-01T00:00:00``."""
     found = []
     for part in text.split(',')[:MAX_TIMES + 1] if text else ():
         op, colon, rest = part.partition(':')
@@ -130,7 +130,7 @@ def _times(name: str, text: str | None) -> list[tuple[str, str, Any]]:
 
 
 def _value(kind: type, query: dict[str, str], name: str) -> bool | int | str:
-    """The value that a filter names, of the kind that its column has."""
+    """Return a filter's value with the type of its column."""
     if kind is bool:
         return flag(name, query[name])
     return _number(query, name, 0) if kind is int else query[name]
@@ -147,9 +147,9 @@ def _number(query: dict[str, str], name: str, default: int) -> int:
 
 def kept(request: VolumeRequest, key: str, rows: Sequence[dict[str, Any]],
          view: Callable[[dict[str, Any]], Any], filters: Iterable[str]) -> dict[str, Any]:
-    """A page of rows that are all in memory already, and filtered; their order is kept where the query has none.
+    """Return a page of filtered rows in memory; they keep their order unless the query has one.
 
-    :param filters: names of the filters that were applied
+    :param filters: names of the applied filters
     :raises InvalidMarker: no row has the marker
     """
     query = request.query
@@ -180,9 +180,10 @@ def _next(request: VolumeRequest, last: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def _sort(query: dict[str, str], columns: Sequence[str], first: str, default: str) -> list[tuple[str, str]]:
-    """
-    :param columns: that there are
-    :param first: the column, and ``default`` the direction, where the query names none
+    """Return [(column, direction)].
+
+    :param columns: existing columns
+    :param first, default: default column and direction
     """
     if not any(name in query for name in SORTED):
         return [(first, default), ('id', default)]

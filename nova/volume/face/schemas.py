@@ -1,4 +1,4 @@
-"""What rows of the face share: what bodies may hold, and who may do what belongs to a server in use."""
+"""Shared parts of routes: body schemas and policies."""
 import typing
 
 import jsonschema
@@ -8,38 +8,40 @@ from nova.web import json_schema
 from nova.web.routes import Route
 
 NAME = {'type': ['string', 'null'], 'maxLength': 255}
-MOST_ITEMS = 128                         # of metadata
-MOST_SHOWN = 64                          # characters of a key that an answer shows
+MOST_ITEMS = 128                         # maximum number of metadata items
+MOST_SHOWN = 64                          # characters of a key in an error message
 METADATA = {'type': ['object', 'null'], 'maxProperties': MOST_ITEMS,
             'propertyNames': {'minLength': 1, 'maxLength': 255},
             'additionalProperties': {'type': 'string', 'maxLength': 255}}
 
 NAMES = dict.fromkeys(('name', 'display_name', 'description', 'display_description'), NAME)
 ITEMS = {**METADATA, 'type': 'object'}
-# Policy of what belongs to a server in use: administrators and services.
+# Policy of operations on a server's volume: administrators and services.
 TRUSTED = 'trusted'
-ADMIN = 'admin'                          # administrators alone
+ADMIN = 'admin'                          # administrators only
 
 
 def of(*required: str, **properties: typing.Any) -> dict[str, typing.Any]:
-    """An object with these properties and no others, of which some are required."""
+    """Return the schema of an object with only these properties."""
     return {'type': 'object', 'properties': properties, 'additionalProperties': False,
             **({'required': list(required)} if required else {})}
 
 
 def check_known(given: dict[str, typing.Any], known: typing.Collection[str], where: str) -> None:
-    """
-    :param where: key of the body below which ``given`` stands; empty for the body
-    :raises BadRequest: it has a key that is not known
+    """Refuse unknown keys.
+
+    :param where: path of ``given`` in the body; empty for the body
+    :raises BadRequest: unknown key
     """
     unknown = ', '.join(repr(key[:MOST_SHOWN]) for key in sorted(given.keys() - known)[:3])
     if unknown:
-        raise exception.BadRequest(f'Invalid input for field/attribute {where or "body"}: {unknown} is not known here.')
+        raise exception.BadRequest(f'Invalid input for field/attribute {where or "body"}: unknown key {unknown}.')
 
 
 def refuse(given: dict[str, typing.Any], refused: dict[str, str]) -> None:
-    """
-    :param refused: {key: why what stands there cannot be carried out}
+    """Refuse unsupported keys with a value.
+
+    :param refused: {key: reason}
     :raises BadRequest: one of the keys has a value
     """
     for key, reason in refused.items():
@@ -47,11 +49,11 @@ def refuse(given: dict[str, typing.Any], refused: dict[str, str]) -> None:
             raise exception.BadRequest(f'Invalid input for field/attribute {key}: {reason}')
 
 
-class Given:
-    """What a body must hold below a key; a handler finds it in ``req.body``.
+class Body:
+    """Body with a key and a schema; handlers get the value in ``req.body``.
 
     :param schema: JSON Schema
-    :param refused: {another key of the body: why what stands there cannot be carried out}
+    :param refused: {unsupported key of the body: reason}
     """
 
     def __init__(self, key: str, schema: dict[str, typing.Any], refused: dict[str, str] | None = None) -> None:
@@ -59,9 +61,9 @@ class Given:
         self._validator = json_schema.Validator(schema)
 
     def validate(self, document: dict[str, typing.Any], _version: int = 0, _relaxed: bool = False) -> typing.Any:
-        """The value below the key.
+        """Validate a body and return the value below the key.
 
-        :raises BadRequest: it is not there, or not of the schema, or something is refused or not known
+        :raises BadRequest: missing, invalid, unsupported or unknown key
         """
         refuse(document, self._refused)
         check_known(document, {self.key, *self._refused}, '')
@@ -79,7 +81,7 @@ class Given:
 
 
 def named(given: dict[str, typing.Any]) -> dict[str, typing.Any]:
-    """name and description under either of their keys; only those that came."""
+    """Return name and description from either of their keys, if present."""
     found = {}
     for name in ('name', 'description'):
         for key in (name, f'display_{name}'):
@@ -90,11 +92,12 @@ def named(given: dict[str, typing.Any]) -> dict[str, typing.Any]:
 
 def action(noun: str, name: str, handler: typing.Callable[..., typing.Any], status: int = 202,
            policy: str | None = None, schema: dict[str, typing.Any] | None = None) -> Route:
-    """
-    :param policy: TRUSTED or ADMIN; None: whoever has the resource
+    """Return the route of an action.
+
+    :param policy: TRUSTED or ADMIN; None: any caller with access to the resource
     """
     return Route('POST', f'/{noun}/{{ident}}/action', handler, policy, status=status, action=name,
-                 body=schema and Given(name, schema))
+                 body=schema and Body(name, schema))
 
 
 DESCRIPTION = of(**NAMES, metadata=METADATA)

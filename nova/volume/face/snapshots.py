@@ -1,4 +1,4 @@
-"""Snapshots of volumes: rows and handlers."""
+"""Snapshots of volumes: routes and handlers."""
 from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING
@@ -13,13 +13,13 @@ from nova.web.routes import Route
 if TYPE_CHECKING:
     from nova.volume.face.app import VolumeRequest
 
-ALWAYS_FORCED = 66       # microversion that makes snapshots of volumes in use without being forced to
+ALWAYS_FORCED = 66       # microversion in which force is implied
 _SNAPSHOT = schemas.of('volume_id', **schemas.NAMES, volume_id={'type': 'string'},
                        force={'type': ['boolean', 'string', 'null']}, metadata=schemas.METADATA)
 _SNAPSHOT_RESET = schemas.of('status', status={'enum': ['available', 'error']})
 _SNAPSHOT_STATUS = schemas.of('status', status={'enum': ['creating', 'error']},
                               progress={'type': ['string', 'null'], 'maxLength': 16})
-_ITEMS = schemas.Given('metadata', schemas.ITEMS)
+_ITEMS = schemas.Body('metadata', schemas.ITEMS)
 _SNAPSHOT_FILTERS = {'name': 'name', 'status': 'status', 'volume_id': 'volume_id', 'display_name': 'name',
                      'id': 'id', 'user_id': 'user_id', 'description': 'description', 'volume_size': 'size'}
 
@@ -37,7 +37,7 @@ def create_snapshot(request: VolumeRequest) -> dict[str, Any]:
     given = request.body
     made = request.store.snapshots.create(
         request.context, given['volume_id'], schemas.named(given).get('name'), schemas.named(given).get('description'),
-        # openstackclient leaves the word out, and asks for the version before that
+        # openstackclient omits it with earlier microversions
         force=request.microversion >= ALWAYS_FORCED or listing.flag('force', given.get('force'), default=True),
         metadata=items.replaced(given.get('metadata')))
     return {'snapshot': views.new_snapshot(made, request)}
@@ -80,7 +80,7 @@ def reset_snapshot_status(request: VolumeRequest, ident: str) -> None:
 
 
 def update_snapshot_status(request: VolumeRequest, ident: str) -> None:
-    """What a compute that copies a volume reports; see EmbeddedVolumes."""
+    """Handle a compute host's report on a copy; see EmbeddedVolumes."""
     request.store.snapshots.get(request.context, ident)
     request.store.snapshots.copied(ident, request.body['status'])
 
@@ -88,9 +88,9 @@ def update_snapshot_status(request: VolumeRequest, ident: str) -> None:
 ROUTES = (
     Route('GET', '/snapshots', list_snapshots),
     Route('GET', '/snapshots/detail', list_snapshots),
-    Route('POST', '/snapshots', create_snapshot, status=202, body=schemas.Given('snapshot', _SNAPSHOT)),
+    Route('POST', '/snapshots', create_snapshot, status=202, body=schemas.Body('snapshot', _SNAPSHOT)),
     Route('GET', '/snapshots/{ident}', show_snapshot),
-    Route('PUT', '/snapshots/{ident}', update_snapshot, body=schemas.Given('snapshot', schemas.DESCRIPTION)),
+    Route('PUT', '/snapshots/{ident}', update_snapshot, body=schemas.Body('snapshot', schemas.DESCRIPTION)),
     Route('DELETE', '/snapshots/{ident}', delete_snapshot, status=202),
     Route('GET', '/snapshots/{ident}/metadata', show_snapshot_metadata),
     Route('POST', '/snapshots/{ident}/metadata', add_snapshot_metadata, body=_ITEMS),

@@ -1,4 +1,4 @@
-"""The projects that may use private types of volumes: rows and handlers."""
+"""Access to private volume types: routes and handlers."""
 from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING
@@ -30,7 +30,7 @@ def forbid_project(request: VolumeRequest, ident: str) -> None:
 
 def _action(name: str, handler: Any) -> Route:
     return Route('POST', '/types/{ident}/action', handler, schemas.ADMIN, status=202, action=name,
-                 body=schemas.Given(name, _PROJECT))
+                 body=schemas.Body(name, _PROJECT))
 
 
 ROUTES = (

@@ -1,4 +1,4 @@
-"""Types of volumes, their extra specs and their encryption: rows and handlers."""
+"""Volume types, extra specs and encryption: routes and handlers."""
 from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING
@@ -19,19 +19,18 @@ _FLAG = {'type': ['boolean', 'string', 'null']}
 _SPECS = {**schemas.ITEMS, 'maxProperties': 8}
 _IS_PUBLIC = 'os-volume-type-access:is_public'
 _TYPE: dict[str, Any] = {'name': _NAME, 'description': schemas.NAME, _IS_PUBLIC: _FLAG, 'is_public': _FLAG}
-_NEW = schemas.Given('volume_type', {**schemas.of('name', **_TYPE, extra_specs={**_SPECS, 'type': ['object', 'null']})})
-_CHANGED = schemas.Given('volume_type', schemas.of(**{**_TYPE, 'name': {**_NAME, 'type': ['string', 'null']}}))
+_NEW = schemas.Body('volume_type', {**schemas.of('name', **_TYPE, extra_specs={**_SPECS, 'type': ['object', 'null']})})
+_CHANGED = schemas.Body('volume_type', schemas.of(**{**_TYPE, 'name': {**_NAME, 'type': ['string', 'null']}}))
 _WORD = {'type': ['string', 'null'], 'maxLength': 255}
 _ENCRYPTION: dict[str, Any] = {'provider': _WORD, 'cipher': _WORD, 'control_location': _WORD, 'key_size': {
     'type': ['integer', 'null'], 'minimum': 0, 'maximum': 65536}}
-_NEW_ENCRYPTION = schemas.Given('encryption', schemas.of('provider', **_ENCRYPTION))
-_CHANGED_ENCRYPTION = schemas.Given('encryption', schemas.of(**_ENCRYPTION))
-PROVIDER = 'provider'            # what python-cinderclient writes in the place of the id of an encryption
+_NEW_ENCRYPTION = schemas.Body('encryption', schemas.of('provider', **_ENCRYPTION))
+_CHANGED_ENCRYPTION = schemas.Body('encryption', schemas.of(**_ENCRYPTION))
+PROVIDER = 'provider'            # used by python-cinderclient in place of an encryption id
 
 
 def list_types(request: VolumeRequest) -> dict[str, Any]:
-    """Those that the caller's project may use, or the private ones of them; administrators may ask for all, or for all
-    private ones."""
+    """List accessible types, or private ones only. Administrators may list all types."""
     word, caller = request.query.get('is_public', ''), request.context
     public = None if word.lower() in ('', 'none') else listing.flag('is_public', word)
     everyones = caller.is_admin and word and not public
@@ -45,7 +44,7 @@ def show_type(request: VolumeRequest, ident: str) -> dict[str, Any]:
 
 
 def find(request: VolumeRequest, ident: str | None) -> Any:
-    """The type of an id or a name, if the caller may use it.
+    """Return a type by id or name, if the caller has access.
 
     :raises VolumeTypeNotFound:
     """
@@ -67,13 +66,13 @@ def update_type(request: VolumeRequest, ident: str) -> dict[str, Any]:
 
 
 def _public(given: dict[str, Any]) -> bool | None:
-    """Whether a body makes a type public, under either of the names; None: it does not say.
+    """Return whether a body makes a type public; None: not specified.
 
-    :raises BadRequest: it says both
+    :raises BadRequest: contradictory values
     """
     said = {listing.flag(name, given[name]) for name in ('is_public', _IS_PUBLIC) if given.get(name) is not None}
     if len(said) > 1:
-        raise exception.BadRequest(f'is_public and {_IS_PUBLIC} say different things.')
+        raise exception.BadRequest(f'is_public and {_IS_PUBLIC} contradict each other.')
     return said.pop() if said else None
 
 
@@ -105,7 +104,7 @@ def delete_extra_spec(request: VolumeRequest, ident: str, key: str) -> None:
 
 
 def show_encryption(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    """Nothing, of a type whose volumes are not encrypted."""
+    """Return the encryption of a type, or {} if it has none."""
     found = find(request, ident)
     return views.encryption(found) if found['encryption'] else {}
 
@@ -132,13 +131,13 @@ def delete_encryption(request: VolumeRequest, ident: str, key: str) -> None:
 
 
 def _check_named(request: VolumeRequest, ident: str, key: str) -> None:
-    """:raises NotFound: the type has no such encryption"""
+    """Check that the type has this encryption; raises NotFound."""
     found = find(request, ident)['encryption']
     if found is None or key not in (PROVIDER, found['encryption_id']):
         raise exception.NotFound()
 
 
-# ---- the encryption of a volume -----------------------------------------------
+# ---- encryption of a volume ----------------------------------------------------
 
 def show_volume_encryption(request: VolumeRequest, ident: str) -> dict[str, Any]:
     return views.volume_encryption(request.store.encryption(request.context, ident))
@@ -149,7 +148,7 @@ def show_volume_encryption_item(request: VolumeRequest, ident: str, key: str) ->
 
 
 def give_passphrase(request: VolumeRequest, ident: str) -> dict[str, Any]:
-    """To services: a conductor gives it to the host of the server that has the volume. No other role does for that."""
+    """Return a passphrase to a service: a conductor needs it for the server's host. No other role is accepted."""
     caller = request.context
     if 'service' not in {*(caller.roles or ()), *caller.service_roles}:
         raise exception.PolicyDenied(rule='volume:passphrase')
@@ -164,7 +163,7 @@ ROUTES = (
     Route('PUT', _ONE, update_type, schemas.ADMIN, body=_CHANGED),
     Route('DELETE', _ONE, delete_type, schemas.ADMIN, status=202),
     Route('GET', _SPEC, show_extra_specs),
-    Route('POST', _SPEC, set_extra_specs, schemas.ADMIN, body=schemas.Given('extra_specs', _SPECS)),
+    Route('POST', _SPEC, set_extra_specs, schemas.ADMIN, body=schemas.Body('extra_specs', _SPECS)),
     Route('GET', f'{_SPEC}/{{key}}', show_extra_spec),
     Route('DELETE', f'{_SPEC}/{{key}}', delete_extra_spec, schemas.ADMIN, status=202),
     Route('GET', _KEY, show_encryption, schemas.TRUSTED),

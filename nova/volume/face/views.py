@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from nova.volume.face.app import VolumeRequest
 
 MAX_VERSION = 68             # minor
-# fields that came with a microversion -> its minor
+# field -> minor version that introduced it
 _VOLUME_SINCE = {'group_id': 13, 'provider_id': 21, 'service_uuid': 48, 'shared_targets': 48, 'cluster_name': 61,
                  'volume_type_id': 63, 'encryption_key_id': 64, 'consumes_quota': 65}
 _SNAPSHOT_SINCE = {'group_snapshot_id': 14, 'user_id': 41, 'consumes_quota': 65}
 _BACKUP_SINCE = {'os-backup-project-attr:project_id': 18, 'metadata': 43, 'user_id': 56, 'encryption_key_id': 64}
 _SERVICE_SINCE = {'cluster': 7, 'backend_state': 49}
-# what the answer to a create has not, and a later look at the volume has
+# fields missing in the answer to a create
 _NOT_YET = ('os-vol-tenant-attr:tenant_id', 'os-vol-mig-status-attr:migstat', 'os-vol-mig-status-attr:name_id',
             'os-vol-host-attr:host', 'volume_image_metadata')
 
@@ -38,17 +38,17 @@ def links(url: str, project_id: str | None, kind: str, ident: str) -> list[dict[
 
 
 def _at(version: int, since: dict[str, int], shown: dict[str, Any]) -> dict[str, Any]:
-    """Of a document's fields those that a microversion has."""
+    """Select the fields of a microversion."""
     return {name: value for name, value in shown.items() if since.get(name, 0) <= version}
 
 
 def new_volume(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
-    """A volume as the answer to its creation has it."""
+    """Return a volume for the answer to a create."""
     return {name: value for name, value in volume(row, request).items() if name not in _NOT_YET}
 
 
 def volume(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
-    """One volume as show and detail have it."""
+    """Return a volume for show and detail."""
     shown = {
         'id': row['id'], 'name': row['name'] or '', 'description': row['description'], 'status': row['status'],
         'size': row['size'], 'availability_zone': row['availability_zone'], 'volume_type': row['volume_type'],
@@ -76,7 +76,7 @@ _UPLOAD_SINCE = {'visibility': 1, 'protected': 1}
 
 
 def upload(row: Mapping[str, Any], image: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
-    """An image that is being made of a volume."""
+    """Return the document of an image in creation from a volume."""
     kind = {'id': row['volume_type_id'], 'name': row['volume_type'], 'description': None, 'extra_specs': {},
             'is_public': True, 'qos_specs_id': None}
     return _at(request.microversion, _UPLOAD_SINCE, {
@@ -87,7 +87,7 @@ def upload(row: Mapping[str, Any], image: Mapping[str, Any], request: VolumeRequ
 
 
 def volume_encryption(found: Mapping[str, Any]) -> dict[str, Any]:
-    """How a volume is encrypted, as EmbeddedVolumes.encryption has it."""
+    """Return a volume's encryption, from EmbeddedVolumes.encryption."""
     if not found:
         return {'encryption_key_id': None}
     shown = {name: found[name] for name in ('provider', 'cipher', 'key_size', 'control_location',
@@ -101,7 +101,7 @@ def brief(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
 
 
 def held(attachment: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    """An attachment, as part of its volume."""
+    """Return an attachment for its volume's document."""
     return {'id': row['id'], 'attachment_id': attachment['id'], 'volume_id': row['id'],
             'server_id': attachment['instance_uuid'], 'host_name': attachment['host'],
             'device': attachment['device'], 'attached_at': utils.exact_time(attachment['attached_at'])}
@@ -111,7 +111,7 @@ _SNAPSHOT_LATER = 'os-extended-snapshot-attributes:'
 
 
 def new_snapshot(row: Mapping[str, Any], request: VolumeRequest) -> dict[str, Any]:
-    """A snapshot as the answer to its creation has it."""
+    """Return a snapshot for the answer to a create."""
     return {name: value for name, value in snapshot(row, request).items() if not name.startswith(_SNAPSHOT_LATER)}
 
 
@@ -161,17 +161,17 @@ def volume_type(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def new_volume_type(row: Mapping[str, Any]) -> dict[str, Any]:
-    """As the answer to its creation has it."""
+    """Return a type for the answer to a create."""
     return {**changed_volume_type(row), 'os-volume-type-access:is_public': row['is_public']}
 
 
 def changed_volume_type(row: Mapping[str, Any]) -> dict[str, Any]:
-    """As the answer to an update has it."""
+    """Return a type for the answer to an update."""
     return {name: row[name] for name in ('id', 'name', 'description', 'extra_specs', 'is_public')}
 
 
 def new_encryption(kind: Mapping[str, Any]) -> dict[str, Any]:
-    """The encryption of a type as the answer to its creation has it."""
+    """Return a type's encryption for the answer to a create."""
     shown = {name: kind['encryption'][name] for name in ('encryption_id', 'provider', 'cipher', 'key_size',
                                                          'control_location')}
     return {**shown, 'volume_type_id': kind['id']}

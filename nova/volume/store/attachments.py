@@ -1,7 +1,7 @@
-"""Who holds a volume. The status of a volume follows from its attachments; what changes them holds the volume's row.
+"""Attachments of volumes. They determine the volume's status; changes hold a lock on the volume's row.
 
-A host that has the files opens them itself. Any other one gets an export, which is made after the row that wants it,
-and is closed before the row goes: a server that gets the volume next finds it free.
+A host with the volume files opens them itself. Other hosts get an export. It is opened after the attachment's row is
+written and closed before the row is deleted, so that the next server finds the volume free.
 """
 from __future__ import annotations
 
@@ -22,43 +22,42 @@ Row = dict[str, typing.Any]
 Connector = dict[str, typing.Any]
 
 HELD = ('reserved', 'attaching', 'in-use')
-CLOSING = 'closing'              # of an attachment whose export ends
-LEAVES = 'leaves'                # in a connector: the host before, whose export ends
+CLOSING = 'closing'              # status of an attachment during the closing of its export
+PREVIOUS_HOST = 'leaves'         # key of a connector: previous host with a closing export
 
 
-class Ways:
-    """How hosts reach volumes."""
+class AttachBackend:
+    """Access of hosts to volumes."""
 
     def check(self, connector: Connector) -> None:
-        """
-        :raises InvalidVolume: its host cannot reach any
-        """
+        """Check that the connector's host can access volumes; raises InvalidVolume."""
         raise NotImplementedError
 
     def open(self, row: Row, attachment_id: str, connector: Connector) -> Row:
-        """Let a host reach a volume: {'driver_volume_type', 'data'}.
+        """Give a host access to a volume: {'driver_volume_type', 'data'}.
 
-        :raises InvalidVolume: it cannot
+        :raises InvalidVolume: not possible
         """
         raise NotImplementedError
 
     def is_export(self, connector: Connector | None) -> bool:
-        """Whether something has to be closed when the host of this connector gives the volume up."""
+        """Return whether access through this connector needs ``close``."""
         raise NotImplementedError
 
     def close(self, attachment_id: str, connector: Connector) -> None:
-        """Let that host reach it no longer."""
+        """End the host's access."""
         raise NotImplementedError
 
 
 class Attachments:
-    """
+    """Attachments of all volumes.
+
     :param database: the API database
-    :param ways: how hosts reach volumes
+    :param backend: access of hosts to volumes
     """
 
-    def __init__(self, database: typing.Any, ways: Ways) -> None:
-        self._db, self._ways = database, ways
+    def __init__(self, database: typing.Any, backend: AttachBackend) -> None:
+        self._db, self._backend = database, backend
 
     def attach(self, ctx: nova_context.RequestContext, volume_id: str, instance_uuid: str) -> typing.Any:
         def write(conn: Connection) -> typing.Any:
@@ -70,18 +69,18 @@ class Attachments:
                 raise exception.InvalidVolume(
                     reason=f"volume '{row['id']}' status must be 'available'. Currently in '{row['status']}'")
             if row['status'] == 'available' and db.being_copied(conn, row['id']):
-                raise exception.InvalidVolume(reason=f"a copy of volume '{row['id']}' is being made")
+                raise exception.InvalidVolume(reason=f"volume '{row['id']}' is being copied")
             made = db.insert(conn, volume_attachments, {
                 'id': str(uuid.uuid4()), 'volume_id': row['id'], 'instance_uuid': instance_uuid,
                 'project_id': row['project_id'], 'status': 'reserved'})
-            settle(conn, row['id'])
+            update_status(conn, row['id'])
             return made['id']
         return self._db.run(write)
 
     def connect(self, ctx: nova_context.RequestContext, attachment_id: str, connector: dict[str, typing.Any],
                 device: str | None) -> dict[str, typing.Any]:
-        self._ways.check(connector)
-        connector = {name: value for name, value in connector.items() if name != LEAVES}
+        self._backend.check(connector)
+        connector = {name: value for name, value in connector.items() if name != PREVIOUS_HOST}
 
         def write(conn: Connection) -> typing.Any:
             attachment = rows.attachment(conn, ctx, attachment_id, lock=True)
@@ -90,30 +89,30 @@ class Attachments:
             row, ident = rows.volume(conn, ctx, attachment['volume_id']), attachment['id']
             status = 'attached' if attachment['status'] == 'attached' else 'attaching'
             before = attachment['connector']
-            leaves = bool(before) and before.get('host') != connector.get('host') and self._ways.is_export(before)
+            leaves = bool(before) and before.get('host') != connector.get('host') and self._backend.is_export(before)
             db.update(conn, volume_attachments, ident, {
-                'connector': {**connector, LEAVES: before['host']} if leaves else connector, 'device': device,
+                'connector': {**connector, PREVIOUS_HOST: before['host']} if leaves else connector, 'device': device,
                 'status': status})
-            settle(conn, attachment['volume_id'])
+            update_status(conn, attachment['volume_id'])
             return row, ident, before if leaves else None
-        row, attachment_id, before = self._db.run(write)     # the id as it is stored: MariaDB finds it in capitals, too
+        row, attachment_id, before = self._db.run(write)     # the id as stored: MariaDB compares without case
         if before:
-            self._ways.close(attachment_id, before)
+            self._backend.close(attachment_id, before)
             self._db.run(db.update, volume_attachments, attachment_id, {'connector': connector})
-        return {**self._ways.open(row, attachment_id, connector), 'host': connector.get('host')}
+        return {**self._backend.open(row, attachment_id, connector), 'host': connector.get('host')}
 
     def complete(self, ctx: nova_context.RequestContext, attachment_id: str) -> None:
         def write(conn: Connection) -> None:
             attachment = rows.attachment(conn, ctx, attachment_id, lock=True)
             db.update(conn, volume_attachments, attachment_id, {
                 'status': 'attached', 'attached_at': attachment['attached_at'] or utils.utcnow()})
-            settle(conn, attachment['volume_id'])
+            update_status(conn, attachment['volume_id'])
         self._db.run(write)
 
     def detach(self, ctx: nova_context.RequestContext, attachment_id: str) -> None:
         def begin(conn: Connection) -> typing.Any:
             attachment = rows.attachment(conn, ctx, attachment_id, lock=True)
-            if self._ways.is_export(attachment['connector']):
+            if self._backend.is_export(attachment['connector']):
                 db.update(conn, volume_attachments, attachment['id'], {'status': CLOSING})
                 return attachment['id'], attachment['connector']
             remove(conn)
@@ -122,15 +121,15 @@ class Attachments:
         def remove(conn: Connection) -> None:
             attachment = rows.attachment(conn, ctx, attachment_id, lock=True)
             db.delete(conn, volume_attachments, attachment_id)
-            settle(conn, attachment['volume_id'])
+            update_status(conn, attachment['volume_id'])
         with contextlib.suppress(exception.NotFound):
             exported = self._db.run(begin)
             if exported is not None:
-                self._ways.close(*exported)
+                self._backend.close(*exported)
                 self._db.run(remove)
 
     def recover(self) -> None:
-        """Finish what was being removed when the process ended."""
+        """Finish deletions that were interrupted by the end of the process."""
         with self._db.reader() as conn:
             closing = [row for row in db.every(conn, volume_attachments) if row['status'] == CLOSING]
         for row in closing:
@@ -150,7 +149,7 @@ class Attachments:
         def write(conn: Connection) -> None:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             if row['status'] == 'detaching':
-                settle(conn, row['id'])
+                update_status(conn, row['id'])
         self._db.run(write)
 
     def of_server(self, ctx: nova_context.RequestContext, instance_uuid: str) -> list[str]:
@@ -159,8 +158,8 @@ class Attachments:
                     if nova_context.covers(ctx.sees, row['project_id'])]
 
 
-def settle(conn: Connection, volume_id: str) -> None:
-    """Write the status that the attachments of a volume make."""
+def update_status(conn: Connection, volume_id: str) -> None:
+    """Write the volume status that follows from its attachments."""
     found = {row['status'] for row in db.attachments(conn, volume_ids=[volume_id])}
     status = next((shown for held, shown in (('attached', 'in-use'), ('attaching', 'attaching'),
                                              ('reserved', 'reserved')) if held in found), 'available')

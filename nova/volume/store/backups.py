@@ -1,4 +1,4 @@
-"""Backups: whole copies of volumes in a directory of their own. They outlive their volume, and go onto any other."""
+"""Backups: full copies of volumes in a separate directory. They outlive their volume."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -24,10 +24,11 @@ Context = nova_context.RequestContext
 
 
 class Backups:
-    """
+    """Backups of volumes.
+
     :param database: the API database
-    :param snapshot: a function of a context, the id of a volume and a name: makes a snapshot, of one in use, too
-    :param keys: of encrypted volumes
+    :param snapshot: function(context, volume id, name) that creates a snapshot, also of a volume in use
+    :param keys: keys of encrypted volumes
     """
 
     def __init__(self, database: typing.Any, files: volume_files.VolumeFiles, made: contents.Contents,
@@ -37,13 +38,12 @@ class Backups:
         self._snapshot, self._keys = snapshot, keys
 
     def get(self, ctx: Context, backup_id: str) -> Row:
-        """:raises VolumeBackupNotFound: there is none, or it is another project's"""
+        """Return a backup; raises VolumeBackupNotFound (no such backup in the project)."""
         with self._db.reader() as conn:
             return rows.backup(conn, ctx, backup_id)
 
     def create(self, ctx: Context, volume_id: str, snapshot_id: str | None = None, **values: typing.Any) -> Row:
-        """Begin a backup of a volume, or of one of its snapshots. One of a volume in use is of one moment: of a
-        snapshot that is made for it, and goes afterwards.
+        """Start a backup of a volume or snapshot. A volume in use is backed up from a temporary snapshot.
 
         :param values: name, description, metadata
         :raises InvalidVolume, VolumeNotFound, VolumeSnapshotNotFound, QuotaExceeded:
@@ -52,7 +52,7 @@ class Backups:
         with self._db.reader() as conn:
             volume = rows.volume(conn, ctx, volume_id)
         if snapshot_id is None and volume['status'] == 'in-use':
-            # before its row: what a crash leaves between them is a snapshot that its owner sees
+            # before the backup's row: a crash in between leaves a snapshot that its owner sees
             snapshot_id, temporary = self._snapshot(ctx, volume['id'], f'for backup {ident}')['id'], True
 
         def write(conn: Connection) -> Row:
@@ -61,9 +61,9 @@ class Backups:
             if snapshot_id is not None:
                 source = rows.snapshot(conn, ctx, snapshot_id, lock=True)
                 if source['volume_id'] != row['id'] or source['status'] not in (contents.AVAILABLE, contents.CREATING):
-                    raise exception.InvalidVolume(reason='the snapshot is of another volume, or not complete.')
+                    raise exception.InvalidVolume(reason='the snapshot belongs to another volume or is not complete.')
             elif row['status'] != contents.AVAILABLE:
-                raise exception.InvalidVolume(reason=f'a volume in status {row["status"]} has no backup made.')
+                raise exception.InvalidVolume(reason=f'a volume in status {row["status"]} cannot be backed up.')
             self._limits.use(conn, row['project_id'], 'backups', source['size'])
             return db.insert(conn, volume_backups, {
                 'id': ident, 'volume_id': row['id'], 'snapshot_id': snapshot_id, 'temporary': temporary,
@@ -82,18 +82,18 @@ class Backups:
 
     @staticmethod
     def begin_restore(conn: Connection, ctx: Context, backup_id: str) -> Row:
-        """Keep a backup while a volume is made of it; its row.
+        """Mark a backup as being restored and return its row.
 
         :raises InvalidVolume, VolumeBackupNotFound:
         """
         backup = rows.backup(conn, ctx, backup_id, lock=True)
         if backup['status'] not in (contents.AVAILABLE, contents.RESTORING_FROM):
-            raise exception.InvalidVolume(reason=f'the backup is in status {backup["status"]}.')
+            raise exception.InvalidVolume(reason=f'the backup has status {backup["status"]}.')
         db.update(conn, volume_backups, backup['id'], {'status': contents.RESTORING_FROM})
         return backup
 
     def restore(self, ctx: Context, backup_id: str, volume_id: str) -> Row:
-        """Begin to put a backup onto a volume; the volume.
+        """Start restoring a backup to a volume; return the volume.
 
         :raises InvalidVolume, VolumeNotFound, VolumeBackupNotFound:
         """
@@ -102,14 +102,14 @@ class Backups:
             volume = rows.volume(conn, ctx, volume_id, lock=True)
             if volume['status'] != contents.AVAILABLE or volume['size'] < backup['size']:
                 raise exception.InvalidVolume(
-                    reason=f'the volume has {volume["size"]} GiB and is in status {volume["status"]}; it has to be '
-                           f'available, of {backup["size"]} GiB at least.')
+                    reason=f'the volume has {volume["size"]} GiB and status {volume["status"]}. It must be available, '
+                           f'with at least {backup["size"]} GiB.')
             rows.check_writable(volume)
             if volume['key_id'] != backup['key_id']:
-                raise exception.InvalidVolume(reason='the two are not encrypted with one key. The backup can be '
-                                                     'restored to a new volume.')
+                raise exception.InvalidVolume(reason='volume and backup have different encryption keys. Restore the '
+                                                     'backup to a new volume.')
             if db.being_copied(conn, volume['id']):
-                raise exception.InvalidVolume(reason='a copy of the volume is being made.')
+                raise exception.InvalidVolume(reason='the volume is being copied.')
             values = {'status': contents.RESTORING, 'backup_id': backup['id'], 'bootable': backup['bootable'],
                       'image_metadata': backup['image_metadata']}
             db.update(conn, volumes, volume['id'], values)
@@ -119,7 +119,7 @@ class Backups:
         return row
 
     def update(self, ctx: Context, backup_id: str, values: Row) -> Row:
-        """Write a backup's name, description or metadata; the row then."""
+        """Update a backup's name, description or metadata; return the row."""
         def write(conn: Connection) -> Row:
             row = rows.backup(conn, ctx, backup_id, lock=True)
             db.update(conn, volume_backups, row['id'], values)
@@ -127,7 +127,7 @@ class Backups:
         return typing.cast(Row, self._db.run(write))
 
     def reset(self, ctx: Context, backup_id: str, status: str) -> None:
-        """Write another status.
+        """Set a backup's status.
 
         :raises InvalidVolume, VolumeBackupNotFound:
         """
@@ -138,15 +138,16 @@ class Backups:
         self._db.run(write)
 
     def _check_idle(self, conn: Connection, row: Row) -> None:
-        """:raises InvalidVolume: it is being made, or restored"""
+        """Check that a backup is neither being created nor restored; raises InvalidVolume."""
         waits = row['status'] == contents.CREATING and row['snapshot_id'] and db.unfinished(
-            conn, volume_snapshots, {'id': row['snapshot_id']})             # for its own snapshot, of a volume in use
-        if waits or self._contents.works_on(row['id']) or db.is_restored(conn, row['id']):
-            raise exception.InvalidVolume(reason=f'the backup is in status {row["status"]}, and that goes on.')
+            conn, volume_snapshots, {'id': row['snapshot_id']})             # waits for its temporary snapshot
+        if waits or self._contents.is_busy(row['id']) or db.is_restored(conn, row['id']):
+            raise exception.InvalidVolume(reason=f'the backup has status {row["status"]} and a job is in progress.')
 
     def delete(self, ctx: Context, backup_id: str, force: bool = False) -> None:
-        """
-        :param force: in any status, unless it is being made or restored
+        """Delete a backup.
+
+        :param force: in any status, unless it is being created or restored
         :raises InvalidVolume, VolumeBackupNotFound:
         """
         def write(conn: Connection) -> str:
@@ -154,8 +155,8 @@ class Backups:
             if force:
                 self._check_idle(conn, row)
             elif row['status'] not in (contents.AVAILABLE, contents.ERROR):
-                raise exception.InvalidVolume(reason=f'the backup is in status {row["status"]}.')
+                raise exception.InvalidVolume(reason=f'the backup has status {row["status"]}.')
             db.delete(conn, volume_backups, row['id'])
-            self._keys.forget(conn, row['key_id'])
+            self._keys.delete_if_unused(conn, row['key_id'])
             return self._files.backup(row['id'])
         self._contents.discard(self._db.run(write))

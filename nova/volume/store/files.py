@@ -1,13 +1,12 @@
-"""The files of volumes and snapshots: sparse, one a volume, raw, so that no header in them means anything.
+"""Files of volumes and snapshots: sparse raw files, so that headers in the data have no effect.
 
-Those of encrypted volumes have a LUKS header, and what comes after it means nothing without the key. They are copied as
-they are.
+Files of encrypted volumes have a LUKS header and are copied without decryption.
 
-    <directory>/<volume id>             its blocks
-    <directory>/snapshots/<id>          a whole copy, which shares blocks where the file system can (XFS, btrfs)
-    <backups>/<id>                      a whole copy, where the operator wants it
-    <directory>/trash/                  what is being removed: a large file takes seconds to go
-    *.part                              being written; gone after a crash
+<directory>/<volume id>             data of a volume
+<directory>/snapshots/<id>          a full copy; shares blocks where the file system supports it (XFS, btrfs)
+<backups>/<id>                      a full copy, in the operator's directory
+<directory>/trash/                  files to delete: deleting a large file takes seconds
+*.part                              incomplete; deleted after a crash
 """
 from __future__ import annotations
 
@@ -21,14 +20,15 @@ import subprocess
 import typing
 import uuid
 
+from nova.disk_files import files
+from nova.disk_files import qemu_img
+from nova.disk_files import reflink
 from nova import exception
 from nova.runtime import disk_space
-from nova.runtime import reflink
-from nova.virt.libvirt import files
-from nova.virt.libvirt import qemu_img
+from nova.runtime import durable_files
 from nova.volume.store import luks
 
-DIRECTORY_MODE = 0o711                   # QEMU runs as another user and passes through to what it is given
+DIRECTORY_MODE = 0o711                   # world-executable because QEMU runs as a separate user
 PART, SNAPSHOTS, BACKUPS, TRASH = '.part', 'snapshots', 'backups', 'trash'
 COPY = '.copy' + PART
 TOO_LARGE = 'its disk is larger than the volume'
@@ -39,67 +39,68 @@ UUID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
 
 
 class VolumeFiles:
-    """
-    :param directory: made when the first volume is
-    :param reserve: free space that copies leave
-    :param convert: nova.virt.libvirt.qemu_img.QemuImg, for images that are not raw
-    :param backups: directory of the backups; None: one in ``directory``
+    """Files of one volume host.
+
+    :param directory: created with the first volume
+    :param reserve: free space that copies must leave
+    :param convert: nova.disk_files.qemu_img.QemuImg, for images that are not raw
+    :param backups: directory of the backups; None: a subdirectory of ``directory``
     """
 
     def __init__(self, directory: str, reserve: disk_space.Reserve, convert: qemu_img.QemuImg,
                  backups: str | None = None) -> None:
         self.directory, self._reserve, self._convert = directory, reserve, convert
         self._backups = backups or os.path.join(directory, BACKUPS)
-        self._copies: dict[str, disk_space.Claim] = {}       # of ``prepare_copy``, by the path of the file
+        self._copies: dict[str, disk_space.Claim] = {}       # of ``prepare_copy``: path -> claim
 
     @property
     def has_tools(self) -> bool:
-        """Whether QEMU's tools are installed."""
+        """Whether qemu-img is installed."""
         return shutil.which('qemu-img') is not None
 
     def volume(self, volume_id: str) -> str:
-        """Path of a volume's file."""
+        """Return the path of a volume's file."""
         return os.path.join(self.directory, volume_id)
 
     def snapshot(self, snapshot_id: str) -> str:
-        """Path of a snapshot's file."""
+        """Return the path of a snapshot's file."""
         return os.path.join(self.directory, SNAPSHOTS, snapshot_id)
 
     def backup(self, backup_id: str) -> str:
-        """Path of a backup's file."""
+        """Return the path of a backup's file."""
         return os.path.join(self._backups, backup_id)
 
-    # ---- making
+    # ---- creating
 
     def blank(self, path: str, size: int, key: str | None = None) -> None:
-        """Make a file of ``size`` bytes that takes no room yet.
+        """Create a sparse file of ``size`` bytes.
 
-        :param key: passphrase of a volume that is encrypted, whose header comes on top of its size
+        :param key: passphrase of an encrypted volume; its header is added to the size
         :raises InsufficientStorage: the file system is full
         """
         if key is None:
-            with self._written(path) as part, open(part, 'xb') as file:
+            with self._atomic_write(path) as part, open(part, 'xb') as file:
                 file.truncate(size)
             return
-        with self._claimed(luks.MOST_BYTES, path + PART), self._written(path) as part:
+        with self._reserved_space(luks.MOST_BYTES, path + PART), self._atomic_write(path) as part:
             self._convert.create(part, qemu_img.LUKS, size, key=key)
             luks.header_bytes(part)
 
     @staticmethod
     def room(source: str, size: int, encrypted: object) -> int:
-        """Bytes of a file that has what ``source`` has, with ``size`` bytes of a volume.
+        """Return the size of a copy of ``source`` with ``size`` bytes of data.
 
-        :raises InvalidVolume: it is to be encrypted, and is not
+        :raises InvalidVolume: the source should be encrypted and is not
         """
         return size + (luks.header_bytes(source) if encrypted else 0)
 
     def clone(self, source: str, path: str, size: int) -> bool:
-        """Make a file that shares the blocks of another one, as they are at this moment.
+        """Create a file that shares the current blocks of another one (reflink).
 
-        :returns: False where the file system cannot do that
+        :returns: False if the file system does not support it
         """
         try:
-            with self._written(path) as part, open(source, 'rb') as old, open(part, 'xb') as new:
+            with self._atomic_write(path) as part, open(source, 'rb') as old, open(part, 'xb') as new:
                 reflink.share(old.fileno(), new.fileno())
                 new.truncate(size)
         except OSError as error:
@@ -109,41 +110,41 @@ class VolumeFiles:
         return True
 
     def copy(self, source: str, path: str, size: int) -> None:
-        """Make a file with what is in one that is not written to, holes stay holes.
+        """Copy a file that is not written to; holes are kept.
 
-        :param size: bytes; what is beyond the source is zeros
-        :raises InsufficientStorage: there is no room for it
+        :param size: bytes; data beyond the source is zero
+        :raises InsufficientStorage: no space for the copy
         """
         self._make_directories()
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)    # of the backups: no guest opens those
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)    # of the backups: guests do not open them
         if self.clone(source, path, size):
             return
-        with self._claimed(disk_space.used_bytes(source), path + PART), self._written(path) as part:
+        with self._reserved_space(disk_space.used_bytes(source), path + PART), self._atomic_write(path) as part:
             _copy(source, part)
             os.truncate(part, size)
 
     def image(self, path: str, size: int, disk_format: str, readable: Readable, key: str | None = None,
               fetches: int = 0) -> None:
-        """Make a file with what is in an image.
+        """Create a file with the data of an image.
 
-        :param fetches: bytes that ``readable`` writes to the path that it gets, at most
-        :param readable: as nova.image.api.Images.readable, given a path and a group
+        :param fetches: maximum number of bytes that ``readable`` writes to its path
+        :param readable: as nova.image.api.Images.readable, with a path and a group
         :param key: as for ``blank``
         :raises ImageUnacceptable: it is larger than the volume
-        :raises InsufficientStorage: there is no room for it
+        :raises InsufficientStorage: no space
         """
         fetched = path + '.image' + PART
-        with self._claimed(fetches, fetched), self._written(path) as part:
+        with self._reserved_space(fetches, fetched), self._atomic_write(path) as part:
             try:
                 with readable(fetched, self._convert.group) as source:
                     if key is not None:
-                        with self._reached(source, fetched) as reached:
+                        with self._sandbox_readable(source, fetched) as reached:
                             self._encrypt(reached, disk_format, part, size, key)
                     elif disk_format in RAW_FORMATS:
-                        with self._claimed(disk_space.used_bytes(source), part):
+                        with self._reserved_space(disk_space.used_bytes(source), part):
                             _copy(source, part)
                     else:
-                        with self._reached(source, fetched) as reached:
+                        with self._sandbox_readable(source, fetched) as reached:
                             self._expand(reached, disk_format, part, size)
             finally:
                 files.remove(fetched)
@@ -154,17 +155,16 @@ class VolumeFiles:
 
     @contextlib.contextmanager
     def as_image(self, path: str, disk_format: str) -> typing.Iterator[str]:
-        """The path of a file in a format of images with what is in a volume that is not written to, for the time of
-        the block.
+        """Context manager: path of an image file with the data of a volume that is not written to.
 
-        :raises InsufficientStorage: there is no room for it
+        :raises InsufficientStorage: no space
         """
         if disk_format == 'raw':
             yield path
             return
         made, copy = path + '.upload' + PART, path + '.upload.raw' + PART
         try:
-            with self._reached(path, copy) as source, self._claimed(
+            with self._sandbox_readable(path, copy) as source, self._reserved_space(
                     disk_space.used_bytes(path) + qemu_img.TABLES, made):
                 self._convert.convert(source, 'raw', made, disk_format)
             yield made
@@ -172,61 +172,62 @@ class VolumeFiles:
             files.remove(made)
 
     def _encrypt(self, source: str, disk_format: str, part: str, size: int, key: str) -> None:
-        """What is no data is encrypted, too: the copy takes the room of all of the image's disk, however small its
-        file is."""
+        """Write an encrypted copy of an image. Holes are encrypted too, so it takes the space of the image's whole
+        disk.
+        """
         form = 'raw' if disk_format in RAW_FORMATS else disk_format
         needed = int(self._convert.info(source, form)['virtual-size'])
         if needed > size:
             raise exception.ImageUnacceptable(image_id='of the volume', reason=TOO_LARGE)
-        with self._claimed(needed + luks.MOST_BYTES, part):
+        with self._reserved_space(needed + luks.MOST_BYTES, part):
             self._convert.convert(source, form, part, qemu_img.LUKS, key=key)
 
     def _expand(self, source: str, disk_format: str, part: str, size: int) -> None:
-        """Write the disk of an image file, which takes much more room than the file where that is compressed."""
+        """Write the disk of an image file, which may be much larger than a compressed file."""
         if int(self._convert.info(source, disk_format)['virtual-size']) > size:
             raise exception.ImageUnacceptable(image_id='of the volume', reason=TOO_LARGE)
-        with self._claimed(self._convert.measure(source, disk_format), part):
+        with self._reserved_space(self._convert.measure(source, disk_format), part):
             self._convert.convert(source, disk_format, part, 'raw')
 
     @contextlib.contextmanager
-    def _reached(self, source: str, copy: str) -> typing.Iterator[str]:
-        """The path of a file that the sandbox reaches, for the time of the block: its own, or that of a copy."""
+    def _sandbox_readable(self, source: str, copy: str) -> typing.Iterator[str]:
+        """Context manager: path of a file that the sandbox can read: the file itself or a copy."""
         if source == copy or self._convert.reaches(source):
             yield source
             return
         try:
-            with self._claimed(disk_space.used_bytes(source), copy):
+            with self._reserved_space(disk_space.used_bytes(source), copy):
                 _copy(source, copy)
-            os.chmod(copy, files.GUEST_MODE)             # the sandbox reads it through its group
+            os.chmod(copy, files.GUEST_MODE)             # the sandbox reads it as member of the group
             yield copy
         finally:
             files.remove(copy)
 
     def prepare_copy(self, path: str, size: int, source: str, key: str | None = None) -> str:
-        """An empty file that another QEMU copies a volume into; then ``finish_copy``. Holes stay holes: it is qcow2.
+        """Create an empty qcow2 file for another QEMU to copy a volume to; then call ``finish_copy``.
 
-        :param key: passphrase of a volume that is encrypted: it is a LUKS file, with the room of the whole volume
-        :raises InsufficientStorage: there is no room for the copy
+        :param key: passphrase of an encrypted volume: the file is a LUKS file with space for the whole volume
+        :raises InsufficientStorage: no space for the copy
         """
         part = path + COPY
         files.remove(part)
         self._end_claim(path)
         room = size + luks.MOST_BYTES if key else disk_space.used_bytes(source) + qemu_img.TABLES
         self._make_directories()
-        # the copy, and what ``finish_copy`` makes of it
+        # for the copy and the result of ``finish_copy``
         self._copies[path] = self._reserve.claim(os.path.dirname(path), 2 * room, part, path + PART)
         self._convert.create(part, qemu_img.LUKS if key else 'qcow2', size, key=key)
         files.give_to_guest(part)
         return part
 
     def finish_copy(self, path: str, size: int, check: Check, encrypted: bool = False) -> None:
-        """Make the file of what stands in that of ``prepare_copy``; nothing when it was made before.
+        """Create the final file from the copy of ``prepare_copy``; idempotent.
 
-        It is another file in any case: the guest's QEMU, which a guest may have taken over, can still write to its own.
+        The data is always copied to another file: a guest that has taken over its QEMU could still write to the first.
 
         :param check: as nova.image.api.Images.check_header
         :param encrypted: ``prepare_copy`` got a key
-        :raises InvalidVolume: the guest's QEMU has made another disk of it
+        :raises InvalidVolume: the guest's QEMU wrote another disk
         """
         try:
             self._finish_copy(path, size, check, encrypted)
@@ -236,24 +237,24 @@ class VolumeFiles:
     def _finish_copy(self, path: str, size: int, check: Check, encrypted: bool) -> None:
         if not os.path.exists(path) and encrypted:
             room = self.room(path + COPY, size, encrypted)
-            with self._written(path) as part:
+            with self._atomic_write(path) as part:
                 _copy(path + COPY, part)
                 if luks.header_bytes(part) + size != room or os.path.getsize(part) != room:
-                    raise exception.InvalidVolume(reason='the copy has another size than the volume.')
+                    raise exception.InvalidVolume(reason='the size of the copy differs from the volume.')
         elif not os.path.exists(path):
             try:
                 check(path + COPY, 'qcow2')
             except exception.ImageUnacceptable as error:
-                raise exception.InvalidVolume(reason=f'its copy is not used. {error.message}') from None
+                raise exception.InvalidVolume(reason=f'its copy is refused: {error.message}') from None
             if int(self._convert.info(path + COPY, 'qcow2')['virtual-size']) != size:
-                raise exception.InvalidVolume(reason='the copy has another size than the volume.')
-            with self._written(path) as part:
+                raise exception.InvalidVolume(reason='the size of the copy differs from the volume.')
+            with self._atomic_write(path) as part:
                 self._convert.convert(path + COPY, 'qcow2', part, 'raw')
                 os.truncate(part, size)
         files.remove(path + COPY)
 
     def give_up_copy(self, path: str) -> None:
-        """The copy of ``prepare_copy`` was not made."""
+        """Delete the file of ``prepare_copy`` after a failure."""
         files.remove(path + COPY)
         self._end_claim(path)
 
@@ -263,19 +264,17 @@ class VolumeFiles:
             claim.end()
 
     @contextlib.contextmanager
-    def _written(self, path: str) -> typing.Iterator[str]:
-        """A path to write to, which takes the place of ``path`` when all is well and on the disk."""
+    def _atomic_write(self, path: str) -> typing.Iterator[str]:
+        """Context manager: path of a temporary file that atomically replaces ``path`` after an fsync."""
         part = path + PART
         try:
             self._make_directories()
             files.remove(part)
             yield part
             files.give_to_guest(part)
-            if os.geteuid():     # for an exporter, while libvirt still has given the file to a guest that moves away
+            if os.geteuid():  # an exporter may need it while libvirt has given the file to a guest that migrates away
                 files.let_read(part, os.geteuid(), files.READ | files.WRITE)
-            with open(part, 'rb') as file:
-                os.fsync(file.fileno())
-            os.replace(part, path)
+            durable_files.commit(part, path)
         except BaseException as error:
             files.remove(part)
             if isinstance(error, OSError) and error.errno in disk_space.FULL:
@@ -283,10 +282,10 @@ class VolumeFiles:
             raise
 
     @contextlib.contextmanager
-    def _claimed(self, size: int, *targets: str) -> typing.Iterator[None]:
-        """Room for the files that are written in the block.
+    def _reserved_space(self, size: int, *targets: str) -> typing.Iterator[None]:
+        """Context manager: reserve space for files written in the block.
 
-        :raises InsufficientStorage: there is none
+        :raises InsufficientStorage: no space
         """
         self._make_directories()
         with self._reserve.claimed(os.path.dirname(targets[0]), size, *targets):
@@ -298,28 +297,28 @@ class VolumeFiles:
                 os.makedirs(path, exist_ok=True)
                 os.chmod(path, DIRECTORY_MODE)
 
-    # ---- changing, removing
+    # ---- changing, deleting
 
     def extend(self, path: str, size: int) -> None:
-        """Make a file ``size`` bytes large, when it is smaller.
+        """Extend a smaller file to ``size`` bytes.
 
-        :raises InvalidVolume: it is gone, or it is not ours
+        :raises InvalidVolume: it is missing or belongs to another user
         """
         try:
             if os.path.getsize(path) < size:
                 os.truncate(path, size)
         except (FileNotFoundError, PermissionError) as error:
-            raise exception.InvalidVolume(reason='its file is gone, or belongs to another user.') from error
+            raise exception.InvalidVolume(reason='its file is missing or belongs to another user.') from error
 
     def discard(self, path: str) -> None:
-        """Take a file away at once; ``empty_trash`` gives its room back."""
+        """Move a file to the trash; ``empty_trash`` frees its space."""
         try:
             self._make_directories()
             os.replace(path, os.path.join(self.directory, TRASH, str(uuid.uuid4())))
         except FileNotFoundError:
             pass
         except OSError as error:
-            # a backup on another file system, or no room for a directory: what makes room must not need it
+            # a backup on another file system, or no space for a directory: delete it directly
             if error.errno not in (errno.EXDEV, *disk_space.FULL):
                 raise
             files.remove(path)
@@ -331,19 +330,19 @@ class VolumeFiles:
         for name in os.listdir(trash) if os.path.isdir(trash) else ():
             files.remove(os.path.join(trash, name))
 
-    # ---- looking
+    # ---- reading
 
     def size(self, path: str) -> int | None:
-        """Bytes of a file; None: it is not there."""
+        """Return the size of a file in bytes, or None if it is missing."""
         try:
             return os.path.getsize(path)
         except FileNotFoundError:
             return None
 
     def clean(self, volume_ids: set[str], snapshot_ids: set[str], backup_ids: set[str]) -> list[str]:
-        """Remove what a crash left half-written; the paths of files that have no row.
+        """Delete incomplete files and return the paths of files without a row.
 
-        These stay: a database that was restored from a backup does not know what was made since.
+        Files without a row are kept: a database restored from a backup does not have rows of later volumes.
         """
         found = []
         for directory, known in ((self.directory, volume_ids), (os.path.join(self.directory, SNAPSHOTS), snapshot_ids),
@@ -359,12 +358,10 @@ class VolumeFiles:
 
 
 def _copy(source: str, target: str) -> None:
-    """
-    :raises InsufficientStorage: the file system is full
-    """
+    """Copy a sparse file, with shared blocks if supported; raises InsufficientStorage (the file system is full)."""
     done = subprocess.run([shutil.which('cp') or '/bin/cp', '--sparse=always', '--reflink=auto', '--', source, target],
                           stdin=subprocess.DEVNULL, capture_output=True, env={'LC_ALL': 'C', 'PATH': os.defpath})
     if done.returncode:
         if b'No space left' in done.stderr or b'quota' in done.stderr:
             raise exception.InsufficientStorage()
-        raise exception.InvalidVolume(reason='what it is made of cannot be read.')
+        raise exception.InvalidVolume(reason='its source cannot be read.')

@@ -1,4 +1,4 @@
-"""Calls the hosts of servers for changes of volumes that guests have."""
+"""Notify hosts of guests about changes of attached volumes."""
 from __future__ import annotations
 
 import typing
@@ -13,13 +13,16 @@ if typing.TYPE_CHECKING:
 
 
 class Guests:
-    """:param cells: nova.db.cells.cells.Cells"""
+    """Hosts of guests.
+
+    :param cells: nova.db.cells.cells.Cells
+    """
 
     def __init__(self, cells: typing.Any) -> None:
         self._cells = cells
 
     def extended(self, ctx: nova_context.RequestContext, instance_uuid: str, volume_id: str) -> None:
-        """A volume is larger: the guest is to see it."""
+        """Notify the guest's host that a volume was extended."""
         cell, server, host = self._find(instance_uuid)
         if host is not None:
             cell.rpc.compute.external_instance_event(ctx, server=host, instance=server, events=[
@@ -27,9 +30,9 @@ class Guests:
 
     def copy(self, ctx: nova_context.RequestContext, instance_uuid: str, volume_id: str, snapshot_id: str,
              encrypted: bool, path: str) -> None:
-        """Have a volume copied to a file as it is at one moment, while the guest goes on; a conductor hears the end.
+        """Start a point-in-time copy of a guest's volume to a file. The host reports the end to a conductor.
 
-        :param encrypted: the file is LUKS, of the volume's key; a nova-compute of the release before refuses that
+        :param encrypted: the file is LUKS with the volume's key; hosts of the previous release refuse it
         :raises InvalidVolume: the server has no host
         """
         cell, server, host = self._find(instance_uuid)
@@ -40,7 +43,7 @@ class Guests:
             **({'encrypted': True} if encrypted else {})})
 
     def _find(self, uuid: str) -> tuple[typing.Any, typing.Any, str | None]:
-        """(cell, server, its host)."""
+        """Return (cell, server, its host)."""
         for cell, row in self._cells.read(lambda conn: instances.get_many(conn, [uuid]).get(uuid))[0]:
             if row is not None and row['host']:
                 return cell, objects.Instance.from_row(row), row['host']

@@ -1,4 +1,4 @@
-"""What a project may have of volumes."""
+"""Quotas of projects for volumes."""
 from __future__ import annotations
 
 import typing
@@ -18,7 +18,8 @@ _TOO_MANY: dict[str, type[exception.QuotaExceeded]] = {
 
 
 class Limits:
-    """
+    """Quotas.
+
     :param conf: uses [volume]
     :param database: the API database
     """
@@ -27,43 +28,42 @@ class Limits:
         self._conf, self._db = conf, database
 
     def of(self, conn: Connection, project_id: typing.Any) -> typing.Any:
-        """{resource: limit} of storage_quotas.VOLUMES: what a project may have; -1: no limit."""
+        """Return {resource: limit} of storage_quotas.VOLUMES for a project; -1: unlimited."""
         limits = storage_quotas.of_project(conn, self._conf, project_id)
         return {name: limits[name] for name in storage_quotas.VOLUMES}
 
     def defaults(self, conn: Connection) -> dict[str, int]:
-        """The same of a project that has none of its own."""
+        """Return {resource: limit} of a project without its own limits."""
         limits = storage_quotas.defaults(conn, self._conf)
         return {name: limits[name] for name in storage_quotas.VOLUMES}
 
     def set(self, project_id: str, limits: dict[str, int], below_usage: bool = True) -> dict[str, int]:
-        """Give a project limits of its own; all of them then.
+        """Set limits of a project; return all its limits.
 
-        :param below_usage: whether a limit may be less than the project has
-        :raises BadRequest: it may not, and is
+        :param below_usage: whether a limit may be lower than the usage
+        :raises BadRequest: a limit is lower than the usage
         """
         def write(conn: Connection) -> typing.Any:
             quotas.lock(conn, project_id)
             used = db.used(conn, project_id)
             for name, limit in limits.items():
                 if not below_usage and 0 <= limit < used.get(name, 0):
-                    raise exception.BadRequest(f'Quota limit {limit} for {name} is less than the {used[name]} that are '
-                                               'used.')
+                    raise exception.BadRequest(f'Quota limit {limit} for {name} is lower than the {used[name]} in use.')
             quotas.set_limits(conn, project_id, limits)
             return self.of(conn, project_id)
         return self._db.run(write)
 
     def delete(self, project_id: str) -> None:
-        """Let a project have the defaults again."""
+        """Reset a project to the default limits."""
         self._db.run(quotas.delete_limits, project_id, resources=storage_quotas.VOLUMES)
 
     def use(self, conn: Connection, project_id: typing.Any, noun: str | None, adding: int, size: int = 0) -> None:
-        """Refuse what would exceed the quota of a project.
+        """Check the quota of a project.
 
-        :param noun: 'volumes', 'snapshots' or 'backups', of which there is to be one more; None: of none
+        :param noun: 'volumes', 'snapshots' or 'backups': kind of the new resource; None: no new one
         :param adding: GiB
         :param size: GiB of one volume
-        :raises QuotaExceeded: one of its kinds
+        :raises QuotaExceeded: or a subclass
         """
         db.lock_project(conn, project_id)
         used, limits = db.used(conn, project_id), self.of(conn, project_id)
@@ -77,6 +77,6 @@ class Limits:
 
 
 def check_size(size: int | None) -> None:
-    """:raises InvalidInput: no volume is so large"""
+    """Check the size of a volume; raises InvalidInput (invalid size)."""
     if size is None or not 0 < size <= MAX_SIZE:
         raise exception.InvalidInput(reason=f"Volume size '{size}' must be an integer of 1 to {MAX_SIZE} GB.")

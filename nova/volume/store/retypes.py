@@ -1,4 +1,4 @@
-"""Other types for volumes that are there. Their blocks stay where and as they are."""
+"""Change the type of existing volumes. Their data is not moved or changed."""
 from __future__ import annotations
 
 import typing
@@ -15,7 +15,8 @@ STATUSES = ('available', 'in-use')
 
 
 class Retypes:
-    """
+    """Type changes.
+
     :param database: the API database
     """
 
@@ -23,26 +24,25 @@ class Retypes:
         self._db = database
 
     def retype(self, ctx: nova_context.RequestContext, volume_id: str, name: str) -> None:
-        """Give a volume another type.
+        """Change the type of a volume.
 
         :raises VolumeNotFound, VolumeTypeNotFound:
-        :raises InvalidVolume: its status, or what servers have of it, forbids it
-        :raises BadRequest: it has that type, or its blocks would have to be written again
+        :raises InvalidVolume: its status or attachments do not permit it
+        :raises BadRequest: it has that type, or its data would have to be rewritten
         """
         def write(conn: Connection) -> None:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             wanted = types.find(conn, name, ctx.sees, lock=True)
-            if wanted['name'] == row['volume_type']:           # as the Block Storage service
-                raise exception.BadRequest(f'The volume has the type {wanted["name"]} already.')
+            if wanted['name'] == row['volume_type']:           # as Cinder does
+                raise exception.BadRequest(f'The volume already has type {wanted["name"]}.')
             if row['key_id'] or wanted['encryption']:
-                raise exception.BadRequest('A volume is encrypted from its first block on, or never: it keeps its '
-                                           'type. Copy what is on it, in a server, to a volume of the other type.')
+                raise exception.BadRequest('Encryption cannot be changed by a retype. Copy the data to a volume of the '
+                                           'other type.')
             if row['status'] not in STATUSES:
                 raise exception.InvalidVolume(reason=f'Volume status must be {" or ".join(STATUSES)}, but it is '
                                                      f'{row["status"]}.')
             multiattach = types.is_multiattach(wanted)
             if multiattach != bool(row['multiattach']) and row['status'] != 'available':
-                raise exception.InvalidVolume(reason='whether several servers may have it at once changes while no '
-                                                     'server has it.')
+                raise exception.InvalidVolume(reason='multiattach can be changed only while the volume is available.')
             db.update(conn, volumes, row['id'], {'volume_type': wanted['name'], 'multiattach': multiattach})
         self._db.run(write)

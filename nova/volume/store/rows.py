@@ -1,4 +1,4 @@
-"""Rows as a caller may see them: those of its own project, all of them for an administrator."""
+"""Rows visible to a caller: its own project's, or all for administrators."""
 from __future__ import annotations
 
 import typing
@@ -19,7 +19,7 @@ if typing.TYPE_CHECKING:
 
 
 def volume(conn: Connection, ctx: nova_context.RequestContext, volume_id: str, lock: bool = False) -> typing.Any:
-    """:raises VolumeNotFound: there is none, or it is another project's"""
+    """Return a volume's row; raises VolumeNotFound (not visible)."""
     found = db.get(conn, volumes, str(volume_id)[:64], ctx.sees, lock)
     if found is None:
         raise exception.VolumeNotFound(volume_id=str(volume_id)[:64])
@@ -27,13 +27,13 @@ def volume(conn: Connection, ctx: nova_context.RequestContext, volume_id: str, l
 
 
 def check_writable(row: typing.Any) -> None:
-    """:raises InvalidVolume: nothing is to be written to the volume"""
+    """Check that a volume is not read-only; raises InvalidVolume."""
     if row['readonly']:
-        raise exception.InvalidVolume(reason='it is read-only. Clear its read-only flag before.')
+        raise exception.InvalidVolume(reason='it is read-only. Clear its read-only flag first.')
 
 
 def snapshot(conn: Connection, ctx: nova_context.RequestContext, snapshot_id: str, lock: bool = False) -> typing.Any:
-    """:raises VolumeSnapshotNotFound: there is none, or it is another project's"""
+    """Return a snapshot's row; raises VolumeSnapshotNotFound (not visible)."""
     found = db.get(conn, volume_snapshots, str(snapshot_id)[:64], ctx.sees, lock)
     if found is None:
         raise exception.VolumeSnapshotNotFound(snapshot_id=str(snapshot_id)[:64])
@@ -41,7 +41,7 @@ def snapshot(conn: Connection, ctx: nova_context.RequestContext, snapshot_id: st
 
 
 def backup(conn: Connection, ctx: nova_context.RequestContext, backup_id: str, lock: bool = False) -> typing.Any:
-    """:raises VolumeBackupNotFound: there is none, or it is another project's"""
+    """Return a backup's row; raises VolumeBackupNotFound (not visible)."""
     found = db.get(conn, volume_backups, str(backup_id)[:64], ctx.sees, lock)
     if found is None:
         raise exception.VolumeBackupNotFound(backup_id=str(backup_id)[:64])
@@ -49,7 +49,7 @@ def backup(conn: Connection, ctx: nova_context.RequestContext, backup_id: str, l
 
 
 def transfer(conn: Connection, ctx: nova_context.RequestContext, transfer_id: str) -> typing.Any:
-    """:raises VolumeTransferNotFound: there is none, or it is another project's"""
+    """Return a transfer's row; raises VolumeTransferNotFound (not visible)."""
     found = db.get(conn, volume_transfers, str(transfer_id)[:64], ctx.sees, lock=True)
     if found is None:
         raise exception.VolumeTransferNotFound(transfer_id=str(transfer_id)[:64])
@@ -58,9 +58,9 @@ def transfer(conn: Connection, ctx: nova_context.RequestContext, transfer_id: st
 
 def attachment(conn: Connection, ctx: nova_context.RequestContext, attachment_id: str,
                lock: bool = False) -> VolumeAttachmentsRow:
-    """The row of an attachment; ``lock`` locks its volume.
+    """Return an attachment's row; ``lock`` locks its volume.
 
-    :raises VolumeAttachmentNotFound: there is none, or it is another project's
+    :raises VolumeAttachmentNotFound: not visible
     """
     found = db.get(conn, volume_attachments, str(attachment_id)[:64], ctx.sees)
     if found is not None and lock:
@@ -72,7 +72,7 @@ def attachment(conn: Connection, ctx: nova_context.RequestContext, attachment_id
 
 
 def with_attachments(conn: Connection, rows: typing.Any) -> list[dict[str, typing.Any]]:
-    """Volumes of rows, with their attachments and the ids of their types."""
+    """Add attachments and type ids to rows of volumes."""
     kinds = types.ids(conn, {row['volume_type'] for row in rows})
     held: dict[str, list[typing.Any]] = {}
     for each in db.attachments(conn, volume_ids=[row['id'] for row in rows]):

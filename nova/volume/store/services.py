@@ -1,4 +1,4 @@
-"""What runs of the embedded block storage."""
+"""Services of the embedded block storage."""
 from __future__ import annotations
 
 import typing
@@ -15,17 +15,17 @@ BINARY, TOPIC = 'nova-volume', 'volume'
 
 
 class Services:
-    """
+    """Service list.
+
     :param conf: uses host, internal_service_availability_zone and service_down_time
-    :param cells: where daemons have their rows; None: there is this process alone
+    :param cells: to read services' rows; None: only this process
     """
 
     def __init__(self, conf: ConfigOpts, cells: db_cells.Cells | None) -> None:
         self._conf, self._cells = conf, cells
 
     def every(self) -> list[dict[str, typing.Any]]:
-        """Rows of the services, with 'up'. Who asks is answered by one of them: it runs, whether it has a row or,
-        as a part of nova-all, none."""
+        """Return rows of the services, with 'up'. This process counts as up, even without a row (in nova-all)."""
         now, own = utils.utcnow(), self._conf.host
         answers = self._cells.read(lambda conn: db.list(conn, binary=BINARY))[0] if self._cells is not None else []
         found = [{**row, 'up': row['host'] == own or db.is_up(row, self._conf.service_down_time, now)}

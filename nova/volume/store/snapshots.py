@@ -1,4 +1,4 @@
-"""Snapshots of volumes: copies of one moment, also of a volume that a guest writes to."""
+"""Snapshots: point-in-time copies of volumes, including volumes in use."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -20,37 +20,38 @@ from nova.volume.store import guests as volume_guests
 from nova.volume.store import keys as volume_keys
 from nova.volume.store import limits as volume_limits
 from nova.volume.store import rows
-from nova.volume.store import ways as volume_ways
+from nova.volume.store import attach_backend
 
 Row = dict[str, typing.Any]
 Context = nova_context.RequestContext
 
 
 class Snapshots:
-    """
+    """Snapshots of volumes.
+
     :param database: the API database
     :param made: makes the copies
-    :param ways: how hosts reach volumes: of an export its exporter makes the copy
-    :param guests: store.guests.Guests; None: no host can be notified of a volume that a guest has
-    :param keys: of encrypted volumes
+    :param backend: access of hosts to volumes: the exporter copies an exported volume
+    :param guests: store.guests.Guests; None: hosts of guests cannot be notified
+    :param keys: keys of encrypted volumes
     """
 
     def __init__(self, database: typing.Any, files: volume_files.VolumeFiles, made: contents.Contents,
-                 limits: volume_limits.Limits, ways: volume_ways.Ways, guests: volume_guests.Guests | None,
-                 keys: volume_keys.Keys) -> None:
+                 limits: volume_limits.Limits, backend: attach_backend.EmbeddedAttachBackend,
+                 guests: volume_guests.Guests | None, keys: volume_keys.Keys) -> None:
         self._db, self._files, self._contents, self._limits = database, files, made, limits
-        self._ways, self._guests, self._keys = ways, guests, keys
+        self._backend, self._guests, self._keys = backend, guests, keys
 
     def get(self, ctx: Context, snapshot_id: str) -> Row:
-        """:raises VolumeSnapshotNotFound: there is none, or it is another project's"""
+        """Return a snapshot; raises VolumeSnapshotNotFound (not visible)."""
         with self._db.reader() as conn:
             return rows.snapshot(conn, ctx, snapshot_id)
 
     def create(self, ctx: Context, volume_id: str, name: str | None, description: str | None = '',
                force: bool = True, metadata: dict[str, typing.Any] | None = None) -> Row:
-        """Begin a snapshot.
+        """Start a snapshot.
 
-        :param force: also of a volume that a server has
+        :param force: also of an attached volume
         :raises InvalidVolume, VolumeNotFound, QuotaExceeded:
         """
         ident = str(uuid.uuid4())
@@ -80,10 +81,10 @@ class Snapshots:
 
     def _forget(self, conn: Connection, row: Row) -> None:
         db.delete(conn, volume_snapshots, row['id'])
-        self._keys.forget(conn, row['key_id'])
+        self._keys.delete_if_unused(conn, row['key_id'])
 
     def update(self, ctx: Context, snapshot_id: str, change: Callable[..., typing.Any]) -> Row:
-        """Write what ``change(row)`` gives, in the transaction that reads the row; the snapshot then."""
+        """Write the values of ``change(row)`` in the transaction that reads the row; return the snapshot."""
         def write(conn: Connection) -> Row:
             row = rows.snapshot(conn, ctx, snapshot_id, lock=True)
             values = change(row)
@@ -92,25 +93,24 @@ class Snapshots:
         return self._db.run(write)
 
     def _copy(self, ctx: Context, made: Row, held: list[typing.Any]) -> None:
-        """Begin the copy for a snapshot. One of a volume in use is of one moment: by the file system, by the guest's
-        QEMU, or by the exporter that the guest's QEMU writes to.
-        """
+        """Start the copy for a snapshot. The file system, the guest's QEMU or the exporter copies a volume in use."""
         files = self._files
         source, target = files.volume(made['volume_id']), files.snapshot(made['id'])
-        if not held or not files.has_tools:          # without QEMU's tools no guest is here that could write to it
+        if not held or not files.has_tools:          # without QEMU's tools no guest on this host can write to it
             self._contents.make_snapshot(made)
         elif files.size(source) is None:
-            raise exception.InvalidVolume(reason='the file of the volume is gone.')
+            raise exception.InvalidVolume(reason='the file of the volume is missing.')
         elif files.clone(source, target, size := files.room(source, made['size'] * contents.GIB, made['key_id'])):
             self._contents.snapshot_ended(made['id'], contents.AVAILABLE)
         elif len({each['instance_uuid'] for each in held}) > 1 or (
-                len(held) > 1 and any(self._ways.is_export(each['connector']) for each in held)):
-            raise exception.InvalidVolume(reason='several servers or hosts write to it, and this file system cannot '
-                                                 'copy it at one moment.')
-        elif self._ways.is_export(held[0]['connector']):
-            self._contents.copy_snapshot(made, lambda path: self._ways.copy(held[0]['id'], held[0]['connector'], path))
+                len(held) > 1 and any(self._backend.is_export(each['connector']) for each in held)):
+            raise exception.InvalidVolume(reason='several servers or hosts write to it, and this file system does not '
+                                                 'support reflinks.')
+        elif self._backend.is_export(held[0]['connector']):
+            attachment_id, connector = held[0]['id'], held[0]['connector']
+            self._contents.copy_snapshot(made, lambda path: self._backend.copy(attachment_id, connector, path))
         elif self._guests is None:
-            raise exception.InvalidVolume(reason='a server has it, whose host this service cannot notify to copy it.')
+            raise exception.InvalidVolume(reason='it is attached, and this service cannot notify its host to copy it.')
         else:
             begin = functools.partial(self._guests.copy, nova_context.admin_context(ctx.request_id),
                                       held[0]['instance_uuid'], made['volume_id'], made['id'], bool(made['key_id']))
@@ -120,7 +120,7 @@ class Snapshots:
                 begin(files.prepare_copy(target, size, source))
 
     def copied(self, snapshot_id: str, status: str) -> None:
-        """The copy that a compute host made of a volume in use is complete ('creating'), or has failed ('error')."""
+        """Handle a compute host's report on a copy: complete ('creating') or failed ('error')."""
         if status == contents.CREATING:
             self._contents.finish_snapshot(snapshot_id)
         elif status == contents.ERROR:
@@ -128,22 +128,20 @@ class Snapshots:
             self._contents.snapshot_ended(snapshot_id, contents.ERROR)
 
     def _is_made(self, conn: Connection, row: Row) -> bool:
-        """Whether its copy is being made. That of a guest's QEMU ends, reported or not, with the guest's hold on the
-        volume.
-        """
+        """Return whether a copy is in progress. A copy by a guest's QEMU ends with its attachment."""
         return row['status'] == contents.CREATING and bool(
-            self._contents.works_on(row['id']) or db.attachments(conn, volume_ids=[row['volume_id']]))
+            self._contents.is_busy(row['id']) or db.attachments(conn, volume_ids=[row['volume_id']]))
 
     def delete(self, ctx: Context, snapshot_id: str) -> None:
-        """Remove a snapshot; no error when there is none.
+        """Delete a snapshot; idempotent.
 
-        :raises InvalidVolume: something is being made of it, or it is being made itself
+        :raises InvalidVolume: it is being created, or used as a source
         """
         def write(conn: Connection) -> str:
             row = rows.snapshot(conn, ctx, snapshot_id, lock=True)
             if self._is_made(conn, row) or any(db.unfinished(conn, table, {
                     'snapshot_id': row['id']}) for table in (volumes, tables.volume_backups)):
-                raise exception.InvalidVolume(reason='the snapshot is being made, or a volume or a backup of it is.')
+                raise exception.InvalidVolume(reason='the snapshot is being created or copied.')
             self._forget(conn, row)
             return self._files.snapshot(row['id'])
         try:

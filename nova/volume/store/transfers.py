@@ -1,4 +1,4 @@
-"""Volumes that change their project: the owner makes a transfer and gives its key to who is to have the volume."""
+"""Transfers of volumes to another project: the owner creates a transfer and passes its key to the new owner."""
 from __future__ import annotations
 
 import hashlib
@@ -25,7 +25,8 @@ KEY_BYTES = 16
 
 
 class Transfers:
-    """
+    """Volume transfers.
+
     :param database: the API database
     """
 
@@ -33,12 +34,12 @@ class Transfers:
         self._db, self._limits = database, limits
 
     def get(self, ctx: Context, transfer_id: str) -> Row:
-        """:raises VolumeTransferNotFound: there is none, or it is another project's"""
+        """Return a transfer; raises VolumeTransferNotFound (not visible)."""
         with self._db.reader() as conn:
             return rows.transfer(conn, ctx, transfer_id)
 
     def create(self, ctx: Context, volume_id: str, name: str | None) -> Row:
-        """Offer a volume; the row and 'auth_key', which is shown this once.
+        """Create a transfer; return the row with 'auth_key', which is shown only once.
 
         :raises InvalidVolume, VolumeNotFound:
         """
@@ -47,14 +48,14 @@ class Transfers:
         def write(conn: Connection) -> Row:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             if row['status'] != AVAILABLE or db.being_copied(conn, row['id']):
-                raise exception.InvalidVolume(reason=f'status must be available, and no copy under way; it is '
-                                                     f'{row["status"]}.')
+                raise exception.InvalidVolume(reason=f'status must be available and it must not be copied; its status '
+                                                     f'is {row["status"]}.')
             if row['key_id']:
-                raise exception.InvalidVolume(reason='it is encrypted, and its key stays with this project. Who is to '
-                                                     'have its data needs a volume of his own.')
+                raise exception.InvalidVolume(reason='it is encrypted and its key belongs to this project. Copy the '
+                                                     'data to a volume of the other project.')
             if db.has_snapshots(conn, row['id']):
                 raise exception.InvalidVolume(reason='it has snapshots, which would stay in this project.')
-            db.delete_transfer(conn, row['id'])              # an offer that ended when its status was reset
+            db.delete_transfer(conn, row['id'])              # a transfer that ended with a reset of the status
             db.update(conn, volumes, row['id'], {'status': AWAITING})
             return db.insert(conn, volume_transfers, {
                 'id': ident, 'volume_id': row['id'], 'project_id': row['project_id'], 'name': name,
@@ -63,12 +64,11 @@ class Transfers:
         return {**self._db.run(write), 'auth_key': key}
 
     def accept(self, ctx: Context, transfer_id: str, key: str) -> Row:
-        """Take an offered volume into the caller's project.
+        """Move an offered volume to the caller's project.
 
-        :raises VolumeTransferNotFound: there is none; or it is another project's, and the key another one: who has not
-            the key does not learn that it exists
-        :raises InvalidVolume: the key of the project's own is another one, or it is not offered any more
-        :raises QuotaExceeded: the project may not have so much
+        :raises VolumeTransferNotFound: no such transfer; or another project's and a wrong key, to hide its existence
+        :raises InvalidVolume: wrong key for the project's own transfer, or the volume is no longer offered
+        :raises QuotaExceeded:
         """
         def write(conn: Connection) -> Row:
             row = db.get(conn, volume_transfers, transfer_id[:64], nova_context.ALL_PROJECTS, lock=True)
@@ -76,10 +76,10 @@ class Transfers:
             if row is None or not matches and row['project_id'] != ctx.project_id:
                 raise exception.VolumeTransferNotFound(transfer_id=transfer_id[:64])
             if not matches:
-                raise exception.InvalidVolume(reason='the key is not that of the transfer.')
+                raise exception.InvalidVolume(reason='the auth_key is wrong.')
             volume = db.get(conn, volumes, row['volume_id'], nova_context.ALL_PROJECTS, lock=True)
             if volume is None or volume['status'] != AWAITING:
-                raise exception.InvalidVolume(reason='it is not offered any more.')
+                raise exception.InvalidVolume(reason='it is no longer offered.')
             _check_type(conn, volume, ctx)
             self._limits.use(conn, ctx.project_id, 'volumes', volume['size'], volume['size'])
             db.update(conn, volumes, volume['id'], {
@@ -89,7 +89,7 @@ class Transfers:
         return typing.cast(Row, self._db.run(write))
 
     def delete(self, ctx: Context, transfer_id: str) -> None:
-        """Take the offer back; raises VolumeTransferNotFound."""
+        """Delete a transfer; raises VolumeTransferNotFound."""
         def write(conn: Connection) -> None:
             row = rows.transfer(conn, ctx, transfer_id)
             db.delete(conn, volume_transfers, row['id'])
@@ -101,7 +101,7 @@ def _check_type(conn: Connection, volume: Row, ctx: Context) -> None:
     try:
         types.find(conn, volume['volume_type'], ctx.sees, lock=True)
     except exception.VolumeTypeNotFound:
-        raise exception.InvalidVolume(reason='its type is private, and not one of this project.') from None
+        raise exception.InvalidVolume(reason='its type is private and not accessible to this project.') from None
 
 
 def _hash(key: str) -> str:

@@ -1,4 +1,4 @@
-"""The projects that may use a type of volumes that is not public; what others have of it already stays."""
+"""Access of projects to private volume types. Removing it does not affect existing volumes."""
 from __future__ import annotations
 
 import typing
@@ -8,11 +8,12 @@ from nova.db.engine import Connection
 from nova.db.volumes import types as db
 from nova.volume.store import types
 
-MOST = 10000                             # projects of one type
+MOST = 10000                             # projects with access to one type
 
 
 class TypeAccess:
-    """
+    """Access to private types.
+
     :param database: the API database
     """
 
@@ -20,9 +21,9 @@ class TypeAccess:
         self._db = database
 
     def projects(self, kind: types.Type) -> list[str]:
-        """Ids of those that may use a type.
+        """Return the ids of projects with access to a type.
 
-        :raises NotFound: it is public, and has no such list
+        :raises NotFound: it is public
         """
         if kind['is_public']:
             raise exception.NotFound('Access list not available for public volume types.')
@@ -30,30 +31,26 @@ class TypeAccess:
             return db.projects(conn, kind['id'])
 
     def allow(self, ident: str, project_id: str) -> None:
-        """
-        :raises VolumeTypeNotFound, BadRequest, Conflict: the project may use it already
-        """
+        """Give a project access to a type; raises VolumeTypeNotFound, BadRequest, Conflict (it already has access)."""
         def write(conn: Connection) -> None:
             row = _private(conn, ident)
             if len(db.projects(conn, row['id'])) >= MOST:
-                raise exception.BadRequest(f'{MOST} projects may use the volume type already.')
+                raise exception.BadRequest(f'{MOST} projects already have access to the volume type.')
             if not db.allow(conn, row['id'], project_id):
-                raise exception.Conflict('The project may use the volume type already.')
+                raise exception.Conflict('The project already has access to the volume type.')
         self._db.run(write)
 
     def forbid(self, ident: str, project_id: str) -> None:
-        """
-        :raises VolumeTypeNotFound, BadRequest, NotFound: the project may not use it anyway
-        """
+        """Remove a project's access to a type; raises VolumeTypeNotFound, BadRequest, NotFound (it has no access)."""
         def write(conn: Connection) -> None:
             row = _private(conn, ident)
             if not db.forbid(conn, row['id'], project_id):
-                raise exception.NotFound('The project may not use the volume type.')
+                raise exception.NotFound('The project has no access to the volume type.')
         self._db.run(write)
 
 
 def _private(conn: Connection, ident: str) -> types.Type:
     row = types.changeable(conn, ident)
     if row['is_public']:
-        raise exception.BadRequest('All projects may use this volume type: make it private first.')
+        raise exception.BadRequest('The volume type is public. Make it private first.')
     return row

@@ -1,6 +1,6 @@
-"""The types of volumes: two that are always there, and those that administrators make.
+"""Volume types: two built-in ones, and those created by administrators.
 
-What a type says is carried out: of extra specs ``multiattach`` alone, of encryptions LUKS that hosts open.
+Only supported settings are accepted: the extra spec ``multiattach``, and LUKS encryption on the hosts.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from nova.volume import api
 
 Type = dict[str, typing.Any]
 Encryption = dict[str, typing.Any]
-Change = Callable[[Type], Type]          # a type -> the values to write
+Change = Callable[[Type], Type]          # a type -> values to write
 
 DEFAULT: Type = {'id': '0e3b6d3e-5b1d-4f0f-9a27-1f6f1d7c9c11', 'name': '__DEFAULT__', 'extra_specs': {},
                  'description': 'The default type', 'encryption': None, 'is_public': True}
@@ -33,19 +33,19 @@ TYPES: tuple[Type, ...] = (
      'description': 'Volumes that several servers may have at once', 'extra_specs': {'multiattach': '<is> True'}},
 )
 SPECS = {'multiattach': ('<is> True', '<is> False')}
-MOST = 1000                              # types of administrators
+MOST = 1000                              # types created by administrators
 
 CIPHER, KEY_BITS, FRONT_END = 'aes-xts-plain64', 256, 'front-end'
-# of an encryption: (values, what is used where none is given, how a refusal ends)
+# attribute: (allowed values, default, reason of a refusal)
 _ENCRYPTION: dict[str, tuple[tuple[object, ...], object, str]] = {
-    'provider': (api.LUKS, None, 'hosts open LUKS alone (luks), version 1 of it'),
-    'cipher': ((CIPHER,), CIPHER, f'volumes are encrypted with {CIPHER} alone'),
-    'key_size': ((KEY_BITS,), KEY_BITS, f'keys have {KEY_BITS} bits'),
-    'control_location': ((FRONT_END,), FRONT_END, f'the hosts of servers do it ({FRONT_END}), not the storage')}
+    'provider': (api.LUKS, None, 'hosts support only luks (version 1)'),
+    'cipher': ((CIPHER,), CIPHER, f'only {CIPHER} is supported'),
+    'key_size': ((KEY_BITS,), KEY_BITS, f'keys must have {KEY_BITS} bits'),
+    'control_location': ((FRONT_END,), FRONT_END, f'only {FRONT_END} is supported: the hosts of servers encrypt')}
 
 
 def is_multiattach(kind: Type) -> bool:
-    """Whether several servers may have a volume of a type at once."""
+    """Return whether volumes of a type support several servers."""
     return bool(kind['extra_specs'].get('multiattach') == SPECS['multiattach'][0])
 
 
@@ -54,10 +54,10 @@ def _built_in(name: str | None) -> Type | None:
 
 
 def find(conn: Connection, name: str | None, sees: nova_context.Projects | str, lock: bool = False) -> Type:
-    """The type with an id or a name; the default one for None and ''.
+    """Return the type with an id or name; the default type for None and ''.
 
-    :param sees: of those that this project may use; ALL_PROJECTS: of all
-    :param lock: no other transaction changes it until the transaction ends
+    :param sees: project of the caller, or ALL_PROJECTS
+    :param lock: lock it until the transaction ends
     :raises VolumeTypeNotFound:
     """
     found = _built_in(name) or db.get(conn, str(name)[:255], sees, lock)
@@ -67,7 +67,7 @@ def find(conn: Connection, name: str | None, sees: nova_context.Projects | str, 
 
 
 def ids(conn: Connection, names: set[str]) -> dict[str, str]:
-    """{name: id} of types of volumes."""
+    """Return {name: id} of volume types."""
     known = {each['name']: each['id'] for each in TYPES}
     if not names <= known.keys():
         known.update((row['name'], row['id']) for row in db.every(conn, nova_context.ALL_PROJECTS))
@@ -75,7 +75,8 @@ def ids(conn: Connection, names: set[str]) -> dict[str, str]:
 
 
 class Types:
-    """
+    """Volume types.
+
     :param database: the API database
     """
 
@@ -83,12 +84,12 @@ class Types:
         self._db = database
 
     def every(self, sees: nova_context.Projects | str) -> list[Type]:
-        """Those that a project may use; ALL_PROJECTS: all."""
+        """Return the types accessible to a project, or all for ALL_PROJECTS."""
         with self._db.reader() as conn:
             return [*TYPES, *typing.cast(list[Type], db.every(conn, sees))]
 
     def find(self, name: str | None, sees: nova_context.Projects | str) -> Type:
-        """See the function of this name."""
+        """See the function with this name."""
         built_in = _built_in(name)
         if built_in is not None:
             return built_in
@@ -96,15 +97,13 @@ class Types:
             return find(conn, name, sees)
 
     def create(self, name: str, description: str | None, specs: dict[str, str], is_public: bool = True) -> Type:
-        """
-        :raises VolumeTypeExists, BadRequest:
-        """
+        """Create a type; raises VolumeTypeExists, BadRequest."""
         _check_specs(specs, None)
         ident = str(uuid.uuid4())
 
         def write(conn: Connection) -> Type:
             if len(db.every(conn, nova_context.ALL_PROJECTS)) >= MOST:
-                raise exception.BadRequest(f'There are {MOST} volume types already.')
+                raise exception.BadRequest(f'The limit of {MOST} volume types is reached.')
             return db_volumes.insert(conn, volume_types, {
                 'id': ident, 'name': _name(conn, name), 'description': description, 'extra_specs': specs,
                 'encryption': None, 'is_public': is_public})
@@ -112,8 +111,7 @@ class Types:
         return self._written(name, write)
 
     def update(self, ident: str, name: str | None, values: Type) -> Type:
-        """Change the name or the description of a type, or whether it is public; then no projects have access of their
-        own.
+        """Update a type. Making it public removes its access list.
 
         :raises VolumeTypeNotFound, VolumeTypeExists, BadRequest:
         """
@@ -135,9 +133,7 @@ class Types:
             raise exception.VolumeTypeExists(name=name) from None
 
     def delete(self, ident: str) -> None:
-        """
-        :raises VolumeTypeNotFound, BadRequest: there are volumes of it
-        """
+        """Delete a type; raises VolumeTypeNotFound, BadRequest (there are volumes of it)."""
         def write(conn: Connection) -> None:
             row = _unused(conn, ident)
             db.forbid(conn, row['id'])
@@ -145,9 +141,9 @@ class Types:
         self._db.run(write)
 
     def set_specs(self, ident: str, given: dict[str, str]) -> dict[str, str]:
-        """Add extra specs, or put them in the place of those of their names; all of them then.
+        """Add or replace extra specs; return all of them.
 
-        :raises VolumeTypeNotFound, BadRequest: they are not carried out, or contradict what the type has
+        :raises VolumeTypeNotFound, BadRequest: they are not supported, or contradict the type
         """
         def change(row: Type) -> Type:
             _check_specs(given, row['encryption'])
@@ -155,7 +151,7 @@ class Types:
         return typing.cast(dict[str, str], self._change(ident, change)['extra_specs'])
 
     def unset_spec(self, ident: str, name: str) -> None:
-        """:raises VolumeTypeNotFound, MetadataItemNotFound, BadRequest:"""
+        """Remove an extra spec; raises VolumeTypeNotFound, MetadataItemNotFound, BadRequest."""
         def change(row: Type) -> Type:
             if name not in row['extra_specs']:
                 raise exception.MetadataItemNotFound(key=name[:255])
@@ -163,19 +159,19 @@ class Types:
         self._change(ident, change)
 
     def set_encryption(self, ident: str, given: Encryption, new: bool) -> Encryption:
-        """Say how volumes of a type are encrypted, as long as it has none; what stands there then.
+        """Set the encryption of a type without volumes; return it.
 
-        :param new: whether it must have none yet, or must have one, of which what is not given stays
+        :param new: True: the type must have none; False: it must have one, and omitted values stay
         :raises VolumeTypeNotFound, BadRequest:
         """
         def change(row: Type) -> Type:
             before = row['encryption']
             if new and before is not None:
-                raise exception.BadRequest('The volume type has an encryption already.')
+                raise exception.BadRequest('The volume type already has an encryption.')
             if not new and before is None:
                 raise exception.NotFound()
             if is_multiattach(row):
-                raise exception.BadRequest('Volumes that several servers may have at once are not encrypted here.')
+                raise exception.BadRequest('Volumes with multiattach cannot be encrypted.')
             wanted = _checked({**(before or {}), **given})
             return {'encryption': {**wanted, 'encryption_id': (before or {}).get('encryption_id') or str(uuid.uuid4()),
                                    'created_at': (before or {}).get('created_at') or _now(),
@@ -183,7 +179,7 @@ class Types:
         return typing.cast(Encryption, self._change(ident, change, unused=True)['encryption'])
 
     def delete_encryption(self, ident: str) -> None:
-        """:raises VolumeTypeNotFound, NotFound, BadRequest:"""
+        """Remove the encryption of a type; raises VolumeTypeNotFound, NotFound, BadRequest."""
         def change(row: Type) -> Type:
             if row['encryption'] is None:
                 raise exception.NotFound()
@@ -200,29 +196,27 @@ class Types:
 
 
 def changeable(conn: Connection, ident: str) -> Type:
-    """The row of a type, locked.
+    """Lock and return the row of a type.
 
-    :raises VolumeTypeNotFound, BadRequest: it is one that is always there
+    :raises VolumeTypeNotFound, BadRequest: it is a built-in one
     """
     row = find(conn, ident or '?', nova_context.ALL_PROJECTS, lock=True)
     if any(row['id'] == each['id'] for each in TYPES):
-        raise exception.BadRequest(f'The volume type {row["name"]} belongs to the block storage: make one of your own.')
+        raise exception.BadRequest(f'The volume type {row["name"]} is built-in: create another type.')
     return row
 
 
 def _unused(conn: Connection, ident: str) -> Type:
     row = changeable(conn, ident)
     if db.has_volumes(conn, row['name']) or keys.of_type(conn, row['id']):
-        raise exception.BadRequest('There are volumes of this type, or copies of encrypted ones.')
+        raise exception.BadRequest('The type is in use by volumes, or by copies of encrypted volumes.')
     return row
 
 
 def _name(conn: Connection, name: str) -> str:
-    """
-    :raises VolumeTypeExists, BadRequest:
-    """
+    """Check the name of a new type; raises VolumeTypeExists, BadRequest."""
     if not name.strip():
-        raise exception.BadRequest('A volume type has a name.')
+        raise exception.BadRequest('A volume type needs a name.')
     if _built_in(name) or db.get(conn, name, nova_context.ALL_PROJECTS):
         raise exception.VolumeTypeExists(name=name)
     return name
@@ -231,22 +225,22 @@ def _name(conn: Connection, name: str) -> str:
 def _check_specs(given: dict[str, str], encryption: Encryption | None) -> None:
     for name, value in given.items():
         if value not in SPECS.get(name, ()):
-            raise exception.BadRequest(f'This block storage carries out no extra spec {name[:80]!r} with the value '
-                                       f'{value[:80]!r}: there is multiattach, {" or ".join(SPECS["multiattach"])}.')
+            raise exception.BadRequest(f'Extra spec {name[:80]!r} with value {value[:80]!r} is not supported. '
+                                       f'Supported is multiattach with {" or ".join(SPECS["multiattach"])}.')
     if encryption is not None and given.get('multiattach') == SPECS['multiattach'][0]:
-        raise exception.BadRequest('Encrypted volumes are of one server at a time here.')
+        raise exception.BadRequest('Encrypted volumes do not support multiattach.')
 
 
 def _checked(given: Encryption) -> Encryption:
-    """An encryption in full.
+    """Check an encryption and complete it with defaults.
 
-    :raises BadRequest: volumes cannot be encrypted in this way
+    :raises BadRequest: not supported
     """
     made = {}
     for name, (values, default, why) in _ENCRYPTION.items():
         made[name] = default if given.get(name) is None else given[name]
         if made[name] not in values:
-            raise exception.BadRequest(f'The {name} {str(made[name])[:80]!r} of an encryption is refused: {why}.')
+            raise exception.BadRequest(f'The {name} {str(made[name])[:80]!r} of an encryption is not supported: {why}.')
     return made
 
 

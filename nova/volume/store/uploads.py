@@ -1,4 +1,4 @@
-"""Images that are made of volumes (``openstack image create --volume``)."""
+"""Images created from volumes (``openstack image create --volume``)."""
 from __future__ import annotations
 
 import contextlib
@@ -17,18 +17,18 @@ from nova.volume.store import rows
 LOG = logging.getLogger(__name__)
 
 UPLOADING = 'uploading'
-FORMATS = ('raw', 'qcow2')               # that an image can be made in
-# of the metadata of a volume's image: what the new one has of its own
+FORMATS = ('raw', 'qcow2')               # formats of new images
+# image metadata of a volume that a new image does not inherit
 _OWN = ('container_format', 'disk_format', 'min_disk', 'min_ram', 'size', 'checksum', 'image_id', 'image_name')
 
 Row = dict[str, typing.Any]
 
 
 class Uploads:
-    """A volume is 'uploading' meanwhile: nothing else is done with it, and its blocks stay as they are.
+    """Uploads. Status 'uploading' blocks other operations on the volume, so its data does not change.
 
     :param database: the API database
-    :param made: in whose turns the images are made
+    :param made: schedules the uploads
     :param images: nova.image.api.Images
     """
 
@@ -38,20 +38,20 @@ class Uploads:
 
     def begin(self, ctx: nova_context.RequestContext, volume_id: str, disk_format: str,
               values: dict[str, typing.Any]) -> tuple[Row, Row]:
-        """(the volume, its new image), whose data come in the background.
+        """Create an image and start the upload; return (volume, image).
 
         :param values: of the image: name, visibility, protected
-        :raises InvalidVolume: a server has it, or something is done with it
-        :raises Forbidden, BadRequest, QuotaExceeded: the caller may not make such an image
+        :raises InvalidVolume: it is attached, or an operation is in progress
+        :raises Forbidden, BadRequest, QuotaExceeded: the caller may not create such an image
         """
         def reserve(conn: Connection) -> Row:
             row = rows.volume(conn, ctx, volume_id, lock=True)
             if row['status'] != contents.AVAILABLE:
                 raise exception.InvalidVolume(reason=f'Volume {row["id"]} status must be available, but it is '
-                                                     f'{row["status"]}. An image of a volume that a server has can be '
-                                                     'made of a volume of its snapshot.')
+                                                     f'{row["status"]}. For a volume in use, create a snapshot, a '
+                                                     'volume from it, and an image of that volume.')
             if row['key_id']:
-                raise exception.InvalidVolume(reason='it is encrypted, and its image would not be.')
+                raise exception.InvalidVolume(reason='it is encrypted, but its image would not be.')
             db.update(conn, volumes, row['id'], {'status': UPLOADING})
             return rows.with_attachments(conn, [{**row, 'status': UPLOADING}])[0]
         row = self._db.run(reserve)
@@ -75,8 +75,8 @@ class Uploads:
                 self._images.upload(ctx, image_id, path, disk_format)
         except Exception as error:
             known = isinstance(error, exception.NovaException)
-            LOG.warning('No image %s was made of volume %s: %s', image_id, volume_id, error, exc_info=not known)
-            with contextlib.suppress(exception.NovaException):           # a queued one would be waited for
+            LOG.warning('Cannot create image %s from volume %s: %s', image_id, volume_id, error, exc_info=not known)
+            with contextlib.suppress(exception.NovaException):           # clients would wait for a queued image
                 self._images.delete(ctx, image_id)
         finally:
             self._end(volume_id)
@@ -85,8 +85,10 @@ class Uploads:
         self._db.run(db.update, volumes, volume_id, {'status': contents.AVAILABLE}, statuses=[UPLOADING])
 
     def recover(self) -> None:
-        """What a crash has cut off is not begun again: who requested it may not be allowed to any more. Its image stays
-        queued, without data."""
+        """End uploads interrupted by a crash. They are not repeated: the caller's permission may have changed.
+
+        Their images stay queued without data.
+        """
         with self._db.reader() as conn:
             found = [row['id'] for row in db.every(conn, volumes) if row['status'] == UPLOADING]
         for volume_id in found:

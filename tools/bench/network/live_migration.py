@@ -89,7 +89,7 @@ from nova.network import switchover
 sock = switchover.listener(sys.argv[1])
 while True:
     select.select([sock], [], [])
-    print(time.time() if switchover.announced(sock.recv(64)) == sys.argv[2] else 0, flush=True)
+    print(time.time() if switchover.announced_mac(sock.recv(64)) == sys.argv[2] else 0, flush=True)
 '''
 
 

@@ -10,7 +10,7 @@ import itertools
 import statistics
 import subprocess
 
-from nova.network.linux import shortcuts
+from nova.network.linux import flow_offload
 
 PLACES = ('on one host', 'between hosts')
 CALLS = 'for name in /proc/sys/net/bridge/bridge-nf-call-*; do echo %d > $name; done'
@@ -136,7 +136,7 @@ def stages(path, show):
         def long():
             for host in world.hosts:
                 linux = host.driver.linux
-                linux.run('nft', '-f', '-', stdin=shortcuts.remove(linux.table))
+                linux.run('nft', '-f', '-', stdin=flow_offload.remove(linux.table))
                 linux._shortcuts = None
 
         def short():

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 import uuid
 
 from nova.virt import driver
-from nova.virt.libvirt import qemu_img
-from nova.virt.libvirt import storage
+from nova.disk_files import qemu_img
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.local_disks import files
 
 MIB = 1024 ** 2

@@ -1,4 +1,4 @@
-"""Images that are made of instances, deregistered, and shared."""
+"""EC2 operations that create images from instances, and deregister or share images."""
 from __future__ import annotations
 
 from typing import Any
@@ -46,23 +46,26 @@ def describe_image_attribute(req: operations.Request, given: operations.Given) -
         shared = [{'UserId': member} for member in members]
         answer['LaunchPermissions'] = [{'Group': 'all'}] if image['visibility'] == 'public' else shared
     elif attribute == 'productCodes':
-        answer['ProductCodes'] = []                                    # nothing is sold here
+        answer['ProductCodes'] = []                                    # not supported
     else:
-        raise errors.unsupported(f'The attribute {attribute[:64]!r} is not known here.')
+        raise errors.unsupported(f'The attribute {attribute[:64]!r} is not supported.')
     return answer
 
 
 def modify_image_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    """Launch permissions: members of the image; the group ``all`` makes it public, which takes an administrator."""
+    """Modify launch permissions (members of the image) or the description. The group ``all`` means public, which
+    requires an
+    administrator.
+    """
     uuid, change = _visible(req, given['ImageId'])['id'], _permissions(given)
     if 'Description' in given or given.get('Attribute') == 'description':
         if change:
-            raise errors.Ec2Error('InvalidParameterCombination', 'A request changes one attribute.')
+            raise errors.Ec2Error('InvalidParameterCombination', 'A request can modify only one attribute.')
         text = given['Description'].get('Value') if 'Description' in given else given.get('Value')
         _put(req, uuid, 'description', text or '')
     elif not change or 'Value' in given:
-        raise errors.Ec2Error('InvalidParameterCombination', 'The request must name what is to be changed: '
-                                                             'Description, or launch permissions.')
+        raise errors.Ec2Error('InvalidParameterCombination', 'The request must specify an attribute: '
+                                                             'Description or launch permissions.')
     for kind, add in (('Add', True), ('Remove', False)):
         for permission in change.get(kind) or ():
             if permission.get('Group') == 'all':
@@ -73,18 +76,18 @@ def modify_image_attribute(req: operations.Request, given: operations.Given) -> 
             elif permission.get('UserId'):
                 req.call('image', 'DELETE', f'/images/{uuid}/members/{_quoted(permission["UserId"])}')
             else:
-                raise errors.unsupported('A launch permission has a UserId, or the Group all.')
+                raise errors.unsupported('A launch permission must have a UserId or the Group all.')
     return {}
 
 
 def _permissions(given: operations.Given) -> dict[str, Any]:
-    """{'Add': permissions, 'Remove': permissions} of a request, in either of its forms.
+    """Return {'Add': permissions, 'Remove': permissions} for either form of a request.
 
-    :raises Ec2Error: an attribute that is not changed here
+    :raises Ec2Error: unsupported attribute
     """
     kind, operation = given.get('Attribute'), given.get('OperationType')
     if kind not in (None, 'launchPermission', 'description'):
-        raise errors.unsupported(f'The attribute {kind[:64]!r} of images is not changed here.')
+        raise errors.unsupported(f'The attribute {kind[:64]!r} of images cannot be modified.')
     listed = [{'UserId': user} for user in given.get('UserIds') or ()]
     listed += [{'Group': group} for group in given.get('UserGroups') or ()]
     if not listed:
@@ -95,9 +98,9 @@ def _permissions(given: operations.Given) -> dict[str, Any]:
 
 
 def reset_image_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    """No launch permissions: the image is its project's alone."""
+    """Remove all launch permissions: the image becomes private."""
     if given['Attribute'] != 'launchPermission':
-        raise errors.unsupported(f'The attribute {given["Attribute"][:64]!r} of images is not reset here.')
+        raise errors.unsupported(f'The attribute {given["Attribute"][:64]!r} of images cannot be reset.')
     image = _visible(req, given['ImageId'])
     for member in _members(req, image['id']) if image['visibility'] == 'shared' else ():
         req.call('image', 'DELETE', f'/images/{image["id"]}/members/{_quoted(member)}')
@@ -110,7 +113,7 @@ def _quoted(name: str) -> str:
 
 
 def _put(req: operations.Request, uuid: str, name: str, value: str) -> None:
-    """Set a property of an image to another value."""
+    """Set a property of an image."""
     image = req.call('image', 'GET', f'/images/{uuid}')
     if image.get(name) != value:
         req.call('image', 'PATCH', f'/images/{uuid}', [

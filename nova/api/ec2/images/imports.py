@@ -1,8 +1,8 @@
-"""Images that are made of bundles: in threads of this process, while their clients look at them as pending.
+"""Background import of images from bundles. Clients see the image as pending.
 
-What is known of an import is in properties of its image, so each process shows it and it ends with the image:
-``image_location``; ``image_state``, which is pending, available or failed; ``image_progress``, per cent; and
-``image_state_reason``. An import whose process is gone is found by its age: one that goes on writes every minute.
+The state is stored in properties of the image, so that every process can show it: ``image_location``; ``image_state``
+(pending, available or failed); ``image_progress`` in percent; ``image_state_reason``. A running import updates them
+every minute; an older one has failed with its process.
 """
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ from nova.api.ec2 import errors
 from nova.cert import bundles
 from nova.cert import manifests
 from nova.runtime import concurrency
-from nova.web.request import Streams
+from nova.web.request import ConcurrencyLimit
 
 LOG = logging.getLogger(__name__)
 
-MOST = 8                        # imports of this process, half of them of one project at most; the rest come again
-AT_ONCE = 2                     # that are at work: each is the work of a processor
+MOST = 8                        # imports of this process, half of them of one project at most; others are refused
+AT_ONCE = 2                     # concurrent imports: each occupies one CPU
 WRITES_S = 60
-LOST_S = 600                    # without a write: its process is gone
-STEP = 10                       # per cent between two writes
+LOST_S = 600                    # seconds without an update after which an import has failed
+STEP = 10                       # percent between two updates
 LOCATION, STATE, PROGRESS, REASON = 'image_location', 'image_state', 'image_progress', 'image_state_reason'
 PATCH = 'application/openstack-images-v2.1-json-patch'
-LOST = 'The process that imported the image was stopped: register it again.'
+LOST = 'The import was interrupted. Register the image again.'
 
 
 class Imports:
     """The imports of this process."""
 
     def __init__(self) -> None:
-        self._places, self._turns = Streams(MOST), threading.BoundedSemaphore(AT_ONCE)
+        self._places, self._turns = ConcurrencyLimit(MOST), threading.BoundedSemaphore(AT_ONCE)
 
     def start(self, caller: calls.Caller, size: int, make: Callable[[], str], pieces: Iterable[bytes]) -> str:
-        """Make an image without data, and in a thread make it active; its id.
+        """Create an image, start a thread that uploads its data, and return the image ID.
 
-        :param make: makes the image, gives its id
-        :param pieces: its data, ``size`` bytes; a refusal that they raise is what the user hears
-        :raises Ec2Error: there is no place for one more, and nothing is made
+        :param make: creates the image and returns its ID
+        :param pieces: the data, ``size`` bytes; errors of this iterator are reported to the user
+        :raises Ec2Error: too many imports are running
         """
         project_id = caller.user.project_id
         if not self._places.acquire(project_id):
-            raise errors.Ec2Error('RequestLimitExceeded', 'Too many images are imported now: send the request again '
-                                  'when one of them is available.', 503)
+            raise errors.Ec2Error('RequestLimitExceeded', 'Too many images are being imported. Retry the request '
+                                  'after one of them is available.', 503)
         try:
             image_id = make()
             concurrency.spawn('ec2-import', self._work, _Import(caller, image_id, size), iter(pieces), project_id)
@@ -68,9 +68,9 @@ class Imports:
             finally:
                 self._turns.release()
         except (errors.Ec2Error, errors.ServiceRefused) as error:
-            LOG.info('An image that was waiting is not imported: %s', error)
+            LOG.info('Dropping a queued image import: %s', error)
         except Exception:
-            LOG.exception('An image could not be imported.')
+            LOG.exception('Cannot import an image')
         finally:
             self._places.release(project_id)
 
@@ -87,7 +87,7 @@ class _Import:
     def write(self, values: dict[str, str]) -> None:
         """Set properties of the image.
 
-        :raises ServiceRefused: it was deregistered, or the user may not any more
+        :raises ServiceRefused: it was deregistered, or the user has lost permission
         """
         self._caller.call('image', 'PATCH', f'/images/{self._image_id}', headers={'Content-Type': PATCH}, body=[
             {'op': 'add', 'path': f'/{name}', 'value': value} for name, value in values.items()])
@@ -104,16 +104,16 @@ class _Import:
     def _fail(self, error: Exception) -> None:
         reason = getattr(error, 'message', None)
         if not isinstance(error, (exception.NovaException, errors.Ec2Error, errors.ServiceRefused)) or not reason:
-            LOG.error('Image %s could not be imported.', self._image_id, exc_info=error)
+            LOG.error('Cannot import image %s', self._image_id, exc_info=error)
             reason = 'An internal error has occurred.'
-        LOG.warning('Image %s was not imported: %s', self._image_id, reason)
+        LOG.warning('Import of image %s failed: %s', self._image_id, reason)
         try:
             self.write({STATE: 'failed', REASON: str(reason)[:255]})
         except (errors.Ec2Error, errors.ServiceRefused) as gone:
-            LOG.info('Image %s is not there any more: %s', self._image_id, gone)
+            LOG.info('Image %s has been deleted: %s', self._image_id, gone)
 
     def _counted(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
-        """The pieces; how far they are is written to the image."""
+        """Yield the pieces, and update the progress of the image."""
         done, shown, wrote = 0, 0, time.monotonic()
         for piece in pieces:
             yield piece
@@ -122,17 +122,17 @@ class _Import:
             if share < 100 and (share >= shown + STEP or time.monotonic() > wrote + WRITES_S):
                 self.write({PROGRESS: str(share)})
                 shown, wrote = share, time.monotonic()
-            time.sleep(0)                     # files and processors do not let other green threads go on
+            time.sleep(0)                     # yield to other green threads; file I/O and computation do not
 
 
 def pieces_of(caller: calls.Caller, bucket: str, folder: str, manifest: manifests.Manifest, key: str, iv: str,
               limit: int, path_of: Callable[[str, str], str]) -> Iterator[bytes]:
-    """The image of a bundle whose parts are objects next to its manifest.
+    """Yield the data of a bundled image; its parts are objects next to the manifest.
 
-    :param folder: what the names of the parts are put behind
+    :param folder: prefix of the parts' names
     :param path_of: (bucket, key) -> path of an object
-    :raises InvalidInput: the bundle is not what the manifest says
-    :raises Ec2Error: a part is not there
+    :raises InvalidInput: the bundle does not match its manifest
+    :raises Ec2Error: a part is missing
     """
     def open_part(name: str) -> Iterator[bytes]:
         try:
@@ -146,7 +146,7 @@ def pieces_of(caller: calls.Caller, bucket: str, folder: str, manifest: manifest
 
 
 def state_of(image: dict[str, Any]) -> tuple[str | None, str | None]:
-    """(state of EC2, reason) of an image without data that was imported; None where its own status says it."""
+    """Return (EC2 state, reason) of an imported image without data; (None, None) if its own status applies."""
     state = image.get(STATE)
     if image['status'] not in ('queued', 'saving') or state not in ('pending', 'failed'):
         return None, None
@@ -155,4 +155,4 @@ def state_of(image: dict[str, Any]) -> tuple[str | None, str | None]:
     changed = datetime.datetime.fromisoformat(image['updated_at']).replace(tzinfo=None)
     if utils.utcnow() - changed > datetime.timedelta(seconds=LOST_S):
         return 'failed', LOST
-    return 'pending', f'The image is imported: {image.get(PROGRESS) or 0} %.'
+    return 'pending', f'The import is in progress: {image.get(PROGRESS) or 0} %.'

@@ -10,8 +10,8 @@ from nova.api.ec2 import operations
 from nova.api.ec2 import protocol
 from nova.api.ec2 import tags
 from nova.api.ec2.images import imports
-from nova.api.ec2.images import of_snapshots
 from nova.api.ec2.images import registration
+from nova.api.ec2.images import snapshot_images
 from nova.api.servers import devices
 from nova.hardware import disks
 
@@ -37,7 +37,7 @@ def _image(image: dict[str, Any], names: dict[Any, Any], kept: dict[str, Any]) -
         'RamdiskId': ids.image_as('ari', names.get(image.get('ramdisk_id'))),
         'RootDeviceType': 'ebs' if image.get(disks.MAPPING) not in (None, '', '[]') else 'instance-store',
         'RootDeviceName': root, 'VirtualizationType': 'hvm', 'Tags': kept[image['id']],
-        'BlockDeviceMappings': of_snapshots.shown(image),
+        'BlockDeviceMappings': snapshot_images.shown(image),
     }
 
 

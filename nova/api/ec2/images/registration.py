@@ -1,7 +1,7 @@
-"""RegisterImage: an image of snapshots (``of_snapshots``), or of a bundle in the object store, as euca-upload-bundle
-and ec2-upload-bundle leave it there.
+"""RegisterImage: registers an image from snapshots (``snapshot_images``), or from a bundle in the object store, as
+uploaded by euca-upload-bundle and ec2-upload-bundle.
 
-The manifest is read while the client waits, so that it hears of what is wrong with it; the parts by ``imports``.
+The manifest is read synchronously, so that its errors are reported; ``imports`` reads the parts.
 """
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from nova.api.ec2 import errors
 from nova.api.ec2 import operations
 from nova.api.ec2 import tags
 from nova.api.ec2.images import imports
-from nova.api.ec2.images import of_snapshots
+from nova.api.ec2.images import snapshot_images
 from nova.cert import manifests
 
 _LOCATION = re.compile(r'([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/([^\x00-\x1f\x7f\ud800-\udfff]{1,1024})')
 T = TypeVar('T')
-TRUE = 'true'                   # in place of the id of a kernel: the image is one (euca-bundle-image --kernel true)
+TRUE = 'true'                   # replaces a kernel ID: the image is a kernel itself (euca-bundle-image --kernel true)
 FORMATS = {'machine': 'ami', 'kernel': 'aki', 'ramdisk': 'ari'}
-# Architectures as EC2 names them, and as the image and compute services do
+# architecture in EC2 -> in the image and compute services
 ARCHITECTURES = {'x86_64': 'x86_64', 'i386': 'i686', 'arm64': 'aarch64'}
 
 
 def register_image(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     if given.get('VirtualizationType') not in (None, 'hvm'):
-        raise errors.unsupported('Guests are virtualized by hardware (hvm) alone.')
+        raise errors.unsupported('The only supported VirtualizationType is hvm.')
     if given.get('BlockDeviceMappings') and not given.get('ImageLocation'):
         if given.get('KernelId') or given.get('RamdiskId'):
-            raise errors.unsupported('What boots from a volume has its kernel there.')
+            raise errors.unsupported('KernelId and RamdiskId are not supported for images that boot from snapshots.')
         if not given.get('Name'):
             raise errors.missing('Name')
         architecture = given.get('Architecture')
-        return {'ImageId': of_snapshots.register(req, given, architecture and _architecture(architecture))}
+        return {'ImageId': snapshot_images.register(req, given, architecture and _architecture(architecture))}
     if given.get('BlockDeviceMappings'):
-        raise errors.Ec2Error('InvalidParameterCombination', 'An image is of a bundle, or of snapshots.')
+        raise errors.Ec2Error('InvalidParameterCombination', 'Specify either ImageLocation or BlockDeviceMappings.')
     bucket, key = _place(given)
     if req.bundles is None:
-        raise errors.unsupported('This cloud opens no bundles: it has no certificate service.')
+        raise errors.unsupported('Bundles are not supported: this cloud has no certificate service.')
     manifest = _manifest(req, bucket, key)
     if not 0 < manifest.size <= req.bundles.limit:
-        raise _refused(f'an image of {manifest.size} bytes is too large: {req.bundles.limit} at most, or empty.')
+        raise _refused(f'the image has {manifest.size} bytes; it must have 1 to {req.bundles.limit} bytes.')
     if not _certified(req.bundles.signed, req.project_id, manifest.signed.hex(), manifest.signature):
-        raise _refused('no user of your project has signed it with a certificate of this cloud that is not revoked.')
+        raise _refused('it is not signed with a valid certificate of this cloud by a user of your project.')
     secrets = [_certified(req.bundles.decrypt, req.project_id, text)
                for text in (manifest.encrypted_key, manifest.encrypted_iv)]
     document = _document(req, given, manifest, bucket, key)
@@ -61,7 +61,7 @@ def register_image(req: operations.Request, given: operations.Given) -> dict[str
 
 
 def path_of(bucket: str, key: str) -> str:
-    """The path of an object, below the object store."""
+    """Return the path of an object in the object store."""
     return f'/{bucket}/{urllib.parse.quote(key, safe="/-_.~")}'
 
 
@@ -72,7 +72,7 @@ def _architecture(name: str) -> str:
 
 
 def _place(given: operations.Given) -> tuple[str, str]:
-    """(bucket, key) of the manifest. A key is no path: what a client or a proxy would take for one is refused."""
+    """Return (bucket, key) of the manifest. Path-like keys are refused: clients or proxies may normalize them."""
     location = given.get('ImageLocation')
     if not location:
         raise errors.missing('ImageLocation')
@@ -83,7 +83,7 @@ def _place(given: operations.Given) -> tuple[str, str]:
 
 
 def _refused(reason: str) -> errors.Ec2Error:
-    return errors.Ec2Error('InvalidManifest', f'The manifest of the image cannot be used: {reason}')
+    return errors.Ec2Error('InvalidManifest', f'The manifest of the image is invalid: {reason}')
 
 
 def _manifest(req: operations.Request, bucket: str, key: str) -> manifests.Manifest:
@@ -92,27 +92,27 @@ def _manifest(req: operations.Request, bucket: str, key: str) -> manifests.Manif
     except errors.ServiceRefused as refused:
         if refused.status != 404:
             raise
-        raise _refused('your project has no such object in the object store.') from None
+        raise _refused('the object does not exist in your project.') from None
     except exception.InvalidInput as error:
         raise errors.Ec2Error('InvalidManifest', error.message) from None
 
 
 def _certified(ask: Callable[..., T], *question: str) -> T:
-    """What the certificate service answers.
+    """Call the certificate service.
 
-    :raises Ec2Error: it refuses the manifest, or is away
+    :raises Ec2Error: it refuses the manifest, or is unavailable
     """
     try:
         return ask(*question)
     except exception.InvalidInput as error:
         raise errors.Ec2Error('InvalidManifest', error.message) from None
     except exception.NovaException:
-        raise errors.Ec2Error('Unavailable', 'The certificate service does not answer.', 503) from None
+        raise errors.Ec2Error('Unavailable', 'The certificate service does not respond.', 503) from None
 
 
 def _document(req: operations.Request, given: operations.Given, manifest: manifests.Manifest, bucket: str,
               key: str) -> dict[str, Any]:
-    """The image that is to be made, without its data."""
+    """Build the document of the image."""
     kind = 'kernel' if manifest.kernel_id == TRUE else 'ramdisk' if manifest.ramdisk_id == TRUE else manifest.image_type
     if kind not in FORMATS:
         raise _refused('its type is not machine, kernel or ramdisk.')

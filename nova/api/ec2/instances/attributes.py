@@ -1,4 +1,4 @@
-"""Attributes of instances: each is shown, and changed, by itself."""
+"""EC2 operations on single attributes of instances."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ def _user_data(req: operations.Request, server: Server) -> dict[str, Any]:
 
 
 def _of_view(attribute: str, field: str) -> Callable[[operations.Request, Server], dict[str, Any]]:
-    """A function that shows what DescribeInstances has in ``field``."""
+    """Return a getter of a field of DescribeInstances."""
     return lambda req, server: {attribute: {'Value': views.Instances(req, [server]).one(server)[field]}}
 
 
@@ -35,7 +35,7 @@ def _groups(req: operations.Request, server: Server) -> list[dict[str, Any]]:
     return [{'GroupId': req.ids.one('sg', group['id']), 'GroupName': group['name']} for group in found]
 
 
-# attribute: function of (request, server) that gives its part of the answer
+# attribute: function(request, server) -> part of the response
 ATTRIBUTES: dict[str, Any] = {
     'instanceType': lambda req, server: {'InstanceType': {'Value': server['flavor'].get('original_name')}},
     'userData': _user_data,
@@ -56,7 +56,7 @@ ATTRIBUTES: dict[str, Any] = {
 
 def describe_instance_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     if given['Attribute'] not in ATTRIBUTES:
-        raise errors.unsupported(f'The attribute {given["Attribute"][:64]!r} is not known here.')
+        raise errors.unsupported(f'The attribute {given["Attribute"][:64]!r} is not supported.')
     server = views.one_of(req, given)
     return {'InstanceId': req.ids.one('i', server['id']), **ATTRIBUTES[given['Attribute']](req, server)}
 
@@ -64,7 +64,7 @@ def describe_instance_attribute(req: operations.Request, given: operations.Given
 # ---- changes
 
 def _unprotect(req: operations.Request, server: Server, wanted: Any) -> None:
-    """Off alone: a lock of the compute API would stop every other action as well."""
+    """Refuse protection: a lock of the compute API would also block all other actions."""
     if wanted:
         raise errors.unsupported(run_parameters.UNPROTECTED)
     if server['locked']:
@@ -72,7 +72,7 @@ def _unprotect(req: operations.Request, server: Server, wanted: Any) -> None:
 
 
 def _resize(req: operations.Request, server: Server, wanted: Any) -> None:
-    """Another flavor for a stopped instance, confirmed at once; where it takes longer, when the instance is started."""
+    """Resize a stopped instance and confirm the resize, if necessary when the instance is started."""
     flavor = types.flavor_of(req, wanted)
     if server['OS-EXT-STS:vm_state'] != 'stopped' or states.state_of(server) != 'stopped':
         raise errors.Ec2Error('IncorrectInstanceState', "The instance is not in the 'stopped' state, or is suspended, "
@@ -84,12 +84,12 @@ def _resize(req: operations.Request, server: Server, wanted: Any) -> None:
     if found['OS-EXT-STS:vm_state'] == 'resized':
         power.confirm_resize(req, found)
     elif found['OS-EXT-STS:task_state'] is None:
-        raise errors.Ec2Error('InsufficientInstanceCapacity', f'The instance could not become one of the type '
-                                                              f'{wanted}: it is as it was.', 500)
+        raise errors.Ec2Error('InsufficientInstanceCapacity', f'Cannot resize the instance to the type '
+                                                              f'{wanted}; it is unchanged.', 500)
 
 
 def _regroup(req: operations.Request, server: Server, wanted: Any) -> None:
-    """Other security groups for the first interface."""
+    """Replace the security groups of the first interface."""
     groups = [req.find('sg', shown, 'network', '/security-groups/{}')['security_group']['id'] for shown in wanted]
     ports = interfaces.ports_of(req, [server['id']]).get(server['id'])
     if not ports:
@@ -101,16 +101,16 @@ def _regroup(req: operations.Request, server: Server, wanted: Any) -> None:
 
 
 def _keep_volumes(req: operations.Request, server: Server, wanted: Any) -> None:
-    """Whether volumes go with the instance."""
+    """Set whether volumes are deleted with the instance."""
     path = f'/servers/{server["id"]}/os-volume_attachments'
     held = {row['device']: row['volumeId'] for row in req.call('compute', 'GET', path)['volumeAttachments']}
     for mapping in wanted:
         ebs, volume = mapping.get('Ebs') or {}, held.get(mapping.get('DeviceName'))
         if set(mapping) - {'DeviceName', 'Ebs'} or 'DeleteOnTermination' not in ebs or set(ebs) - {
                 'DeleteOnTermination', 'VolumeId'}:
-            raise errors.unsupported('A block device mapping has a DeviceName, and an Ebs with DeleteOnTermination.')
+            raise errors.unsupported('A block device mapping must have DeviceName, and Ebs with DeleteOnTermination.')
         if volume is None or ebs.get('VolumeId') and req.uuid('vol', ebs['VolumeId']) != volume:
-            raise errors.Ec2Error('InvalidInstanceAttributeValue', f'No such volume is at {mapping.get("DeviceName")}.')
+            raise errors.Ec2Error('InvalidInstanceAttributeValue', f'The volume is not at {mapping.get("DeviceName")}.')
         req.call('compute', 'PUT', f'{path}/{volume}', {'volumeAttachment': {
             'volumeId': volume, 'delete_on_termination': ebs['DeleteOnTermination']}})
 
@@ -124,23 +124,23 @@ def _refuse(why: str) -> Callable[[operations.Request, Server, Any], None]:
 def _nothing_but(name: str, only: Any) -> Callable[[operations.Request, Server, Any], None]:
     def check(req: operations.Request, server: Server, wanted: Any) -> None:
         if wanted != only:
-            raise errors.unsupported(f'The attribute {name} of an instance is {str(only).lower()} here, and nothing '
-                                     'else.')
+            raise errors.unsupported(f'The only supported value of the attribute {name} is {str(only).lower()}'
+                                     '.')
     return check
 
 
-# parameter: what carries it out, by (request, server, value)
+# parameter: function(request, server, value) that applies it
 CHANGES: dict[str, Callable[[operations.Request, Server, Any], None]] = {
     'DisableApiTermination': _unprotect, 'InstanceType': _resize, 'Groups': _regroup,
     'BlockDeviceMappings': _keep_volumes, 'EbsOptimized': _nothing_but('EbsOptimized', False),
     'SourceDestCheck': _nothing_but('SourceDestCheck', True),
     'InstanceInitiatedShutdownBehavior': _nothing_but('InstanceInitiatedShutdownBehavior', 'stop'),
-    'UserData': _refuse('User data of an instance do not change: the compute API takes others when it rebuilds a '
-                        'server, which makes its disk again.'),
+    'UserData': _refuse('User data of an instance cannot be modified: the compute API only changes them in a rebuild '
+                        'of the server, which recreates its disk.'),
     'DisableApiStop': _unprotect,
-    **dict.fromkeys(('Kernel', 'Ramdisk'), _refuse('Kernel and ramdisk are those of the image.')),
-    **dict.fromkeys(('EnaSupport', 'SriovNetSupport'), _refuse('The image says which network devices there are.'))}
-# attribute: its parameter, of those whose value is one text
+    **dict.fromkeys(('Kernel', 'Ramdisk'), _refuse('Kernel and ramdisk are determined by the image.')),
+    **dict.fromkeys(('EnaSupport', 'SriovNetSupport'), _refuse('Network devices are determined by the image.'))}
+# attribute with a single text value: its parameter
 _TEXTS = {'instanceType': 'InstanceType', 'instanceInitiatedShutdownBehavior': 'InstanceInitiatedShutdownBehavior',
           'disableApiTermination': 'DisableApiTermination', 'ebsOptimized': 'EbsOptimized',
           'userData': 'UserData', 'kernel': 'Kernel', 'ramdisk': 'Ramdisk', 'disableApiStop': 'DisableApiStop'}
@@ -151,11 +151,11 @@ def modify_instance_attribute(req: operations.Request, given: operations.Given) 
     if given.get('Attribute') or given.get('Value'):
         name, value = _TEXTS.get(given.get('Attribute') or ''), given.get('Value')
         if name is None or value is None:
-            raise errors.unsupported(f'The attribute {str(given.get("Attribute"))[:64]!r} is not changed by a Value.')
+            raise errors.unsupported(f'The attribute {str(given.get("Attribute"))[:64]!r} cannot be set with Value.')
         is_truth = name in ('DisableApiTermination', 'DisableApiStop', 'EbsOptimized')
         wanted[name] = {'Value': value.lower() == 'true' if is_truth else value}
     if len(wanted) != 1:
-        raise errors.Ec2Error('InvalidParameterCombination', 'A request changes one attribute.')
+        raise errors.Ec2Error('InvalidParameterCombination', 'A request can modify only one attribute.')
     (name, value), = wanted.items()
     if isinstance(value, dict):
         if 'Value' not in value:

@@ -1,4 +1,4 @@
-"""Block devices of new instances: mappings of RunInstances in the form of the compute API."""
+"""Block device mappings of RunInstances, converted for the compute API."""
 from __future__ import annotations
 
 from typing import Any
@@ -16,11 +16,11 @@ Device = dict[str, Any]
 
 
 def source_of(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    """Return the boot source of servers and their other block devices, as a part of the body of POST /servers.
+    """Return the boot source and block devices, as a part of the body of POST /servers.
 
-    A mapping of the root device makes a root volume of the image, in the size that it gives.
+    A mapping of the root device creates a root volume from the image with the given size.
 
-    :raises Ec2Error: the image or a snapshot is not there for the caller
+    :raises Ec2Error: the image or a snapshot is not visible to the caller
     """
     mappings = given.get('BlockDeviceMappings') or ()
     if not given.get('ImageId'):
@@ -51,7 +51,7 @@ def _path(name: str | None) -> str | None:
 
 
 def _other(req: operations.Request, mapping: dict[str, Any]) -> Device:
-    """A volume besides the root device."""
+    """Return a volume other than the root device."""
     ebs = mapping['Ebs']
     made = {'source_type': 'blank'}
     if ebs.get('SnapshotId'):
@@ -60,7 +60,7 @@ def _other(req: operations.Request, mapping: dict[str, Any]) -> Device:
 
 
 def _root(req: operations.Request, ebs: dict[str, Any], image: dict[str, Any], name: str) -> Device | None:
-    """The root volume that a mapping asks for, or None where it asks for the image's own root disk."""
+    """Return the root volume of a mapping, or None for the image's own root disk."""
     own = _own_root(image, name)
     if ebs.get('SnapshotId'):
         return {**_volume(ebs, ebs.get('VolumeSize'), name), 'boot_index': 0, 'source_type': 'snapshot',
@@ -87,7 +87,7 @@ def _snapshot(req: operations.Request, ebs: dict[str, Any]) -> str:
 
 
 def _own_root(image: dict[str, Any], name: str) -> Device | None:
-    """The root device of an image that is made of snapshots. Its owner may have written anything there."""
+    """Return the root device of an image from snapshots. Its owner controls the content, so it may be malformed."""
     try:
         listed = json_text.parse(image.get(disks.MAPPING) or '[]')
         return next((dict(each) for each in listed
@@ -97,6 +97,6 @@ def _own_root(image: dict[str, Any], name: str) -> Device | None:
 
 
 def _size_of(image: dict[str, Any]) -> int:
-    """GiB that an image needs."""
+    """Return the size that an image needs in GiB."""
     size = max(image.get('size') or 0, image.get('virtual_size') or 0)
     return max(1, image.get('min_disk') or 0, -(-size // GIB))

@@ -1,4 +1,4 @@
-"""What one sees of a guest from outside: its console, its screen, its password."""
+"""EC2 operations for console output, screenshots and passwords of instances."""
 from __future__ import annotations
 
 import base64
@@ -18,12 +18,13 @@ def get_console_output(req: operations.Request, given: operations.Given) -> dict
 
 
 def get_console_screenshot(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    """
-    :raises Ec2Error: UnsupportedOperation: the server does not run, or has no screen, or its host makes no screenshots
+    """Return a screenshot.
+
+    :raises Ec2Error: UnsupportedOperation: the server is not running or has no screen, or its host has no screenshots
     """
     server = views.one_of(req, given)
     if given.get('WakeUp'):
-        raise errors.unsupported('WakeUp is not supported: no key is pressed in a guest. Leave it out.')
+        raise errors.unsupported('WakeUp is not supported. Omit it.')
     try:
         answer = req.call('compute', 'GET', f'/servers/{server["id"]}/os-console-screenshot')
     except errors.ServiceRefused as refused:

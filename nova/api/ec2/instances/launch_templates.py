@@ -1,4 +1,4 @@
-"""Launch templates: parameters of RunInstances that this API keeps, in versions."""
+"""EC2 operations on launch templates: stored and versioned parameters of RunInstances."""
 from __future__ import annotations
 
 import orjson
@@ -21,14 +21,14 @@ LONGEST_DATA, LONGEST_DESCRIPTION = 32 * 1024, 255          # bytes of JSON, cha
 KEPT = frozenset(f'{run_parameters.TAKES} {run_parameters.IGNORES}'.split())
 _NAME = re.compile(r'[A-Za-z0-9().\-/_]{3,128}\Z')
 _NUMBER = re.compile(r'[1-9][0-9]{0,8}\Z')
-GROUPS = ('SecurityGroups', 'SecurityGroupIds')              # either of a request stands for both of a template
+GROUPS = ('SecurityGroups', 'SecurityGroupIds')              # one of these in a request replaces both in a template
 Row = dict[str, Any]
 
 
 def merged(req: operations.Request, given: operations.Given) -> operations.Given:
-    """The parameters of a request, and those of its launch template that it does not have itself.
+    """Merge the parameters of a request with those of its launch template; the request takes precedence.
 
-    :raises Ec2Error: there is no such template or version, or it has what RunInstances refuses
+    :raises Ec2Error: unknown template or version, or unsupported parameters
     """
     specification = given.get('LaunchTemplate')
     if specification is None:
@@ -42,18 +42,19 @@ def merged(req: operations.Request, given: operations.Given) -> operations.Given
 
 
 def _check(data: Row) -> None:
-    """
-    :raises Ec2Error: the data have what RunInstances would refuse, or are too long
+    """Check the data of a template.
+
+    :raises Ec2Error: unsupported parameters, or too much data
     """
     if others := sorted(set(data) - KEPT):
         raise errors.unsupported(f'The parameter LaunchTemplateData.{others[0]} is not supported.')
     run_parameters.check(data)
     if len(orjson.dumps(data)) > LONGEST_DATA:
-        raise errors.Ec2Error('InvalidParameterValue', f'Launch template data have at most {LONGEST_DATA} bytes.')
+        raise errors.Ec2Error('InvalidParameterValue', f'Launch template data can have at most {LONGEST_DATA} bytes.')
 
 
 def _template(req: operations.Request, given: operations.Given) -> Row:
-    """The caller's template that a request names by its id or its name."""
+    """Return the caller's template with the requested ID or name."""
     shown, name = given.get('LaunchTemplateId'), given.get('LaunchTemplateName')
     if (shown is None) == (name is None):
         raise errors.Ec2Error('InvalidParameterCombination' if shown else 'MissingParameter',
@@ -92,8 +93,9 @@ def _data(version: Row) -> Row:
 
 
 def _shown(req: operations.Request, row: Row, kept: dict[str, Any] | None = None) -> Row:
-    """
-    :param kept: tags by uuid, where those of several are read at once
+    """Return the view of a template.
+
+    :param kept: tags by UUID, if already read
     """
     return {'LaunchTemplateId': req.ids.one('lt', row['uuid']), 'LaunchTemplateName': row['name'],
             'CreateTime': row['created_at'], 'CreatedBy': row['created_by'],
@@ -115,7 +117,7 @@ def _description(given: operations.Given) -> str | None:
 
 
 def _written(req: operations.Request, work: Any, *arguments: Any) -> Any:
-    """What a write gives; a bound that it would pass is EC2's error."""
+    """Run a write; exceeded limits become EC2 errors."""
     req.writes()
     try:
         return req.api_db.run(work, *arguments)
@@ -128,7 +130,7 @@ def _written(req: operations.Request, work: Any, *arguments: Any) -> Any:
 def create_launch_template(req: operations.Request, given: operations.Given) -> Row:
     name, data, user = given['LaunchTemplateName'], given['LaunchTemplateData'], req.caller.user
     if not _NAME.match(name):
-        raise errors.Ec2Error('InvalidLaunchTemplateName.MalformedException', 'The name of a launch template has 3 to '
+        raise errors.Ec2Error('InvalidLaunchTemplateName.MalformedException', 'A launch template name must have 3 to '
                               '128 letters, digits, or characters of "().-/_".')
     _check(data)
     found = tags.given(given.get('TagSpecifications'), 'launch-template')
@@ -140,7 +142,7 @@ def create_launch_template(req: operations.Request, given: operations.Given) -> 
                 'uuid': uuid, 'project_id': user.project_id, 'name': name, 'created_by': user.user_id,
                 'created_at': utils.utcnow()}, version):
             raise errors.Ec2Error('InvalidLaunchTemplateName.AlreadyExistsException',
-                                  f'The launch template {name!r} exists.')
+                                  f'The launch template {name!r} already exists.')
         tags.put(req, 'lt', uuid, found)
         return uuid
     uuid = client_tokens.once(req, 'CreateLaunchTemplate', given, lambda _since: None, make)
@@ -176,7 +178,7 @@ def modify_launch_template(req: operations.Request, given: operations.Given) -> 
             raise errors.Ec2Error('InvalidLaunchTemplateId.VersionNotFound',
                                   f'The launch template has no version {number}.')
         return str(number)
-    # a repeated request shows what the first one did, and changes nothing that came after it
+    # a repeated request returns the first result and does not undo later changes
     number = client_tokens.once(req, 'ModifyLaunchTemplate', given, lambda _since: None, change)
     return {'LaunchTemplate': _shown(req, {**_template(req, given), 'default_version': int(number)})}
 
@@ -208,7 +210,7 @@ def create_launch_template_version(req: operations.Request, given: operations.Gi
 
 
 def describe_launch_template_versions(req: operations.Request, given: operations.Given) -> Row:
-    """Those of one template; without one, the default or latest ones of all."""
+    """Describe the versions of one template, or the default or latest versions of all templates."""
     wanted = given.get('Versions') or None
     if given.get('LaunchTemplateId') is None and given.get('LaunchTemplateName') is None:
         if not wanted or set(wanted) - {'$Default', '$Latest'}:
@@ -238,8 +240,8 @@ def _between(template: Row, row: Row, given: operations.Given) -> bool:
             and (not most or row['number'] <= _number(template, most)))
 
 
-REFUSALS = {'default': ('unexpectedError', 'The default version is deleted with its template alone.'),
-            'absent': ('launchTemplateVersionDoesNotExist', 'The launch template has no such version.')}
+REFUSALS = {'default': ('unexpectedError', 'The default version can only be deleted with its template.'),
+            'absent': ('launchTemplateVersionDoesNotExist', 'The launch template does not have this version.')}
 
 
 def delete_launch_template_versions(req: operations.Request, given: operations.Given) -> Row:

@@ -1,4 +1,4 @@
-"""RunInstances: servers of the compute API."""
+"""RunInstances: creates servers with the compute API."""
 from __future__ import annotations
 
 import base64
@@ -18,12 +18,12 @@ from nova.api.ec2.instances import reservations
 from nova.api.ec2.instances import run_parameters
 from nova.api.ec2.instances import types
 from nova.api.ec2.instances import views
-from nova.api.ec2.networks import subnet_places
+from nova.api.ec2.networks import subnet_placement
 from nova.api.ec2.networks import vpcs
 from nova.api.servers.schemas import CATEGORY
 from nova.db.ec2 import vpcs as db_vpcs
 
-RESERVATION = 'r-'               # begins the id of a reservation, and no uuid
+RESERVATION = 'r-'               # prefix of a reservation ID; UUIDs do not begin with it
 
 
 def run_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
@@ -61,48 +61,48 @@ def run_instances(req: operations.Request, given: operations.Given) -> dict[str,
         servers = _servers(req, made)
     req.ids.begin('i', [server['id'] for server in servers])
     view = views.Instances(req, servers)
-    if servers:                          # they may have been made before this was noted in them
+    if servers:                          # servers of an older release may not have the reservation
         reservation = reservations.of(servers[0], req.ids.one('i', servers[0]['id']))
     return {'ReservationId': reservation, 'OwnerId': req.project_id, 'Groups': [],
             'Instances': [view.one(server, index) for index, server in enumerate(servers)]}
 
 
 def _servers(req: operations.Request, made: str) -> list[dict[str, Any]]:
-    """What there is of what POST /servers has made before.
+    """Return the existing servers of an earlier POST /servers.
 
-    :param made: see ``_made``
+    :param made: result of ``_made``
     """
     if made.startswith(RESERVATION):
         found = req.call('compute', 'GET', '/servers/detail', query={'reservation_id': made})
-        return sorted(found['servers'], key=lambda server: (len(server['name']), server['name']))     # …-2, …-10
+        return sorted(found['servers'], key=lambda server: (len(server['name']), server['name']))     # …-2 before …-10
     try:
         return [req.call('compute', 'GET', f'/servers/{made}')['server']]
     except errors.ServiceRefused as refused:
         if refused.status != 404:
             raise
-        return []                        # a token was sent again, after its server was deleted
+        return []                        # the token was reused after the server was deleted
 
 
 def _made(req: operations.Request, requested: operations.Given, given: operations.Given, body: dict[str, Any],
           ) -> tuple[str, list[dict[str, Any]] | None]:
-    """What POST /servers makes: the uuid of one server, the id of the reservation of several; and the servers, where
-    it was made now and the compute API has shown them. The compute API knows tokens, too: it finds what a request has
-    made that was broken off; ``client_tokens`` knows which parameters a token came with. Whether the caller may see
-    the image, the compute API finds.
+    """Create servers; return (UUID of one server or reservation ID of several, new servers or None).
+
+    The token is also passed to the compute API, which finds the servers of an interrupted request. ``client_tokens``
+    checks the parameters of a token. The compute API checks the visibility of the image.
     """
     headers, servers = {'Prefer': 'return=representation'}, list[dict[str, Any]]()
     if requested.get('ClientToken'):
         headers['Idempotency-Key'] = f'ec2:{requested["ClientToken"]}'
     if req.caller.dry:
         _image(req, given)
-    req.caller.writes('compute', 'POST', '/servers', body)          # a dry run ends here, with its rules looked at
+    req.caller.writes('compute', 'POST', '/servers', body)          # a dry run checks the rules and ends here
 
     def make() -> str:
         try:
             answer = req.call('compute', 'POST', '/servers', body, headers=headers)
         except errors.ServiceRefused as refused:
             if refused.status in (400, 404):
-                _image(req, given)       # is it this?
+                _image(req, given)       # report an invalid image as such
             raise
         shown = answer['servers'] if 'servers' in answer else [answer['server']] if 'server' in answer else []
         servers.extend(server for server in shown if 'status' in server)
@@ -117,7 +117,7 @@ def _networks(req: operations.Request, given: operations.Given) -> Any:
         return [network for each in given['NetworkInterfaces'] for network in _networks(req, {**common, **each})]
     if given.get('NetworkInterfaceId'):
         if given.get('MaxCount', 1) != 1:
-            raise errors.Ec2Error('InvalidParameterCombination', 'A network interface is that of one instance.')
+            raise errors.Ec2Error('InvalidParameterCombination', 'A network interface can have only one instance.')
         port = req.find('eni', given['NetworkInterfaceId'], 'network', '/ports/{}')['port']
         if port['device_id']:
             raise errors.Ec2Error('InvalidNetworkInterface.InUse', f'The network interface '
@@ -127,16 +127,16 @@ def _networks(req: operations.Request, given: operations.Given) -> Any:
         if given.get('PrivateIpAddress'):
             raise errors.missing('SubnetId')
         return _first_networks(req)
-    network, subnet = subnet_places.place_of(req, given['SubnetId'], given.get('PrivateIpAddress'))
+    network, subnet = subnet_placement.place_of(req, given['SubnetId'], given.get('PrivateIpAddress'))
     check_groups(req, given.get('SecurityGroupIds') or (), subnet)
     fixed = {'fixed_ip': given['PrivateIpAddress']} if given.get('PrivateIpAddress') else {}
     return [{'uuid': network, **fixed}]
 
 
 def _first_networks(req: operations.Request) -> Any:
-    """The networks of an instance that names no subnet: the one network of the project's first VPC.
+    """Return the networks of an instance without a subnet: the only network of the default VPC.
 
-    :raises Ec2Error: it has none
+    :raises Ec2Error: the default VPC does not have exactly one network
     """
     made = vpcs.Vpcs(req).of_subnets
     if not made:
@@ -147,16 +147,17 @@ def _first_networks(req: operations.Request) -> Any:
                                              query={'router:external': 'true'})['networks']}
     left = {row['network_id'] for row in rows} - of_others - outside
     if len(left) != 1:
-        raise errors.Ec2Error('MissingInput', 'The first VPC has no network, or several: the request must contain the '
+        raise errors.Ec2Error('MissingInput', 'The default VPC has no network or several: the request must contain the '
                                               'parameter SubnetId.')
     return [{'uuid': left.pop()}]
 
 
 def check_groups(req: operations.Request, wanted: Sequence[str], subnet: str) -> None:
-    """
-    :param wanted: ids of security groups
-    :param subnet: uuid
-    :raises Ec2Error: a security group is of another VPC than the subnet
+    """Check the VPC of security groups.
+
+    :param wanted: IDs of security groups
+    :param subnet: UUID
+    :raises Ec2Error: a security group belongs to another VPC than the subnet
     """
     places = db_vpcs.groups_of_project(req.api_db, req.project_id) if wanted else {}
     vpc = vpcs.Vpcs(req).of_subnets.get(subnet) if places else None
@@ -168,9 +169,9 @@ def check_groups(req: operations.Request, wanted: Sequence[str], subnet: str) ->
 
 
 def _category(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    """The instance category and the flavor; the category may have a default flavor.
+    """Return the instance category and flavor; the category may have a default flavor.
 
-    :raises Ec2Error: there is no such instance type
+    :raises Ec2Error: unknown instance type
     """
     category = given.get(protocol.CATEGORY)
     flavor = {} if category and not given.get('InstanceType') else {
@@ -179,10 +180,11 @@ def _category(req: operations.Request, given: operations.Given) -> dict[str, Any
 
 
 def _image(req: operations.Request, given: operations.Given) -> None:
+    """Check the image.
+
+    :raises Ec2Error: it is not visible to the caller
     """
-    :raises Ec2Error: the caller sees no such image
-    """
-    if not given.get('ImageId'):         # that of a category
+    if not given.get('ImageId'):         # the category has an image
         return
     req.find('ami', given['ImageId'], 'image', '/images/{}')
 

@@ -1,4 +1,4 @@
-"""What instances there are, and how they are."""
+"""EC2 operations that list instances and their status."""
 from __future__ import annotations
 
 from typing import Any
@@ -7,7 +7,7 @@ from nova.api.ec2 import filters
 from nova.api.ec2 import ids
 from nova.api.ec2 import operations
 from nova.api.ec2 import protocol
-from nova.api.ec2 import written
+from nova.api.ec2 import xml_cache
 from nova.api.ec2.instances import reservations
 from nova.api.ec2.instances import states
 from nova.api.ec2.instances import views
@@ -67,12 +67,12 @@ def describe_instances(req: operations.Request, given: operations.Given) -> dict
               'facts': [server, facts]} for server in servers]
     page, token = filters.page(items, given, 'InstanceId')
     return {'Reservations': [
-        req.written.text([req.project_id, reservation, [item['facts'] for item in some]], _written)
+        req.fragments.get([req.project_id, reservation, [item['facts'] for item in some]], _write)
         for reservation, some in reservations.grouped(page).items()], 'NextToken': token}
 
 
-def _written(facts: list[Any]) -> written.Text:
-    """A reservation in an answer; nothing but the facts is read."""
+def _write(facts: list[Any]) -> xml_cache.XmlFragment:
+    """Return the XML of a reservation; it depends only on the facts."""
     project_id, reservation, some = facts
     made = _reservation(project_id, reservation, [views.instance(server, of_server) for server, of_server in some])
     return protocol.item('DescribeInstances', 'Reservations', made)

@@ -1,4 +1,4 @@
-"""Placement groups: server groups that keep their servers on different hosts, or near each other in the network."""
+"""EC2 operations on placement groups: server groups with anti-affinity or network proximity."""
 from __future__ import annotations
 
 from typing import Any
@@ -13,7 +13,7 @@ STRATEGIES = {policy: strategy for strategy, policy in POLICIES.items()}
 
 
 def _all(req: operations.Request) -> list[dict[str, Any]]:
-    """The caller's groups that EC2 has a word for; of several with one name the oldest."""
+    """Return the project's groups with a supported policy; of groups with the same name, the oldest."""
     found: dict[str, dict[str, Any]] = {}
     query: dict[str, Any] = {'limit': operations.PAGE, 'offset': 0}
     while True:
@@ -27,9 +27,9 @@ def _all(req: operations.Request) -> list[dict[str, Any]]:
 
 
 def named(req: operations.Request, name: str) -> dict[str, Any]:
-    """The server group of a placement group's name.
+    """Return the server group with the name of a placement group.
 
-    :raises Ec2Error: there is none
+    :raises Ec2Error: it does not exist
     """
     for group in _all(req):
         if group['name'] == name:
@@ -55,12 +55,12 @@ def create_placement_group(req: operations.Request, given: operations.Given) -> 
     if strategy not in POLICIES:
         raise errors.invalid('Strategy', strategy)
     if given.get('SpreadLevel') and strategy != 'spread':
-        raise errors.Ec2Error('InvalidParameterCombination', 'SpreadLevel is of the strategy spread.')
+        raise errors.Ec2Error('InvalidParameterCombination', 'SpreadLevel requires the strategy spread.')
     if given.get('SpreadLevel', 'host') != 'host':
-        raise errors.unsupported('Instances are spread over hosts: SpreadLevel is host.')
+        raise errors.unsupported('The only supported SpreadLevel is host.')
     found = tags.given(given.get('TagSpecifications'), 'placement-group')
     if any(group['name'] == name for group in _all(req)):
-        raise errors.Ec2Error('InvalidPlacementGroup.Duplicate', f'The placement group {name[:255]!r} exists.')
+        raise errors.Ec2Error('InvalidPlacementGroup.Duplicate', f'The placement group {name[:255]!r} already exists.')
     made = req.call('compute', 'POST', '/os-server-groups', {'server_group': {
         'name': name, 'policy': POLICIES[strategy]}})
     tags.put(req, 'pg', made['server_group']['id'], found)

@@ -1,4 +1,4 @@
-"""Instances that start, stop, reboot and end."""
+"""EC2 operations that start, stop, reboot and terminate instances."""
 from __future__ import annotations
 
 from typing import Any
@@ -15,10 +15,10 @@ from nova.api.servers.schemas import CATEGORY
 
 def _changes(req: operations.Request, given: operations.Given, done: dict[str, str],
              change: Any) -> list[dict[str, Any]]:
-    """Change each instance of a request; what it was and what it becomes.
+    """Change each instance of a request; return the previous and current states.
 
     :param done: {state that needs no change: itself}
-    :param change: callable(server), for those that do
+    :param change: function(server) -> new state
     """
     servers = views.servers_of(req, given['InstanceIds'])
     rows = []
@@ -34,8 +34,8 @@ def _changes(req: operations.Request, given: operations.Given, done: dict[str, s
 def act(req: operations.Request, server: dict[str, Any], action: str, body: Any = None, wait: bool = False) -> None:
     """Begin an action of the compute API.
 
-    :param wait: until it has ended, or for ``waits.WAIT_S``
-    :raises Ec2Error: the server is in no state for it
+    :param wait: for the end of the action, at most ``waits.WAIT_S`` seconds
+    :raises Ec2Error: the server's state does not allow it
     """
     headers = {'Prefer': f'wait={waits.WAIT_S}'} if wait else {}
     try:
@@ -47,14 +47,14 @@ def act(req: operations.Request, server: dict[str, Any], action: str, body: Any 
 
 
 def confirm_resize(req: operations.Request, server: dict[str, Any]) -> None:
-    """Confirm a resize and wait until that is done, for a while: it has no task that a header could wait for."""
+    """Confirm a resize and wait for the result. It has no task state, so the Prefer header has no effect."""
     act(req, server, 'confirmResize')
     waits.wait(req, server['id'], lambda found: bool(found['OS-EXT-STS:vm_state'] != 'resized'))
 
 
 def start_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     def start(server: dict[str, Any]) -> str:
-        if server['OS-EXT-STS:vm_state'] == 'resized':          # by ModifyInstanceAttribute, which did not wait for it
+        if server['OS-EXT-STS:vm_state'] == 'resized':          # ModifyInstanceAttribute did not wait for the resize
             confirm_resize(req, server)
         act(req, server, states.STARTS.get(server['OS-EXT-STS:vm_state'], 'os-start'))
         return 'pending'
@@ -70,11 +70,11 @@ def stop_instances(req: operations.Request, given: operations.Given) -> dict[str
 
 def _of_category(req: operations.Request, given: operations.Given, method: str, action: str = '',
                  body: Any = None) -> list[str]:
-    """Act on administrative instances, as a request that names their category may, and return their ids.
+    """Act on administrative instances for a request that names their category; return their IDs.
 
-    The compute API hides such instances from users, so that their states are not shown.
+    The compute API hides such instances from users, so their states are omitted.
 
-    :raises Ec2Error: one is not there, or of another category
+    :raises Ec2Error: an instance does not exist, or has another category
     """
     category = given[protocol.CATEGORY]
     done = []
@@ -84,8 +84,8 @@ def _of_category(req: operations.Request, given: operations.Given, method: str, 
         try:
             found = views.category_of(req.call('compute', 'GET', f'/servers/{uuid}')['server'])
             if found != category:
-                raise errors.Ec2Error('InvalidParameterValue', f'The instance {shown} is of the category {found}, and '
-                                                               f'not of {category[:255]}.')
+                raise errors.Ec2Error('InvalidParameterValue', f'The instance {shown} has the category {found}, '
+                                                               f'not {category[:255]}.')
         except errors.ServiceRefused as refused:
             if refused.status != 404:
                 raise
@@ -123,7 +123,7 @@ def reboot_instances(req: operations.Request, given: operations.Given) -> dict[s
 
 
 def monitor_instances(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    """Without effect: what is measured is measured of all, and not shown here."""
+    """Accept without effect: all instances are measured, and EC2 monitoring is not supported."""
     servers = views.servers_of(req, given['InstanceIds'])
     names = req.ids.shown('i', [server['id'] for server in servers])
     return {'InstanceMonitorings': [{'InstanceId': names[server['id']], 'Monitoring': {'State': 'disabled'}}

@@ -1,6 +1,7 @@
-"""Reservations: the instances of one RunInstances. An item of their servers' metadata says which; the compute API in
-the same process takes the id of theirs from it, and guests read that. The project's users can change the item: it
-says what this API shows them, and nothing else.
+"""Reservations: the instances of one RunInstances request.
+
+The reservation ID is stored in the servers' metadata, from where the compute API of this process and guests read it.
+Users of the project can change the item; it affects only the display.
 """
 from __future__ import annotations
 
@@ -16,34 +17,34 @@ Server = Mapping[str, Any]
 
 
 def begin(req: operations.Request, token: str | None) -> str:
-    """The id of a new one; that of its first request, where one with the same ClientToken comes again."""
+    """Return a new reservation ID; requests with the same ClientToken get the same ID."""
     if not token:
         return 'r-' + secrets.token_hex(9)[:17]
     return 'r-' + hashlib.sha256(f'{req.project_id}\0{token}'.encode()).hexdigest()[:17]
 
 
 def items(reservation: str, count: int) -> dict[str, str]:
-    """The item of metadata that the servers have.
+    """Return the metadata item of the servers.
 
-    :param count: of them at most
+    :param count: maximum number of servers
     """
     return {utils.EC2_RESERVATION: f'{reservation}/{count}'}
 
 
 def of(server: Server, instance_id: str) -> str:
-    """The reservation of an instance; one of its own, where it was made by another API."""
+    """Return the reservation of an instance; each server of another API is a separate reservation."""
     found = utils.ec2_reservation(server['metadata'])
     return found[0] if found else 'r' + instance_id[1:]
 
 
 def index_of(server: Server) -> int | None:
-    """The place of an instance in its reservation, where it is the only one; None: it is not known here."""
+    """Return the launch index of a reservation's only instance; None: unknown."""
     found = utils.ec2_reservation(server['metadata'])
     return 0 if found and found[1] == 1 else None
 
 
 def grouped(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """{reservation: its rows}, in the order of the first ones.
+    """Return {reservation: its rows}, ordered by the first row.
 
     :param rows: with ``ReservationId``
     """

@@ -1,25 +1,25 @@
-"""States of instances, and what they are of servers."""
+"""EC2 states of instances, derived from servers."""
 from __future__ import annotations
 
 from typing import Any
 
 
 STATES = {'pending': 0, 'running': 16, 'shutting-down': 32, 'terminated': 48, 'stopping': 64, 'stopped': 80}
-# Task states of a server that EC2 has a state for.
+# Task states of servers with a corresponding EC2 state.
 TASKS = {'deleting': 'shutting-down', 'soft-deleting': 'shutting-down', 'powering-off': 'stopping',
          'powering-on': 'pending', 'shelving': 'stopping', 'shelving_offloading': 'stopping',
          'suspending': 'stopping', 'resuming': 'pending', 'unshelving': 'pending'}
 STATUSES = {'BUILD': 'pending', 'SHUTOFF': 'stopped', 'SUSPENDED': 'stopped', 'PAUSED': 'stopped', 'SHELVED': 'stopped',
             'SHELVED_OFFLOADED': 'stopped', 'DELETED': 'terminated', 'SOFT_DELETED': 'terminated'}
-MOVING = ('RESIZE', 'VERIFY_RESIZE', 'REVERT_RESIZE')           # statuses of guests that run, and of those that are off
+MOVING = ('RESIZE', 'VERIFY_RESIZE', 'REVERT_RESIZE')           # statuses of servers that may be running or stopped
 SHUTDOWN = 4                                                    # power state of the compute API
-# vm state of a stopped server: the action that starts it
+# vm_state of a stopped server: action that starts it
 STARTS = {'stopped': 'os-start', 'suspended': 'resume', 'paused': 'unpause', 'shelved': 'unshelve',
           'shelved_offloaded': 'unshelve'}
 
 
 def state_of(server: dict[str, Any]) -> str:
-    """The name of a server's state in EC2. One that was never up and failed counts as terminated: waiters end there."""
+    """Return the EC2 state of a server. A server with a failed build is terminated, so that waiters end."""
     task = server.get('OS-EXT-STS:task_state')
     if task in TASKS:
         return TASKS[task]

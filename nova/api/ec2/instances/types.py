@@ -1,4 +1,4 @@
-"""Instance types: flavors of the compute API."""
+"""EC2 operations on instance types (flavors)."""
 from __future__ import annotations
 
 from typing import Any
@@ -7,7 +7,7 @@ from nova.api.ec2 import errors
 from nova.api.ec2 import filters
 from nova.api.ec2 import operations
 
-PARTS_OF_NAMES = {'OpenStack-API-Version': 'compute 2.102'}           # finds flavors by a part of a name
+PARTS_OF_NAMES = {'OpenStack-API-Version': 'compute 2.102'}           # supports the name filter of flavors
 
 
 def _type(flavor: dict[str, Any]) -> dict[str, Any]:
@@ -31,9 +31,9 @@ def describe_instance_types(req: operations.Request, given: operations.Given) ->
 
 
 def flavor_of(req: operations.Request, name: str | None) -> str:
-    """The id of the flavor with the name of an instance type.
+    """Return the ID of the flavor with the name of an instance type.
 
-    :raises Ec2Error: there is none
+    :raises Ec2Error: it does not exist
     """
     if not name:
         raise errors.missing('InstanceType')
@@ -44,7 +44,7 @@ def flavor_of(req: operations.Request, name: str | None) -> str:
 
 
 def describe_instance_type_offerings(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    """Each flavor is offered in the region, and in each zone: which hosts have room for it, the scheduler finds."""
+    """List each flavor for the region or all zones; only the scheduler knows which hosts have room."""
     kind = given.get('LocationType') or 'region'
     if kind not in ('region', 'availability-zone', 'availability-zone-id'):
         raise errors.invalid('LocationType', kind)

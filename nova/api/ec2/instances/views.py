@@ -1,4 +1,4 @@
-"""Servers of the compute API, as instances."""
+"""Views of servers as instances."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from nova.api.servers.schemas import CATEGORY
 from nova.db.placement.categories import REGULAR
 from nova.image import fields as image_fields
 
-REMEMBERED = datetime.timedelta(hours=1)            # for which a terminated instance is shown to who names it
+REMEMBERED = datetime.timedelta(hours=1)            # deleted instances are shown for this time if requested by ID
 
 _NOWHERE = (None, None)
 
@@ -30,7 +30,7 @@ def _addresses(server: dict[str, Any], kind: str) -> list[str]:
 
 
 class Instances:
-    """Servers as instances, with the ids of all in one look at the table."""
+    """Builds views of servers, with one lookup for the IDs of all."""
 
     def __init__(self, req: operations.Request, servers: Sequence[dict[str, Any]]) -> None:
         self._instances = req.ids.shown('i', [server['id'] for server in servers])
@@ -39,12 +39,12 @@ class Instances:
         self._volumes, self._attached = req.ids.shown('vol', volumes), _attached(req) if volumes else {}
         self._images = req.ids.shown('ami', {
             image or None for server in servers for image in (self._image_of(server), *_parts_of(server))})
-        # One whose build has just begun has no port yet.
+        # At the start of its build a server has no ports.
         self._interfaces = interfaces.Interfaces(req, [
             server['id'] for server in servers if server['addresses'] or server['status'] != 'BUILD'])
 
     def facts(self, server: dict[str, Any]) -> list[Any]:
-        """What ``instance`` reads but a server's document, of JSON."""
+        """Return the arguments of ``instance`` in addition to the server's document, JSON-able."""
         volumes = server.get('os-extended-volumes:volumes_attached') or ()
         return [self._instances[server['id']],
                 [self._images[image or None] for image in (self._image_of(server), *_parts_of(server))],
@@ -52,21 +52,21 @@ class Instances:
                 self._interfaces.facts(server)]
 
     def _image_of(self, server: dict[str, Any]) -> str | None:
-        """The image that a server was made of; of a server with a root volume, that of the volume."""
+        """Return the image of a server, or that of its root volume."""
         places = [self._attached.get(volume['id'], _NOWHERE)
                   for volume in server.get('os-extended-volumes:volumes_attached') or ()]
         return image_of(server) or next((image for device, image in places if device == root_of(server)), None)
 
     def one(self, server: dict[str, Any], index: int | None = None) -> dict[str, Any]:
-        """A server as an instance."""
+        """Build the view of a server."""
         return instance(server, self.facts(server), index)
 
 
 def instance(server: dict[str, Any], facts: list[Any], index: int | None = None) -> dict[str, Any]:
-    """A server as an instance.
+    """Build the view of a server.
 
-    :param facts: see ``Instances.facts``; nothing else is read, so that the answer may be remembered by these
-    :param index: its place in its reservation, where that is known
+    :param facts: see ``Instances.facts``; the view depends on nothing else, so that it can be cached
+    :param index: launch index, if known
     """
     ident, (image, kernel, ramdisk), attached, ports = facts
     private, public = _addresses(server, 'fixed'), _addresses(server, 'floating')
@@ -95,42 +95,42 @@ def instance(server: dict[str, Any], facts: list[Any], index: int | None = None)
 
 
 def _attached(req: operations.Request) -> dict[str, tuple[str, str | None]]:
-    """{uuid of a volume: (where its server has it, image that it was made of)}, as the block storage says."""
+    """Return {UUID of a volume: (device name on its server, its image)} from the block storage service."""
     return {volume['id']: (attachment['device'], _image_named(volume.get('volume_image_metadata') or {}))
             for volume in req.pages('volume', '/volumes/detail', 'volumes')
             for attachment in volume['attachments'] if attachment.get('device')}
 
 
 def image_of(server: dict[str, Any]) -> str | None:
-    """The image of a server without a root volume."""
+    """Return the image of a server without a root volume."""
     return server['image']['id'] if server.get('image') else None
 
 
 def _parts_of(server: dict[str, Any]) -> tuple[str | None, str | None]:
-    """The images of a server's kernel and ramdisk."""
+    """Return the images of a server's kernel and ramdisk."""
     return server.get('OS-EXT-SRV-ATTR:kernel_id') or None, server.get('OS-EXT-SRV-ATTR:ramdisk_id') or None
 
 
 def root_of(server: dict[str, Any]) -> str:
-    """The name of a server's root device."""
+    """Return the name of a server's root device."""
     return server.get('OS-EXT-SRV-ATTR:root_device_name') or devices.ROOT
 
 
 def index_of(server: dict[str, Any]) -> int | None:
-    """The place of an instance in its reservation; None: the compute API does not say."""
+    """Return the launch index of an instance; None: unknown."""
     found: int | None = server.get('OS-EXT-SRV-ATTR:launch_index')
     return reservations.index_of(server) if found is None else found
 
 
 def category_of(server: dict[str, Any]) -> str:
-    """The category of a server."""
+    """Return the category of a server."""
     return str(server.get(CATEGORY) or REGULAR)
 
 
 def servers_of(req: operations.Request, instance_ids: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """Servers of the caller's project in detail: those of these ids, or all.
+    """Return detailed servers of the caller's project: those with these IDs, or all.
 
-    :raises Ec2Error: one is not there
+    :raises Ec2Error: a server does not exist
     """
     if instance_ids is not None and len(instance_ids) <= operations.FEW:
         return [_server(req, uuid, shown)
@@ -159,15 +159,15 @@ def _server(req: operations.Request, uuid: str, shown: str) -> dict[str, Any]:
 
 
 def one_of(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    """The server of a request's InstanceId.
+    """Return the server of a request's InstanceId.
 
-    :raises Ec2Error: it is not there
+    :raises Ec2Error: it does not exist
     """
     server, = servers_of(req, [given['InstanceId']])
     return server
 
 
 def _image_named(metadata: dict[str, Any]) -> str | None:
-    """The image of a volume's metadata, which its owner may have written: None where that is no id."""
+    """Return the image in a volume's metadata; None if it is not an ID, because owners can change it."""
     found = metadata.get('image_id')
     return found if found and image_fields.is_uuid(found) else None

@@ -1,4 +1,4 @@
-"""Floating addresses of the network service."""
+"""EC2 operations on floating IPs."""
 from __future__ import annotations
 
 from typing import Any
@@ -56,11 +56,11 @@ def describe_addresses(req: operations.Request, given: operations.Given) -> dict
 
 def allocate_address(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     if given.get('Domain', 'vpc') != 'vpc':
-        raise errors.unsupported('Addresses are of the domain vpc.')
+        raise errors.unsupported('The only supported domain is vpc.')
     found = tags.given(given.get('TagSpecifications'), 'elastic-ip')
     networks = req.call('network', 'GET', '/networks', query={'router:external': 'true'})['networks']
     if not networks:
-        raise errors.Ec2Error('InsufficientAddressCapacity', 'There is no external network.', 500)
+        raise errors.Ec2Error('InsufficientAddressCapacity', 'This cloud has no external network.', 500)
     made = req.call('network', 'POST', '/floatingips', {'floatingip': {
         'floating_network_id': networks[0]['id']}})['floatingip']
     tags.put(req, 'eipalloc', made['id'], found)
@@ -71,7 +71,7 @@ def allocate_address(req: operations.Request, given: operations.Given) -> dict[s
 def associate_address(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     row = _of(req, given)
     if row['port_id'] and not given.get('AllowReassociation', True):
-        raise errors.Ec2Error('Resource.AlreadyAssociated', 'The address is associated already.')
+        raise errors.Ec2Error('Resource.AlreadyAssociated', 'The address is already associated.')
     if given.get('NetworkInterfaceId'):
         port = req.uuid('eni', given['NetworkInterfaceId'])
     elif given.get('InstanceId'):

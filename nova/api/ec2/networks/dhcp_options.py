@@ -1,4 +1,4 @@
-"""DHCP options: the name servers that guests of a VPC use, those of its subnets in the network service."""
+"""EC2 operations on DHCP options: the name servers of the subnets of a VPC."""
 from __future__ import annotations
 
 import ipaddress
@@ -13,20 +13,20 @@ from nova.db.ec2 import dhcp_options as db
 from nova.db.ec2 import vpcs as db_vpcs
 
 SERVERS = 'domain-name-servers'
-CLOUD = 'AmazonProvidedDNS'                        # clients name the resolver of the cloud so
-DEFAULT = 'default'                                # in place of an id: no options of a VPC's own
+CLOUD = 'AmazonProvidedDNS'                        # name of the cloud's resolver
+DEFAULT = 'default'                                # stands for no DHCP options
 MOST_SERVERS = 4
 
 
 def _name_servers(given: operations.Given) -> list[str]:
-    """The addresses that a request names; none for the resolver of the cloud.
+    """Return the name servers in a request; empty for the resolver of the cloud.
 
-    :raises Ec2Error: another option, or no address
+    :raises Ec2Error: unsupported option, or malformed address
     """
     configurations = given['DhcpConfigurations']
     others = [str(each.get('Key')) for each in configurations if each.get('Key') != SERVERS]
     if others or len(configurations) != 1:
-        raise errors.unsupported(f'Networks carry the option {SERVERS} alone, not {(others or ["none"])[0][:64]!r}.')
+        raise errors.unsupported(f'The only supported option is {SERVERS}, not {(others or ["none"])[0][:64]!r}.')
     values = [part.strip() for value in configurations[0].get('Values') or () for part in value.split(',')]
     if values == [CLOUD]:
         return []
@@ -35,7 +35,7 @@ def _name_servers(given: operations.Given) -> list[str]:
     except ValueError:
         raise errors.invalid(SERVERS, ', '.join(values)) from None
     if not 1 <= len(found) <= MOST_SERVERS or len(set(found)) < len(found):
-        raise errors.invalid(SERVERS, f'{len(found)} addresses: 1 to {MOST_SERVERS} that differ')
+        raise errors.invalid(SERVERS, f'{len(found)} addresses; 1 to {MOST_SERVERS} different ones are required')
     return found
 
 
@@ -47,8 +47,9 @@ def _shown(req: operations.Request, options: dict[str, list[str]]) -> list[dict[
 
 
 def _find(req: operations.Request, known: db_vpcs.Known, shown: str) -> str:
-    """
-    :raises Ec2Error: there are no such options
+    """Return the UUID of DHCP options.
+
+    :raises Ec2Error: they do not exist
     """
     ident = req.uuid('dopt', shown)
     if ident not in known.options:
@@ -61,7 +62,7 @@ def create_dhcp_options(req: operations.Request, given: operations.Given) -> dic
     req.writes()
     ident = req.api_db.run(db.add, req.project_id, servers)
     if ident is None:
-        raise errors.Ec2Error('DhcpOptionsLimitExceeded', f'A project has {db.MOST} sets of DHCP options at most.')
+        raise errors.Ec2Error('DhcpOptionsLimitExceeded', f'A project can have at most {db.MOST} sets of DHCP options.')
     tags.put(req, 'dopt', ident, found)
     return {'DhcpOptions': _shown(req, {ident: servers})[0]}
 
@@ -78,7 +79,7 @@ def describe_dhcp_options(req: operations.Request, given: operations.Given) -> d
 
 
 def associate_dhcp_options(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    """Guests hear of it when they take or renew their address."""
+    """Associate DHCP options with a VPC; guests apply them with their next DHCP request."""
     known = db_vpcs.known(req.api_db, req.project_id)
     vpc = routing.find_vpc(req, known, given['VpcId'])
     ident = None if given['DhcpOptionsId'] == DEFAULT else _find(req, known, given['DhcpOptionsId'])

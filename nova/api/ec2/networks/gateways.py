@@ -1,4 +1,4 @@
-"""Internet gateways: one that is attached is the way of the VPC's router to the external network."""
+"""EC2 operations on internet gateways: an attached one is the external gateway of the VPC's router."""
 from __future__ import annotations
 
 from typing import Any
@@ -16,8 +16,8 @@ def create_internet_gateway(req: operations.Request, given: operations.Given) ->
     req.writes()
     ident = req.api_db.run(db.add_gateway, req.project_id)
     if ident is None:
-        raise errors.Ec2Error('InternetGatewayLimitExceeded', f'A project has {db.MOST_GATEWAYS} internet gateways at '
-                                                              'most.')
+        raise errors.Ec2Error('InternetGatewayLimitExceeded', f'A project can have at most {db.MOST_GATEWAYS} internet '
+                                                              'gateways.')
     tags.put(req, 'igw', ident, found)
     return {'InternetGateway': {'InternetGatewayId': req.ids.one('igw', ident), 'Attachments': [],
                                 'OwnerId': req.project_id, 'Tags': tags.shown(found)}}
@@ -72,8 +72,8 @@ def detach_internet_gateway(req: operations.Request, given: operations.Given) ->
     except errors.ServiceRefused as refused:
         if refused.status == 409:
             raise errors.Ec2Error('DependencyViolation', f"'{given['VpcId']}' has mapped public addresses: "
-                                                         'disassociate them before the gateway is detached.') from None
-        if refused.status != 404:                            # else the network service has removed it itself
+                                                         'disassociate them before detaching the gateway.') from None
+        if refused.status != 404:                            # 404: the network service has already removed it
             raise
     req.api_db.run(db.detach_gateway, gateway, vpc)
     routing.write_routes(req, vpc)

@@ -1,4 +1,4 @@
-"""Network interfaces that are made, attached, changed and removed: ports of the network service."""
+"""EC2 operations that create, attach, modify and delete network interfaces (ports)."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -20,12 +20,12 @@ ATTRIBUTES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 
 
 def find_port(req: operations.Request, shown: str) -> dict[str, Any]:
-    """A port of the caller's project.
+    """Return a port of the caller's project.
 
-    :raises Ec2Error: there is none
+    :raises Ec2Error: it does not exist
     """
     port = req.find('eni', shown, 'network', '/ports/{}')['port']
-    if port.get('project_id') != req.project_id:                       # the network service shows it to administrators
+    if port.get('project_id') != req.project_id:                       # administrators see all ports
         raise errors.not_found('eni', shown)
     return dict(port)
 
@@ -36,7 +36,7 @@ def create_network_interface(req: operations.Request, given: operations.Given) -
     if len(text) > LONGEST:
         raise errors.invalid('Description', f'text of more than {LONGEST} characters')
     if given.get('InterfaceType', 'interface') != 'interface':
-        raise errors.unsupported('Network interfaces are of the type interface.')
+        raise errors.unsupported('The only supported InterfaceType is interface.')
     groups = [req.find('sg', shown, 'network', '/security-groups/{}')['security_group']['id'] for shown in wanted]
     launches.check_groups(req, wanted, subnet['id'])
     found = tags.given(given.get('TagSpecifications'), 'network-interface')
@@ -70,7 +70,7 @@ def delete_network_interface(req: operations.Request, given: operations.Given) -
 
 
 def attach_network_interface(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    """Behind the interfaces that the instance has, whatever its index: guests number what they find."""
+    """Attach an interface behind the present ones. DeviceIndex is ignored, because guests number their devices."""
     if not 1 <= given['DeviceIndex'] <= 31:
         raise errors.invalid('DeviceIndex', given['DeviceIndex'])
     port = find_port(req, given['NetworkInterfaceId'])
@@ -99,7 +99,7 @@ def detach_network_interface(req: operations.Request, given: operations.Given) -
 def describe_network_interface_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     shown = network_interfaces.shown(req, [find_port(req, given['NetworkInterfaceId'])])[0]
     if given.get('Attribute') not in ATTRIBUTES:
-        raise errors.unsupported(f'The attribute {str(given.get("Attribute"))[:64]!r} is not known here.')
+        raise errors.unsupported(f'The attribute {str(given.get("Attribute"))[:64]!r} is not supported.')
     return {'NetworkInterfaceId': given['NetworkInterfaceId'], **ATTRIBUTES[given['Attribute']](shown)}
 
 
@@ -115,7 +115,7 @@ def modify_network_interface_attribute(req: operations.Request, given: operation
         if len(changes['name']) > LONGEST:
             raise errors.invalid('Description', f'text of more than {LONGEST} characters')
     if (given.get('SourceDestCheck') or {}).get('Value') is False:
-        raise errors.unsupported('What an instance sends has the addresses of its interface: SourceDestCheck is true.')
+        raise errors.unsupported('SourceDestCheck must be true: instances may only send from their own addresses.')
     if changes:
         req.call('network', 'PUT', f'/ports/{port["id"]}', {'port': changes})
     return {}

@@ -1,4 +1,4 @@
-"""Where instances are in the network: their interfaces, with subnets and security groups."""
+"""Network interfaces of instances, with subnets and security groups."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ FIELDS = ('id', 'device_id', 'project_id', 'mac_address', 'fixed_ips', 'security
 
 
 class Interfaces:
-    """Of some servers, in one look at each table.
+    """Interfaces of several servers, read with one query for each table.
 
     :param uuids: of the servers
     """
@@ -31,7 +31,7 @@ class Interfaces:
         self._names = {row['id']: row['name'] for row in rows}
 
     def facts(self, server: dict[str, Any]) -> list[list[Any]]:
-        """What ``shown`` wants to know of a server's interfaces, of JSON."""
+        """Return the arguments of ``shown`` for a server, JSON-able."""
         found, ports = [], self._ports.get(server['id'], [])
         for port in ports if len(ports) < 2 else _in_order(server, ports):
             fixed = port['fixed_ips'][0] if port['fixed_ips'] else {}
@@ -44,9 +44,9 @@ class Interfaces:
 
 
 def shown(server: dict[str, Any], facts: list[list[Any]]) -> dict[str, Any]:
-    """What an instance shows of its interfaces. One without ports shows the names of its groups alone.
+    """Return the network part of an instance. An instance without ports shows only its group names.
 
-    :param facts: see ``Interfaces.facts``; nothing else is read
+    :param facts: see ``Interfaces.facts``; the result depends on nothing else
     """
     found = [_one(index, *each) for index, each in enumerate(facts)]
     if not found:
@@ -58,7 +58,7 @@ def shown(server: dict[str, Any], facts: list[list[Any]]) -> dict[str, Any]:
 
 
 def _in_order(server: dict[str, Any], ports: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The ports as the server has them, from its first device on; those without an address come last."""
+    """Return the ports in the order of the server's interfaces; those without an address are last."""
     macs = [address['OS-EXT-IPS-MAC:mac_addr'] for network in server['addresses'].values() for address in network]
     places = {mac: place for place, mac in reversed(list(enumerate(macs)))}
     return sorted(ports, key=lambda port: places.get(port['mac_address'], len(macs)))
@@ -75,7 +75,7 @@ def _one(index: int, ident: str, mac: str, vpc: str, subnet: str | None, address
 
 
 def ports_of(req: operations.Request, uuids: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    """{uuid of a server: its ports}; none where the cloud has no network service."""
+    """Return {UUID of a server: its ports}; empty without a network service."""
     query: dict[str, Any] = {'project_id': req.project_id, 'fields': FIELDS}
     if len(uuids) <= operations.FEW:
         query['device_id'] = list(uuids)

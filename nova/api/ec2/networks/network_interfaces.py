@@ -1,4 +1,4 @@
-"""Ports of the network service, as network interfaces."""
+"""EC2 operations that list ports as network interfaces."""
 from __future__ import annotations
 
 from typing import Any
@@ -10,11 +10,11 @@ from nova.api.ec2 import tags
 from nova.api.ec2.networks import vpcs
 
 
-ATTACHMENT = 'eni-attach-'                 # how the id of an attachment begins; the rest is that of its interface
+ATTACHMENT = 'eni-attach-'                 # prefix of an attachment ID; the rest is that of its interface
 
 
 def shown(req: operations.Request, ports: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Ports as they are shown."""
+    """Return the views of ports."""
     names = req.ids.shown('eni', [port['id'] for port in ports])
     subnets = req.ids.shown('subnet', {fixed['subnet_id'] for port in ports for fixed in port['fixed_ips']})
     groups = req.ids.shown('sg', {group for port in ports for group in port.get('security_groups') or ()})

@@ -1,4 +1,4 @@
-"""Route tables, and which subnets have them."""
+"""EC2 operations on route tables and their associations with subnets."""
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -17,12 +17,12 @@ from nova.db.ec2 import vpcs as db
 
 
 def _association(ident: str) -> str:
-    """The uuid of the association of a VPC with its main route table."""
+    """Return the UUID of the association of a VPC with its main route table."""
     return ids.derived('rtbassoc', ident)
 
 
 def _tables(req: operations.Request, known: db.Known, wanted: Iterable[str]) -> list[dict[str, Any]]:
-    """Route tables as they are shown."""
+    """Return the views of route tables."""
     wanted = list(wanted)
     names, vpcs, gateways = (req.ids.shown(*each) for each in (
         ('rtb', wanted), ('vpc', known.vpcs), ('igw', known.gateways)))
@@ -59,7 +59,7 @@ def create_route_table(req: operations.Request, given: operations.Given) -> dict
 
     def make() -> str:
         if not req.api_db.run(db.add_table, ident, req.project_id, vpc):
-            raise errors.Ec2Error('RouteTableLimitExceeded', f'A project has {db.MOST_TABLES} route tables at most.')
+            raise errors.Ec2Error('RouteTableLimitExceeded', f'The limit is {db.MOST_TABLES} route tables.')
         tags.put(req, 'rtb', ident, found)
         return ident
 
@@ -67,7 +67,7 @@ def create_route_table(req: operations.Request, given: operations.Given) -> dict
         return ident if db.exists(req.api_db, 'rtb', req.project_id, ident) else None
     ident = client_tokens.once(req, 'CreateRouteTable', given, find, make)
     known = db.known(req.api_db, req.project_id)
-    if ident not in known.tables:                        # made by this token, and deleted
+    if ident not in known.tables:                        # created with this token, and deleted
         raise errors.not_found('rtb', req.ids.one('rtb', ident))
     return {'RouteTable': _tables(req, known, [ident])[0]}
 
@@ -123,9 +123,9 @@ def associate_route_table(req: operations.Request, given: operations.Given) -> d
 
 
 def _associated(req: operations.Request, known: db.Known, shown: str) -> tuple[str, str | None]:
-    """(VPC, subnet) of an association; of that with a main table no subnet.
+    """Return (VPC, subnet) of an association; the association with a main table has no subnet.
 
-    :raises Ec2Error: there is none
+    :raises Ec2Error: it does not exist
     """
     ident = req.uuid('rtbassoc', shown)
     for subnet, row in known.associations.items():
@@ -141,8 +141,8 @@ def disassociate_route_table(req: operations.Request, given: operations.Given) -
     known = db.known(req.api_db, req.project_id)
     vpc, subnet = _associated(req, known, given['AssociationId'])
     if subnet is None:
-        raise errors.Ec2Error('InvalidParameterValue', 'The association with the main route table is not removed: '
-                                                       'ReplaceRouteTableAssociation makes another table the main one.')
+        raise errors.Ec2Error('InvalidParameterValue', 'Cannot remove the association with the main route table. '
+                                                       'Use ReplaceRouteTableAssociation to choose another main table.')
     req.writes()
     req.api_db.run(db.disassociate, subnet)
     routing.write_routes(req, vpc)

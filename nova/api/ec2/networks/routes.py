@@ -1,4 +1,4 @@
-"""Routes to internet gateways."""
+"""EC2 operations on routes to internet gateways."""
 from __future__ import annotations
 
 import ipaddress
@@ -30,7 +30,7 @@ def _put_route(req: operations.Request, given: operations.Given, replace: bool) 
         raise errors.Ec2Error('InvalidParameterValue', f"route table {given['RouteTableId']} and network gateway "
                                                        f"{given['GatewayId']} belong to different networks")
     if not replace and len(known.routes.get(table, {})) >= db.MOST_ROUTES:
-        raise errors.Ec2Error('RouteLimitExceeded', f'A route table has {db.MOST_ROUTES} routes at most.')
+        raise errors.Ec2Error('RouteLimitExceeded', f'A route table can have at most {db.MOST_ROUTES} routes.')
     req.writes()
     if not req.api_db.run(db.put_route, table, where, gateway, replace):
         if replace:
@@ -41,8 +41,9 @@ def _put_route(req: operations.Request, given: operations.Given, replace: bool) 
 
 
 def _destination(given: operations.Given, local: str) -> str:
-    """
-    :raises Ec2Error: it is no range, or one of the VPC itself
+    """Return the destination of a route.
+
+    :raises Ec2Error: it is malformed, or inside the VPC
     """
     text = given.get('DestinationCidrBlock')
     if not text:
@@ -52,8 +53,8 @@ def _destination(given: operations.Given, local: str) -> str:
     except ValueError:
         raise errors.invalid('destinationCidrBlock', text) from None
     if cidr.subnet_of(ipaddress.IPv4Network(local)):
-        raise errors.Ec2Error('InvalidParameterValue', f'The destination {cidr} is within the VPC, whose route is '
-                                                       'local.')
+        raise errors.Ec2Error('InvalidParameterValue', f'The destination {cidr} is within the VPC, which has a '
+                                                       'local route.')
     return str(cidr)
 
 

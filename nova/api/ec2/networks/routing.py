@@ -1,8 +1,7 @@
-"""How route tables reach the network service.
+"""Implementation of route tables with subnets of the network service.
 
-A route table reaches guests by DHCP: a subnet's gateway is set where its table sends everything to the internet
-gateway; otherwise its guests get the routes that they have. What they may reach at all is for security groups to
-say.
+Route tables are applied through DHCP. A subnet gets a gateway if its table has a default route to the internet gateway;
+otherwise its guests get host routes. Security groups must restrict the traffic.
 """
 from __future__ import annotations
 
@@ -16,12 +15,12 @@ from nova.db.ec2 import vpcs as db
 
 EVERYTHING = '0.0.0.0/0'
 JOINS = ('network:router_interface', 'network:router_interface_distributed', 'network:ha_router_replicated_interface')
-PART = 50                                     # ids of one query
+PART = 50                                     # IDs in one query
 TRIES = 3
 
 
 def joins(req: operations.Request, routers: Sequence[str]) -> list[dict[str, Any]]:
-    """The ports by which routers are in subnets."""
+    """Return the router ports in subnets."""
     found: list[dict[str, Any]] = []
     for start in range(0, len(routers), PART):
         found += req.call('network', 'GET', '/ports', query={'device_id': list(routers[start:start + PART])})['ports']
@@ -29,7 +28,7 @@ def joins(req: operations.Request, routers: Sequence[str]) -> list[dict[str, Any
 
 
 def subnets(req: operations.Request, uuids: Iterable[str]) -> list[dict[str, Any]]:
-    """Subnets of these ids."""
+    """Return subnets by ID."""
     wanted, found = list(uuids), []
     for start in range(0, len(wanted), PART):
         found += req.call('network', 'GET', '/subnets', query={'id': wanted[start:start + PART]})['subnets']
@@ -37,20 +36,20 @@ def subnets(req: operations.Request, uuids: Iterable[str]) -> list[dict[str, Any
 
 
 def groups(req: operations.Request) -> list[dict[str, Any]]:
-    """The security groups of the project."""
+    """Return the security groups of the project."""
     return req.pages('network', '/security-groups', 'security_groups', {'project_id': req.project_id})
 
 
 def undo(req: operations.Request, method: str, path: str, body: Any = None) -> None:
-    """Take back what a failed request has done to the network service, as far as that goes."""
+    """Undo a call of a failed request; errors are ignored."""
     with contextlib.suppress(errors.ServiceRefused, errors.Ec2Error):
         req.call('network', method, path, body)
 
 
 def write_routes(req: operations.Request, vpc: str) -> None:
-    """Make the subnets of a VPC what its route tables say, and look whether another request has changed them meanwhile.
+    """Apply the route tables of a VPC to its subnets, and repeat if another request has changed them.
 
-    :raises ServiceRefused: the network service does not take it
+    :raises ServiceRefused: the network service refuses the change
     """
     known = db.known(req.api_db, req.project_id)
     for _try in range(TRIES):
@@ -66,9 +65,9 @@ def write_routes(req: operations.Request, vpc: str) -> None:
 
 
 def _wanted(known: db.Known, vpc: str, subnet: dict[str, Any], router: str) -> dict[str, Any]:
-    """The gateway, the routes and the name servers of a subnet.
+    """Return the gateway, host routes and name servers of a subnet.
 
-    :param router: the address of the VPC's router in it
+    :param router: address of the VPC's router in the subnet
     """
     if vpc not in known.vpcs:
         return {}
@@ -83,9 +82,9 @@ def _wanted(known: db.Known, vpc: str, subnet: dict[str, Any], router: str) -> d
 
 
 def find(req: operations.Request, known: db.Known, prefix: str, shown: str) -> str:
-    """The uuid of an internet gateway or a route table of the project.
+    """Return the UUID of an internet gateway or route table of the project.
 
-    :raises Ec2Error: there is none
+    :raises Ec2Error: it does not exist
     """
     ident = req.uuid(prefix, shown)
     if ident not in (known.gateways if prefix == 'igw' else known.tables):
@@ -94,13 +93,13 @@ def find(req: operations.Request, known: db.Known, prefix: str, shown: str) -> s
 
 
 def find_vpc(req: operations.Request, known: db.Known, shown: str) -> str:
-    """The uuid of a VPC that was made.
+    """Return the UUID of a VPC other than the default one.
 
-    :raises Ec2Error: there is none, or it is the first one
+    :raises Ec2Error: it does not exist, or is the default VPC
     """
     if shown == req.vpc:
-        raise errors.unsupported('The routers of the first VPC are those of the network service. CreateVpc makes '
-                                 'another one.')
+        raise errors.unsupported('Routes of the default VPC are managed by the network service. Use CreateVpc to '
+                                 'create another VPC.')
     ident = req.uuid('vpc', shown)
     if ident not in known.vpcs:
         raise errors.not_found('vpc', shown)

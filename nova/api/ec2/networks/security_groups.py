@@ -1,4 +1,4 @@
-"""Security groups of the network service."""
+"""EC2 operations on security groups."""
 from __future__ import annotations
 
 from typing import Any
@@ -14,14 +14,14 @@ from nova.db.ec2 import vpcs as db
 from nova.network import group_rules
 
 DIRECTIONS = {'ingress': 'IpPermissions', 'egress': 'IpPermissionsEgress'}
-ALL = '-1'                                        # protocol that stands for all
+ALL = '-1'                                        # all protocols
 ICMP = ('icmp', 'icmpv6')
 
 
 def protocol(given: str | None, ethertype: str | None) -> str:
-    """The name or number of a rule's protocol as EC2 shows it.
+    """Return the name or number of a protocol in EC2's form.
 
-    :raises Ec2Error: there is none
+    :raises Ec2Error: the protocol is unknown
     """
     try:
         return group_rules.canonical_protocol(given, ethertype) or ALL
@@ -30,7 +30,7 @@ def protocol(given: str | None, ethertype: str | None) -> str:
 
 
 def shown_protocol(stored: str | None, ethertype: str | None) -> str:
-    """The same of a stored rule. A name that only the Networking service knows stays as it is."""
+    """Return the protocol of a stored rule; a name that only the Networking service knows is unchanged."""
     try:
         return group_rules.canonical_protocol(stored, ethertype) or ALL
     except exception.InvalidInput:
@@ -38,9 +38,9 @@ def shown_protocol(stored: str | None, ethertype: str | None) -> str:
 
 
 def group_of(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    """The group that a request names by id, or by name within the project.
+    """Return the group that a request names by ID or name.
 
-    :raises Ec2Error: there is none
+    :raises Ec2Error: it does not exist
     """
     if given.get('GroupId'):
         return dict(req.find('sg', given['GroupId'], 'network', '/security-groups/{}')['security_group'])
@@ -105,7 +105,7 @@ def create_security_group(req: operations.Request, given: operations.Given) -> d
     vpc = vpcs.Vpcs(req).find(given['VpcId']) if given.get('VpcId') else None
     places = db.groups_of_project(req.api_db, req.project_id)
     if any(group['name'] == given['GroupName'] and places.get(group['id']) == vpc for group in routing.groups(req)):
-        raise errors.Ec2Error('InvalidGroup.Duplicate', f'The security group {given["GroupName"]!r} exists.')
+        raise errors.Ec2Error('InvalidGroup.Duplicate', f'The security group {given["GroupName"]!r} already exists.')
     found = tags.given(given.get('TagSpecifications'), 'security-group')
     made = req.call('network', 'POST', '/security-groups', {'security_group': {
         'name': given['GroupName'], 'description': given.get('Description') or ''}})['security_group']

@@ -1,4 +1,4 @@
-"""Rules of security groups."""
+"""EC2 operations on security group rules."""
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from nova.api.ec2.networks import security_groups
 
 
 def _wanted(req: operations.Request, given: operations.Given, direction: str) -> Iterator[dict[str, Any]]:
-    """The rules that a request names, as the network service has them."""
+    """Yield the rules in a request in the form of the network service."""
     permissions = list(given.get('IpPermissions') or ())
     if given.get('IpProtocol'):
         single: dict[str, Any] = {name: given[name] for name in ('IpProtocol', 'FromPort', 'ToPort') if name in given}
@@ -31,9 +31,9 @@ def _wanted(req: operations.Request, given: operations.Given, direction: str) ->
                    'remote_group_id': security_groups.group_of(req, part)['id'],
                    'description': part.get('Description')} for part in permission.get('UserIdGroupPairs') or ()]
         if permission.get('PrefixListIds'):
-            raise errors.unsupported('There are no prefix lists.')
+            raise errors.unsupported('Prefix lists are not supported.')
         if not parts:
-            raise errors.Ec2Error('InvalidParameterValue', 'A permission names ranges of addresses or groups.')
+            raise errors.Ec2Error('InvalidParameterValue', 'A permission must have address ranges or groups.')
         for part in parts:
             yield {**base, **{name: value for name, value in part.items() if value is not None}}
 
@@ -47,10 +47,10 @@ def _ports(permission: dict[str, Any]) -> dict[str, Any]:
         return {}
     protocol = security_groups.protocol(protocol, None)
     ports = {'port_range_min': first, 'port_range_max': last}
-    if protocol in security_groups.ICMP:                          # type and code; -1 is any
+    if protocol in security_groups.ICMP:                          # type and code; -1 means any
         ports = {name: value for name, value in ports.items() if value != -1}
     elif protocol in ('tcp', 'udp') and (first is None or last is None):
-        raise errors.Ec2Error('InvalidParameterValue', 'A permission for tcp or udp has FromPort and ToPort.')
+        raise errors.Ec2Error('InvalidParameterValue', 'A permission for tcp or udp must have FromPort and ToPort.')
     return {'protocol': protocol, **{name: value for name, value in ports.items() if value is not None}}
 
 
@@ -64,7 +64,7 @@ def _authorize(direction: str) -> operations.Handler:
                 made.append(req.call('network', 'POST', '/security-group-rules',
                                      {'security_group_rule': rule})['security_group_rule'])
         except errors.ServiceRefused as refused:
-            for rule in made:                     # all of them or none
+            for rule in made:                     # all or none
                 req.call('network', 'DELETE', f'/security-group-rules/{rule["id"]}')
             if refused.status == 409 and 'uota' not in refused.message:
                 raise errors.Ec2Error('InvalidPermission.Duplicate', refused.message) from None
@@ -94,7 +94,7 @@ def _revoke(direction: str) -> operations.Handler:
 
 
 def _describe(direction: str) -> operations.Handler:
-    """Set the descriptions of rules of a group; one that is left out is taken away."""
+    """Set the descriptions of rules; an omitted description is removed."""
     def handler(req: operations.Request, given: operations.Given) -> dict[str, Any]:
         group = security_groups.group_of(req, given)
         present = [rule for rule in group['security_group_rules'] if rule['direction'] == direction]
@@ -107,13 +107,13 @@ def _describe(direction: str) -> operations.Handler:
         if given.get('IpPermissions') or not wanted:
             for rule in _wanted(req, given, direction):
                 wanted[_present(present, rule)['id']] = rule.get('description') or ''
-        for rule_id, text in wanted.items():              # all of them are there
+        for rule_id, text in wanted.items():              # all rules exist
             try:
                 req.call('network', 'PUT', f'/security-group-rules/{rule_id}',
                          {'security_group_rule': {'description': text}})
             except errors.ServiceRefused as refused:
-                if refused.status in (404, 405, 501):     # Neutron has no update of a rule
-                    raise errors.unsupported('The network service of this cloud changes no rule.') from None
+                if refused.status in (404, 405, 501):     # Neutron cannot update rules
+                    raise errors.unsupported('The network service of this cloud cannot modify rules.') from None
                 raise
         return {'Return': True}
     return handler
@@ -176,8 +176,9 @@ OPERATIONS = [
     operations.row('RevokeSecurityGroupIngress', _revoke('ingress'),
                    _RULES + ' GroupName SecurityGroupRuleIds'),
     operations.row('RevokeSecurityGroupEgress', _revoke('egress'), _RULES + ' SecurityGroupRuleIds'),
-    *(operations.row(f'UpdateSecurityGroupRuleDescriptions{way.capitalize()}', _describe(way),
-                     'GroupId GroupName IpPermissions SecurityGroupRuleDescriptions') for way in ('ingress', 'egress')),
+    *(operations.row(f'UpdateSecurityGroupRuleDescriptions{direction.capitalize()}', _describe(direction),
+                     'GroupId GroupName IpPermissions SecurityGroupRuleDescriptions')
+      for direction in ('ingress', 'egress')),
     operations.row('DescribeSecurityGroupRules', describe_security_group_rules,
                    'SecurityGroupRuleIds' + operations.PAGED),
 ]

@@ -1,4 +1,4 @@
-"""Subnets of VPCs: each the subnet of a network of its own, which the VPC's router joins."""
+"""EC2 operations on subnets: each has its own network, connected to the VPC's router."""
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -78,7 +78,7 @@ def delete_subnet(req: operations.Request, given: operations.Given) -> dict[str,
     known = vpcs.Vpcs(req)
     vpc = known.of_subnets.get(row['id'])
     if vpc is None:
-        known.find_made(req.vpc)                                 # says why
+        known.find_made(req.vpc)                                 # raises the error for the default VPC
     ports = req.call('network', 'GET', '/ports', query={'network_id': row['network_id']})['ports']
     if any(port['device_owner'] != DHCP and port['device_id'] != vpc for port in ports):
         raise vpcs.used('subnet', given['SubnetId'])
@@ -86,7 +86,7 @@ def delete_subnet(req: operations.Request, given: operations.Given) -> dict[str,
         try:
             req.call('network', 'PUT', f'/routers/{vpc}/remove_router_interface', {'subnet_id': row['id']})
             undo.callback(routing.undo, req, 'PUT', f'/routers/{vpc}/add_router_interface', {'subnet_id': row['id']})
-            # another subnet may have been put into the network by its own service
+            # another subnet may have been added to the network through the Network API
             others = req.call('network', 'GET', '/subnets', query={'network_id': row['network_id']})['subnets']
             req.call('network', 'DELETE', f'/subnets/{row["id"]}' if len(others) > 1
                      else f'/networks/{row["network_id"]}')

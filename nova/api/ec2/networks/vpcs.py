@@ -1,7 +1,7 @@
-"""VPCs: the one that a project begins with, and those that it makes.
+"""EC2 operations on VPCs.
 
-The first one stands for all networks that the project may use but those of the others. One that is made is a router of
-the network service; its subnets are those that the router joins, each the subnet of a network of its own.
+The default VPC has all networks of the project that belong to no other VPC. Another VPC is a router of the network
+service; its subnets are those of the router's interfaces, each in its own network.
 """
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from nova.api.ec2 import tags
 from nova.api.ec2.networks import routing
 from nova.db.ec2 import vpcs as db
 
-PREFIXES = range(16, 29)                        # lengths of the ranges of VPCs and subnets, as in EC2
-# attributes of a VPC: the resolver comes with an address, by DHCP; hosts have no public names
+PREFIXES = range(16, 29)                        # prefix lengths of VPCs and subnets, as in EC2
+# fixed attributes of a VPC: DHCP announces a resolver; hosts have no public DNS names
 ATTRIBUTES = {'enableDnsSupport': ('EnableDnsSupport', True), 'enableDnsHostnames': ('EnableDnsHostnames', False)}
 
 
 class Vpcs:
-    """The VPCs of the project that asks; none of the others are looked for where it has made none."""
+    """The VPCs of the caller's project, looked up once for each request."""
 
     def __init__(self, req: operations.Request) -> None:
         self._req = req
 
     @functools.cached_property
     def made(self) -> dict[str, dict[str, Any]]:
-        """{uuid: row} of those whose routers are there, the oldest first."""
+        """{uuid: row} of VPCs with an existing router, oldest first."""
         rows = db.of_project(self._req.api_db, self._req.project_id)
         if not rows:
             return {}
@@ -40,7 +40,7 @@ class Vpcs:
 
     @functools.cached_property
     def of_subnets(self) -> dict[str, str]:
-        """{uuid of a subnet: uuid of its VPC} of those that were made."""
+        """{UUID of a subnet: UUID of its VPC}, without the default VPC."""
         return {subnet: port['device_id'] for port in routing.joins(self._req, list(self.made))
                 for subnet in (fixed['subnet_id'] for fixed in port['fixed_ips'])}
 
@@ -49,17 +49,17 @@ class Vpcs:
         return self._req.ids.shown('vpc', self.made)
 
     def shown(self, vpc: str | None) -> str:
-        """The id of a VPC; that of the first one for None, and for one that is gone."""
+        """Return the ID of a VPC; that of the default VPC for None or an unknown UUID."""
         return str(self._ids.get(vpc) or self._req.vpc) if vpc else self._req.vpc
 
     def of_subnet(self, subnet: str | None) -> str:
-        """The id of the VPC of a subnet."""
+        """Return the ID of the VPC of a subnet."""
         return self.shown(self.of_subnets.get(subnet or ''))
 
     def find(self, shown: str) -> str | None:
-        """The uuid of a VPC; None for the first one.
+        """Return the UUID of a VPC; None for the default VPC.
 
-        :raises Ec2Error: there is none
+        :raises Ec2Error: it does not exist
         """
         if shown == self._req.vpc:
             return None
@@ -69,33 +69,34 @@ class Vpcs:
         return uuid
 
     def find_made(self, shown: str) -> str:
-        """The uuid of a VPC that was made.
+        """Return the UUID of a VPC other than the default one.
 
-        :raises Ec2Error: there is none, or it is the first one
+        :raises Ec2Error: it does not exist, or is the default VPC
         """
         uuid = self.find(shown)
         if uuid is None:
-            raise errors.unsupported('The networks of the first VPC, their subnets and their routers are made and '
-                                     'removed by the network service alone. CreateVpc makes another one.')
+            raise errors.unsupported('The networks, subnets and routers of the default VPC are managed by the network '
+                                     'service. Use CreateVpc to create another VPC.')
         return uuid
 
 
 def range_of(text: str, name: str, code: str) -> ipaddress.IPv4Network:
-    """
-    :raises Ec2Error: it is no range of IPv4, or too small or too large
+    """Parse the CIDR of a VPC or subnet.
+
+    :raises Ec2Error: it is malformed, or its prefix length is not supported
     """
     try:
         cidr = ipaddress.IPv4Network(text, strict=False)
     except ValueError:
         raise errors.invalid(name, text) from None
     if cidr.prefixlen not in PREFIXES or '/' not in text:
-        raise errors.Ec2Error(code, f'The CIDR {text[:64]!r} is invalid: a range has a prefix of /16 to /28.')
+        raise errors.Ec2Error(code, f'The CIDR {text[:64]!r} is invalid: the prefix length must be /16 to /28.')
     return cidr
 
 
 def create_vpc(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     if given.get('InstanceTenancy', 'default') != 'default':
-        raise errors.unsupported('VPCs have the tenancy default.')
+        raise errors.unsupported('The only supported tenancy is default.')
     if not given.get('CidrBlock'):
         raise errors.missing('CidrBlock')
     cidr = range_of(given['CidrBlock'], 'CidrBlock', 'InvalidVpc.Range')
@@ -104,7 +105,7 @@ def create_vpc(req: operations.Request, given: operations.Given) -> dict[str, An
         router = req.call('network', 'POST', '/routers', {'router': {'name': 'vpc'}})['router']
     except errors.ServiceRefused as refused:
         if refused.status == 404:
-            raise errors.unsupported('The network service of this cloud has no routers.') from None
+            raise errors.unsupported('The network service of this cloud does not support routers.') from None
         raise
     with contextlib.ExitStack() as undo:
         undo.callback(routing.undo, req, 'DELETE', f'/routers/{router["id"]}')
@@ -141,7 +142,7 @@ def describe_vpcs(req: operations.Request, given: operations.Given) -> dict[str,
 def describe_vpc_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     Vpcs(req).find(given['VpcId'])
     if given['Attribute'] not in ATTRIBUTES:
-        raise errors.unsupported(f'The attribute {given["Attribute"][:64]!r} is not known here.')
+        raise errors.unsupported(f'The attribute {given["Attribute"][:64]!r} is not supported.')
     name, value = ATTRIBUTES[given['Attribute']]
     return {'VpcId': given['VpcId'], name: {'Value': value}}
 
@@ -158,7 +159,7 @@ def delete_vpc(req: operations.Request, given: operations.Given) -> dict[str, An
     try:
         req.call('network', 'DELETE', f'/routers/{vpc}')
     except errors.ServiceRefused as refused:
-        if refused.status == 409:                                # a subnet joined it meanwhile, or it has routes
+        if refused.status == 409:                                # it has a new subnet, or routes
             raise used('vpc', given['VpcId']) from None
         if refused.status != 404:
             raise

@@ -1,4 +1,4 @@
-"""Volumes that are attached to instances."""
+"""EC2 operations that attach and detach volumes."""
 from __future__ import annotations
 
 from typing import Any
@@ -10,7 +10,7 @@ from nova.api.ec2.volumes import volumes
 
 
 def _server(req: operations.Request, shown: str) -> str:
-    """The uuid of an instance that the caller may see."""
+    """Return the UUID of an instance that is visible to the caller."""
     return str(req.find('i', shown, 'compute', '/servers/{}')['server']['id'])
 
 

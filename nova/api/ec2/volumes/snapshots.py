@@ -1,4 +1,4 @@
-"""Snapshots of volumes."""
+"""EC2 operations on volume snapshots."""
 from __future__ import annotations
 
 from typing import Any
@@ -44,9 +44,9 @@ def find_snapshot(req: operations.Request, shown: str) -> dict[str, Any]:
 
 
 def describe_snapshot_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    """Who may make volumes of it: no other project."""
+    """Show the permissions of a snapshot; it is never shared."""
     if given['Attribute'] != 'createVolumePermission':
-        raise errors.unsupported(f'The attribute {given["Attribute"][:64]!r} is not known here.')
+        raise errors.unsupported(f'The attribute {given["Attribute"][:64]!r} is not supported.')
     req.find('snap', given['SnapshotId'], 'volume', '/snapshots/{}')
     return {'SnapshotId': given['SnapshotId'], 'CreateVolumePermissions': []}
 

@@ -1,4 +1,4 @@
-"""Volumes of the block storage service."""
+"""EC2 operations on volumes."""
 from __future__ import annotations
 
 import datetime
@@ -12,9 +12,9 @@ from nova.api.ec2 import protocol
 from nova.api.ec2 import tags
 from nova.api.ec2.instances import run_parameters
 
-CLOCKS_DIFFER = datetime.timedelta(minutes=5)      # of the block storage and the EC2 API
-TOKEN = tags.HIDDEN + 'client-token'          # in a volume's metadata
-# A volume that is being attached is in use when it is: who waits for that has it then.
+CLOCKS_DIFFER = datetime.timedelta(minutes=5)      # clock skew of the block storage service
+TOKEN = tags.HIDDEN + 'client-token'          # key in a volume's metadata
+# A volume that is being attached is 'available': it becomes 'in-use' when waiting clients may use it.
 STATES = {'available': 'available', 'reserved': 'available', 'attaching': 'available', 'in-use': 'in-use',
           'detaching': 'in-use', 'creating': 'creating', 'downloading': 'creating', 'deleting': 'deleting'}
 ATTACHMENTS = {'detaching': 'detaching'}
@@ -56,7 +56,7 @@ def describe_volumes(req: operations.Request, given: operations.Given) -> dict[s
 
 
 def create_volume(req: operations.Request, given: operations.Given) -> dict[str, Any]:
-    for name in ('Encrypted', 'MultiAttachEnabled'):              # false is what there is
+    for name in ('Encrypted', 'MultiAttachEnabled'):              # false is the only supported value
         if given.get(name):
             raise errors.unsupported(f'The parameter {name} of CreateVolume is not supported.')
     found, token = tags.given(given.get('TagSpecifications'), 'volume'), given.get('ClientToken')
@@ -86,10 +86,9 @@ def create_volume(req: operations.Request, given: operations.Given) -> dict[str,
 
 
 def _made_before(req: operations.Request, token: str | None, since: datetime.datetime | None) -> str | None:
-    """The volume that an attempt with this token made that did not come to its end.
+    """Return the volume of an interrupted attempt with this token.
 
-    :param since: when that attempt began; older volumes, which come later in the list, are not read. None: there was
-        none
+    :param since: start of that attempt; older volumes, which are later in the list, are not read. None: no attempt
     """
     if since is None:
         return None
@@ -115,7 +114,7 @@ def modify_volume(req: operations.Request, given: operations.Given) -> dict[str,
     volume = find_volume(req, given['VolumeId'])
     size = given.get('Size')
     if not size:
-        raise errors.unsupported('A volume changes its size alone.')
+        raise errors.unsupported('Only the Size of a volume can be modified.')
     req.call('volume', 'POST', f'/volumes/{volume["id"]}/action', {'os-extend': {'new_size': size}})
     return {'VolumeModification': {'VolumeId': req.ids.one('vol', volume['id']), 'ModificationState': 'modifying',
                                    'OriginalSize': volume['size'], 'TargetSize': size}}

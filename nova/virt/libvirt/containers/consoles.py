@@ -15,9 +15,9 @@ from typing import Any
 import libvirt
 
 from nova import exception
+from nova.disk_files import files
 from nova.runtime import concurrency
 from nova.virt.libvirt import console
-from nova.virt.libvirt import files
 from nova.virt.libvirt import host as hosts
 
 POLL = 0.2                               # seconds between two looks at all of them

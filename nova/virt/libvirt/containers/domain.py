@@ -4,7 +4,7 @@ from __future__ import annotations
 from xml.etree import ElementTree as etree
 
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.containers import users
+from nova.virt.libvirt.container_root import users
 from nova.virt.libvirt.domain import identity
 from nova.virt.libvirt.domain.tree import add
 

@@ -2,7 +2,7 @@
 
 A container has the host's kernel. Its root is an ordinary user of the host (users.py), its file system is a directory
 that was unpacked from the image, a tar archive (unpack.py), and what it prints is read all the time (consoles.py).
-What it lacks, this driver does not inherit: the API refuses it.
+This driver registers only the features that a container has; the API refuses the others.
 """
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import tarfile
 from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
 
-import libvirt
 from oslo_config import cfg
 
 from nova import exception
 from nova import states
+from nova.disk_files import files
 from nova.hardware import guest_options
 from nova.runtime import disk_space
 from nova.runtime import privileges
@@ -27,19 +27,17 @@ from nova.virt import driver
 from nova.virt import image_signatures
 from nova.virt import traits
 from nova.virt.libvirt import base
+from nova.virt.libvirt import calls
 from nova.virt.libvirt import console
-from nova.virt.libvirt import files
-from nova.virt.libvirt import guest as guests
 from nova.virt.libvirt import host as hosts
 from nova.virt.libvirt import spec
-from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.containers import consoles
-from nova.virt.libvirt.containers import domain
-from nova.virt.libvirt.containers import unpack
-from nova.virt.libvirt.containers import users
+from nova.virt.libvirt.container_root import users
+from nova.virt.libvirt.containers import features
+from nova.virt.libvirt.containers import guests
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import new_disks
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.privileged import remote
 from nova.virt.libvirt.privileged import steps
 
@@ -54,26 +52,26 @@ SEED = 'disk.seed'                       # archive with what a config drive woul
 SEED_PLACE = 'var/lib/cloud/seed/config_drive'           # where cloud-init looks for one that is a directory
 # Of guest_options.settings: what is carried out, and what asks for nothing
 BOUNDS = {'quota_cpu_shares', 'quota_cpu_period', 'quota_cpu_quota', 'os_type'}
-PORTS = 'containers have ports on bridges of the embedded network service alone'
 WEAKNESS = ('Containers share the kernel of this host, its users of [libvirt] uid_maps, and the file system below {0}: '
             'one that breaks out has the files of all others, and one that writes without end fills it for all.')
 ARCHIVE = 'archive'                      # of nova.image.inspector: the data of a system, which may be compressed
 
 
-class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.Interfaces):
+class ContainerDriver(base.LibvirtBase):
     """See the contract in nova/virt/driver.py.
 
     :param inspect_image, helper: as of LibvirtDriver
     """
 
+    _guests: guests.ContainerGuests
+
     def __init__(self, conf: cfg.ConfigOpts, host: str, images: driver.ImageSource,
                  inspect_image: Callable[[str, str], None] | None = None,
                  helper: privileges.Helper | None = None) -> None:
         super().__init__(conf, host, images, inspect_image, helper)
-        self.set_up_operations()
         directory = storage.instances_directory(conf.state_path)
-        self._uids = users.parse('uid_maps', conf.libvirt.uid_maps)
-        self._gids = users.parse('gid_maps', conf.libvirt.gid_maps)
+        uids = users.parse('uid_maps', conf.libvirt.uid_maps)
+        gids = users.parse('gid_maps', conf.libvirt.gid_maps)
         reserve = disk_space.reserve_of(conf)
         self._steps = remote.RemoteSteps(helper, conf) if helper else steps.LocalSteps(conf, directory)
         self.storage = storage.Storage(
@@ -82,24 +80,25 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
             local_files.Raw(directory, self._steps.qemu_img, reserve), conf.libvirt.remove_unused_base_images_after,
             reserve,
             image_signatures.Verifier(conf.image.certificates_directory, lambda: self.certificate).verify, host)
-        self.hypervisor = hosts.Host(hosts.address(conf), directory, self.state_changed, self.answers)
-        self._consoles = consoles.Consoles(
-            self.hypervisor, lambda uuid: self.storage.path(uuid, steps.CONSOLE_LOG))
+        self.hypervisor = hosts.Host(hosts.address(conf), directory, self._report_change,
+                                     lambda reason: self.on_hypervisor(reason))
+        self._guests = guests.ContainerGuests(self.storage, self.hypervisor, self._steps, uids, gids)
+        self.features.update({
+            driver.Pause: features.Pause(self._guests, self.hypervisor),
+            driver.Interfaces: features.Interfaces(self._guests, self.storage, self.hypervisor),
+            driver.ImageCache: self.storage.cache})
 
     def init_host(self) -> None:
         self.storage.prepare()
         self._steps.qemu_img.prepare(self.storage.directory)
         self.hypervisor.connect()
-        self.found_weaknesses = [WEAKNESS.format(self.storage.directory)]
-        LOG.warning('GUESTS ARE NOT KEPT APART: %s', self.found_weaknesses[0])
-        for uuid, state in self.hypervisor.guests().items():
-            if state == states.RUNNING:
-                self._consoles.add(uuid)
-        self._consoles.start()
-        self.remove_unused_images()
+        self._weaknesses = [WEAKNESS.format(self.storage.directory)]
+        LOG.warning('GUESTS ARE NOT KEPT APART: %s', self._weaknesses[0])
+        self._guests.read_consoles()
+        self._guests.remove_unused_images()
 
     def stop(self) -> None:
-        self._consoles.stop()
+        self._guests.stop_consoles()
         super().stop()
 
     # ---- the host ---------------------------------------------------------------------
@@ -121,20 +120,20 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
 
     def spawn(self, context: RequestContext, instance: Instance, request: driver.SpawnRequest) -> None:
         uuid = instance.uuid
-        with self.operation(uuid):
-            self._remove(uuid)           # what an attempt left that did not come to its end
+        with self._guests.operation(uuid):
+            self._guests.remove(uuid)    # of an attempt that was interrupted
             try:
                 self._check(instance, request)
                 guest = self._guest_of(instance, request)
                 self._create(context, instance, request)
                 self.storage.save(guest)
-                self._start(guest)
+                self._guests.start(guest)
             except (exception.VirtError, OSError) as error:
-                self._undo(uuid)
+                self._guests.undo(uuid)
                 reason = error.message if isinstance(error, exception.VirtError) else error.strerror
                 raise exception.BuildFailed(instance_id=uuid, reason=reason) from error
             except Exception:
-                self._undo(uuid)
+                self._guests.undo(uuid)
                 raise
 
     @staticmethod
@@ -147,7 +146,7 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
         elif instance.numa_topology or instance.devices():
             why = 'containers have no NUMA topology and no PCI devices'
         elif request.await_networks is not None or any(vif['type'] != 'bridge' for vif in request.network_info or ()):
-            why = PORTS
+            why = features.PORTS
         else:
             settings = set(_settings(instance)) - BOUNDS
             why = f'containers have no machine of which to say {", ".join(sorted(settings))}' if settings else ''
@@ -189,95 +188,30 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
         finally:
             files.remove(self.storage.path(uuid, SEED))
 
-    def _undo(self, uuid: str) -> None:
-        try:
-            self._remove(uuid)
-        except (exception.VirtError, OSError):
-            LOG.exception('What a failed build left of %s could not be removed.', uuid)
-
     def destroy(self, context: RequestContext, instance: Instance, network_info: Any, keep_disks: bool = False,
                 keep_machine: bool = False) -> None:
-        with self.operation(instance.uuid):
-            self._remove(instance.uuid, keep_disks)
-        self.remove_unused_images()
-
-    def _remove(self, uuid: str, keep_disks: bool = False) -> None:
-        self._consoles.remove(uuid)
-        with contextlib.suppress(exception.GuestNotFound):
-            self.hypervisor.guest('remove the guest', uuid, _undefine)
-        if not keep_disks and self.storage.exists(uuid):
-            self._steps.remove_root(uuid)
-            self.storage.remove(uuid)
+        with self._guests.operation(instance.uuid):
+            self._guests.remove(instance.uuid, keep_disks)
+        self._guests.remove_unused_images()
 
     # ---- power ------------------------------------------------------------------------
 
-    def _start(self, guest: xml.Guest) -> None:
-        text = domain.domain(guest, self.storage.path(guest.uuid, unpack.ROOT), self._uids, self._gids)
-        self.hypervisor.run('start the guest', guests.define_and_start, guest.uuid, text)
-        self._consoles.add(guest.uuid)
-
-    def _recorded(self, uuid: str, network_info: Any) -> xml.Guest:
-        guest = self.guest_record(uuid)
-        guest.interfaces = spec.interfaces(network_info, guest)
-        self.storage.save(guest)
-        return guest
-
     def power_on(self, context: RequestContext, instance: Instance, network_info: Any) -> None:
         uuid = instance.uuid
-        with self.operation(uuid):
+        with self._guests.operation(uuid):
             if self.power_state(instance) == states.SHUTDOWN:
-                self._start(self._recorded(uuid, network_info))
+                self._guests.start(self._guests.refresh(uuid, network_info))
             else:
-                self.hypervisor.guest('start the guest', uuid, guests.start)
-
-    def power_off(self, instance: Instance, timeout: int = 0) -> None:
-        with self.operation(instance.uuid):
-            super().power_off(instance, timeout)
-            self._consoles.remove(instance.uuid)
+                self.hypervisor.guest('start the guest', uuid, calls.start)
 
     def reboot(self, context: RequestContext, instance: Instance, network_info: Any, hard: bool) -> None:
         uuid = instance.uuid
-        with self.operation(uuid):
-            guest = self._recorded(uuid, network_info)
+        with self._guests.operation(uuid):
+            guest = self._guests.refresh(uuid, network_info)
             with contextlib.suppress(exception.GuestNotFound):
-                if hard or not self.shut_down(uuid, self.conf.libvirt.wait_soft_reboot_seconds):
-                    self.hypervisor.guest('stop the guest', uuid, guests.stop)
-            self._start(guest)
-
-    def pause(self, instance: Instance) -> None:
-        with self.operation(instance.uuid):
-            self.hypervisor.guest('pause the guest', instance.uuid, guests.pause)
-
-    def unpause(self, instance: Instance) -> None:
-        with self.operation(instance.uuid):
-            self.hypervisor.guest('unpause the guest', instance.uuid, guests.unpause)
-
-    # ---- ports ------------------------------------------------------------------------
-
-    def attach_interface(self, context: RequestContext, instance: Instance, vif: dict[str, Any]) -> None:
-        with self.operation(instance.uuid):
-            guest = self.guest_record(instance.uuid)
-            if vif['type'] != 'bridge':
-                raise exception.VirtError(operation='plug the port', reason=PORTS)
-            interface, = spec.interfaces([vif], guest)
-            guest.interfaces = [*(known for known in guest.interfaces if known.mac != interface.mac), interface]
-            self.storage.save(guest)
-            with contextlib.suppress(exception.GuestNotFound):     # it is defined with all its ports at its start
-                self.hypervisor.guest('plug the port', instance.uuid, guests.plug, domain.port(interface),
-                                      guests.interface_path(interface.mac))
-
-    def detach_interface(self, context: RequestContext, instance: Instance, vif: dict[str, Any]) -> None:
-        with self.operation(instance.uuid):
-            guest = self.storage.load(instance.uuid)
-            if guest is None:
-                return
-            interface, = spec.interfaces([vif], guest)
-            with contextlib.suppress(exception.GuestNotFound):
-                for step in (guests.ask_to_unplug, guests.undefine_device):
-                    self.hypervisor.guest('unplug the port', instance.uuid, step, domain.port(interface),
-                                          guests.interface_path(interface.mac))
-            guest.interfaces = [known for known in guest.interfaces if known.mac != interface.mac]
-            self.storage.save(guest)
+                if hard or not self._guests.shut_down(uuid, self.conf.libvirt.wait_soft_reboot_seconds):
+                    self.hypervisor.guest('stop the guest', uuid, calls.stop)
+            self._guests.start(guest)
 
     def console_output(self, instance: Instance) -> bytes:
         if not self.storage.exists(instance.uuid):
@@ -287,11 +221,6 @@ class ContainerDriver(base.LibvirtBase, driver.Pause, driver.ImageCache, driver.
 
 def _settings(instance: Instance) -> dict[str, str]:
     return guest_options.settings((instance.flavor or {}).get('extra_specs'), instance.image_properties)
-
-
-def _undefine(found: libvirt.virDomain) -> None:
-    guests.stop(found)
-    found.undefine()
 
 
 def _write_seed(path: str, given: dict[str, bytes]) -> None:

@@ -4,8 +4,8 @@ from typing import Any
 from xml.etree import ElementTree as etree
 
 from nova.virt.libvirt.domain import virtio
+from nova.virt.libvirt.domain import volume_disks as volumes
 from nova.virt.libvirt.domain.tree import add
-from nova.virt.libvirt.volumes import disk as volumes
 
 MOST_QUEUES = 16             # of a controller: QEMU makes no more use of them on one disk
 

@@ -4,7 +4,7 @@ from xml.etree import ElementTree as etree
 
 from nova import exception
 from nova.hardware import guest_options
-from nova.virt.libvirt import placement
+from nova.virt.libvirt.domain import placement
 from nova.virt.libvirt.domain.tree import add
 
 MOST_QUEUES = 256                        # that the kernel gives to one tap (MAX_TAP_QUEUES)

@@ -9,7 +9,7 @@ QUEUE = 1024                             # requests of a guest that wait at most
 
 def filesystems(devices: etree.Element, guest: Any) -> None:
     """
-    :param guest: xml.Guest; each of its ``shares`` is a dict of life/shares.py
+    :param guest: xml.Guest; each of its ``shares`` is a dict of features/shares.py
     """
     for share in guest.shares:
         element = add(devices, 'filesystem', type='mount', accessmode='passthrough')

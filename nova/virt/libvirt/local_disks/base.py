@@ -13,8 +13,8 @@ import collections
 import typing
 
 from nova.runtime import progress
-from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.local_disks import image_cache
 
 Room = collections.namedtuple('Room', 'total unused')        # bytes
 
@@ -51,7 +51,7 @@ class Place(typing.Protocol):
         :raises VirtError: disks cannot be made here
         """
 
-    def from_image(self, path: str, image_id: str, base: imagecache.Base, size: int, target: str,
+    def from_image(self, path: str, image_id: str, base: image_cache.Base, size: int, target: str,
                    bus: str, report: progress.Report = progress.ignore) -> xml.Disk:
         """A new disk of ``size`` bytes that begins with what a checked image has; ``report`` gets how far it is."""
 

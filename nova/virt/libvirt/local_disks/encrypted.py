@@ -10,11 +10,11 @@ import os
 import typing
 
 from nova import exception
+from nova.disk_files import files
 from nova.runtime import progress
-from nova.virt.libvirt import files
-from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import files as local_files
+from nova.virt.libvirt.local_disks import image_cache
 
 PLAIN = 'disk.plain'                     # what is encrypted at this moment, next to its disk
 NO_COPY = 'its disks are encrypted, and the copy would not be'
@@ -31,7 +31,7 @@ class Encrypted(local_files.Files):
         super().__init__(directory, qemu_img)
         self.cache, self._secret, self._key = cache, secret, key
 
-    def from_image(self, path: str, image_id: str, base: imagecache.Base, size: int, target: str,
+    def from_image(self, path: str, image_id: str, base: image_cache.Base, size: int, target: str,
                    bus: str, report: progress.Report = progress.ignore) -> xml.Disk:
         self.qemu_img.create(path, 'qcow2', size, base.path, base.format, key=self._key())
         files.give_to_guest(path)

@@ -6,12 +6,12 @@ import subprocess
 import typing
 
 from nova import exception
+from nova.disk_files import files
+from nova.disk_files import reflink
 from nova.runtime import disk_space
 from nova.runtime import progress
-from nova.runtime import reflink
-from nova.virt.libvirt import files
-from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.local_disks import image_cache
 
 
 class Files:
@@ -100,7 +100,7 @@ class Files:
 class Qcow2(Files):
     """Root disks are overlays on cached images."""
 
-    def from_image(self, path: str, image_id: str, base: imagecache.Base, size: int, target: str,
+    def from_image(self, path: str, image_id: str, base: image_cache.Base, size: int, target: str,
                    bus: str, report: progress.Report = progress.ignore) -> xml.Disk:
         self.qemu_img.create(path, 'qcow2', size, base.path, base.format)
         files.give_to_guest(path)
@@ -111,7 +111,7 @@ class Qcow2(Files):
 class Raw(Files):
     """Root disks are copies of cached images, which share their blocks where the file system can."""
 
-    def from_image(self, path: str, image_id: str, base: imagecache.Base, size: int, target: str,
+    def from_image(self, path: str, image_id: str, base: image_cache.Base, size: int, target: str,
                    bus: str, report: progress.Report = progress.ignore) -> xml.Disk:
         if base.format != 'raw' or not reflink.clone(base.path, path):
             room = self.qemu_img.measure(base.path, base.format)

@@ -14,10 +14,14 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
+from typing import Any, TYPE_CHECKING
 
 from nova import exception
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import guest_interfaces
+
+if TYPE_CHECKING:
+    from nova.virt.driver import SpawnRequest
 
 LOG = logging.getLogger(__name__)
 
@@ -36,6 +40,24 @@ def prepare(partition: int, network: bool = False) -> None:
         raise _error('[libvirt] inject_network says so, and inject_partition does not say where')
     if partition != OFF and not shutil.which('guestfish'):
         raise _error('guestfish is not installed (Debian: libguestfs-tools and a kernel, linux-image-amd64)')
+
+
+def inject(options: Any, disks: Sequence[xml.Disk], request: SpawnRequest) -> None:
+    """Write users' files and the network configuration into the root disk of a server without a config drive.
+
+    :param options: [libvirt]
+    :raises VirtError: there are files, and this host does not write them
+    """
+    if request.config_drive is not None:
+        return
+    possible = options.inject_partition != OFF and bool(disks and request.image)
+    if request.injected_files and not possible:
+        raise exception.VirtError(operation=OPERATION, reason=(
+            '[libvirt] inject_partition of this host is -2, or the server boots from a volume; a config drive '
+            'brings files'))
+    network = guest_interfaces.text(request.network_info) if options.inject_network and possible else None
+    if request.injected_files or network is not None:
+        write(disks[0], request.injected_files, options.inject_partition, network)
 
 
 def write(disk: xml.Disk, files: Sequence[tuple[str, bytes]], partition: int, interfaces: str | None = None) -> None:

@@ -8,13 +8,13 @@ import shutil
 from typing import TYPE_CHECKING
 
 from nova import exception
-from nova.virt.libvirt import files
+from nova.disk_files import files
 from nova.virt.libvirt.local_disks import records
 
 if TYPE_CHECKING:
     from nova.virt.libvirt import xml
     from nova.virt.libvirt.local_disks.base import Pool
-    from nova.virt.libvirt.storage import Storage
+    from nova.virt.libvirt.local_disks.storage import Storage
 
 LOG = logging.getLogger(__name__)
 
@@ -38,11 +38,21 @@ class KeptGuests:
         """The recorded Guest that was put aside, or None. Its paths are those of the guest's own directory."""
         return records.read(self.path(uuid))
 
+    def guests(self) -> dict[str, xml.Guest | None]:
+        """{uuid: the guest that this host put aside, or None without a record}; unreadable records are left out."""
+        stored, found = self._storage, {}
+        for name in sorted(os.listdir(stored.directory)):
+            uuid = name.removesuffix(KEPT)
+            if not name.endswith(KEPT) or not records.UUID.match(uuid):
+                continue
+            guest = stored.readable(self.path(uuid), self.load, uuid)
+            if self.path(uuid) not in stored.unreadable and (guest is None or stored.is_ours(guest)):
+                found[uuid] = guest
+        return found
+
     def uuids(self) -> list[str]:
         """Uuids of the guests of this host that were put aside."""
-        names = [name.removesuffix(KEPT) for name in os.listdir(self._storage.directory) if name.endswith(KEPT)]
-        found = {name: self.load(name) for name in names if records.UUID.match(name)}
-        return sorted(name for name, guest in found.items() if guest is None or self._storage.is_ours(guest))
+        return list(self.guests())
 
     def forget(self, uuid: str) -> None:
         """Remove for ever what was put aside of a guest; nothing when there is nothing, or another host keeps it."""

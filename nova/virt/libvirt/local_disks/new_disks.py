@@ -10,26 +10,26 @@ import subprocess
 from typing import Any, TYPE_CHECKING
 
 from nova import exception
+from nova.disk_files import files
+from nova.disk_files import qemu_img
 from nova.hardware import disks as disk_words
 from nova.hardware import guest_options
 from nova.runtime import disk_space
 from nova.runtime import progress
-from nova.virt.libvirt import configdrive
-from nova.virt.libvirt import files
-from nova.virt.libvirt import imagecache
-from nova.virt.libvirt import qemu_img
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import targets
-from nova.virt.libvirt.volumes import disk as volume_disks
+from nova.virt.libvirt.domain import volume_disks
+from nova.virt.libvirt.local_disks import configdrive
+from nova.virt.libvirt.local_disks import image_cache
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects.instance import Instance
     from nova.virt.driver import ImageSource
     from nova.virt.driver import SpawnRequest
+    from nova.virt.libvirt.domain.volume_disks import Volume
     from nova.virt.libvirt.local_disks.base import Place
-    from nova.virt.libvirt.storage import Storage
-    from nova.virt.libvirt.volumes.disk import Volume
+    from nova.virt.libvirt.local_disks.storage import Storage
 
 LOG = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class NewDisks:
         An image of a CD-ROM is the medium of a drive behind a blank root disk, on which a system can be installed. Any
         other image is the root disk, or a CD-ROM in its place where the request says so, as large as its image.
         """
-        row, is_iso = wanted.root or {}, image.get('disk_format') == imagecache.ISO
+        row, is_iso = wanted.root or {}, image.get('disk_format') == image_cache.ISO
         cdrom = is_iso or row.get('device_type') == disk_words.CDROM
         if is_iso and instance.root_gb:
             place = self._storage.place_of_new(instance.uuid, guest_options.encrypts(instance))
@@ -115,7 +115,7 @@ class NewDisks:
         :raises ImageUnacceptable: it is larger than the server's root disk may be
         """
         limit = self._storage.total_bytes()
-        if image.get('disk_format') != imagecache.ISO:       # which is never copied to the root disk
+        if image.get('disk_format') != image_cache.ISO:       # which is never copied to the root disk
             limit = instance.root_gb * qemu_img.GIB or limit
         base = self._storage.cache.fetch(context, image, progress.part(report, 0, FETCHED), limit)
         root_gb = instance.root_gb if root_gb is None else root_gb

@@ -1,9 +1,9 @@
-"""Whose the disks of a guest in a pool are, said by the pool itself: for hosts that share the pool and no directory.
+"""Owners of disks in a pool: a record in the pool itself, for hosts that share the pool and no directory.
 
-    <uuid>_record      an image without content; its metadata say the Note
+    <uuid>_record      an image without content; its metadata contain the PoolRecord
 
-The record in a directory says whose the files there are (moves/shared_storage.py), this one whose the images are. It is
-written by the host that has them, with the guest's record: for an evacuation no other is left.
+The record in a directory names the owner of the files there (moves/shared_storage.py). This record names the owner of
+the images. The host that has the images writes it, with the guest's record. An evacuation finds no other record.
 """
 from __future__ import annotations
 
@@ -15,30 +15,44 @@ import typing
 
 from nova import exception
 from nova import utils
+from nova.runtime import durable_files
+from nova.runtime import versioned_records
 from nova.virt.libvirt import xml
 
 if typing.TYPE_CHECKING:
     from nova.virt.libvirt.local_disks import base
 
-# what each host makes for itself, and what has secrets: it is not for the pool
+# fields that each host makes for itself, and fields with secrets: the pool has none of them
 OWN = ('volumes', 'consoles', 'rescued', 'hostdevs', 'interfaces', 'adopted', 'host', 'successor', 'taken_from',
        'moved_from', 'cell', 'cpuset', 'owner', 'console_log', 'nvram')
-LENT = 'lent'                            # in the guest's directory: the disks are another host's still
+IN_MIGRATION = 'lent'                    # file in the guest's directory: the disks are still another host's
+PREVIOUS_HOST = 'before'                 # name of the field in the record
 
 
 @dataclasses.dataclass(frozen=True)
-class Note:
-    """
-    host         whose the disks are
-    before       whose they were; None: no host's
-    successor    to whom the running guest goes at this moment
-    guest        its record without what is OWN; disks in the pool are marked ``pooled``
+class PoolRecord:
+    """Owner of a guest's disks in the pool.
+
+    host           host that owns the disks
+    previous_host  host that owned them before, or None
+    successor      destination of the live migration in progress, or None
+    guest          the guest's record without the fields of OWN; disks in the pool are marked ``pooled``
     """
 
     host: str
-    before: str | None
+    previous_host: str | None
     successor: str | None
     guest: dict[str, typing.Any]
+    unknown_fields: dict[str, typing.Any] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def from_record(cls, values: dict[str, typing.Any]) -> PoolRecord:
+        values = dict(values)
+        return utils.from_known(cls, {**values, 'previous_host': values.pop(PREVIOUS_HOST)})
+
+    def to_record(self) -> dict[str, typing.Any]:
+        values = utils.to_record(self)
+        return {**values, PREVIOUS_HOST: values.pop('previous_host')}
 
     @property
     def disks(self) -> set[str]:
@@ -48,7 +62,12 @@ class Note:
     @property
     def digest(self) -> str:
         """Equal on two hosts only where they look at the same pool."""
-        return hashlib.sha256(json.dumps(dataclasses.asdict(self), sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(self.to_record(), sort_keys=True).encode()).hexdigest()
+
+
+FORMAT = versioned_records.RecordFormat(
+    name='record of the owner of disks in the pool', fields=frozenset({'host', PREVIOUS_HOST, 'successor', 'guest'}),
+    required=frozenset({'host', PREVIOUS_HOST, 'successor', 'guest'}))
 
 
 class Owners:
@@ -59,12 +78,12 @@ class Owners:
 
     def __init__(self, pool: base.Pool | None, host: str | None) -> None:
         self._pool, self._host = pool, host
-        self._written: dict[str, Note] = {}
+        self._written: dict[str, PoolRecord] = {}
 
-    def read(self, uuid: str) -> Note | None:
-        """What the pool says; None: nothing.
+    def read(self, uuid: str) -> PoolRecord | None:
+        """The record in the pool, or None.
 
-        :raises VirtError: Ceph does not answer, or it is not what our hosts write
+        :raises VirtError: Ceph does not answer, or the record cannot be read
         """
         if self._pool is None or self._host is None:
             return None
@@ -72,10 +91,9 @@ class Owners:
         if text is None:
             return None
         try:
-            found = utils.from_known(Note, json.loads(text))
-        except (AttributeError, TypeError, ValueError):
-            raise exception.VirtError(operation='find the owner of the disks', reason=(
-                'the pool does not say it in a way that this release understands')) from None
+            found = FORMAT.made(FORMAT.decode(text, uuid), PoolRecord.from_record, uuid)
+        except exception.RecordUnreadable as error:
+            raise exception.VirtError(operation='find the owner of the disks', reason=error.message) from None
         self._written[uuid] = found
         return found
 
@@ -84,10 +102,10 @@ class Owners:
 
         :param directory: of the guest
         """
-        if self._pool is None or self._host is None or not any(disk.source for disk in guest.disks) or is_lent(
+        if self._pool is None or self._host is None or not any(disk.source for disk in guest.disks) or is_in_migration(
                 directory):
             return
-        values = {name: value for name, value in dataclasses.asdict(guest).items() if name not in OWN}
+        values = {name: value for name, value in utils.to_record(guest).items() if name not in OWN}
         for disk in values['disks']:
             disk['file'] = os.path.basename(disk['file'])
             disk['backing_file'] = disk['backing_file'] and os.path.basename(disk['backing_file'])
@@ -97,9 +115,9 @@ class Owners:
         known = self._written.get(guest.uuid)
         if known is None or known.host != self._host:
             known = self.read(guest.uuid)
-        before = None if known is None else known.host if known.host != self._host else known.before
-        self._put(guest.uuid, Note(self._host, before, guest.successor,
-                                   json.loads(json.dumps(values))))
+        previous = None if known is None else known.host if known.host != self._host else known.previous_host
+        self._put(guest.uuid, PoolRecord(self._host, previous, guest.successor, json.loads(json.dumps(values)),
+                                         known.unknown_fields if known else {}))
 
     def promise(self, uuid: str, successor: str | None) -> None:
         """Note to whom the running guest goes, while the disks are this host's; None: it stays."""
@@ -110,8 +128,8 @@ class Owners:
     def give_back(self, uuid: str) -> None:
         """Let the disks be the host's that they came from; nothing when they are not this host's."""
         note = self.read(uuid)
-        if note is not None and note.host == self._host and note.before is not None:
-            self._put(uuid, dataclasses.replace(note, host=note.before, before=None, successor=None))
+        if note is not None and note.host == self._host and note.previous_host is not None:
+            self._put(uuid, dataclasses.replace(note, host=note.previous_host, previous_host=None, successor=None))
             self._written.pop(uuid, None)
 
     def forget(self, uuid: str) -> None:
@@ -119,7 +137,7 @@ class Owners:
 
     def are_others(self, uuid: str, directory: str) -> bool:
         """Whether this host has to leave the disks that the pool has of a guest."""
-        if is_lent(directory):
+        if is_in_migration(directory):
             return True
         note = self.read(uuid)
         if note is None:                 # of an older release: the record in the directory decides
@@ -128,21 +146,21 @@ class Owners:
             return note.successor != self._host
         return note.host != self._host
 
-    def _put(self, uuid: str, note: Note) -> None:
+    def _put(self, uuid: str, note: PoolRecord) -> None:
         if self._written.get(uuid) != note:
-            self._pool.put_note(uuid, json.dumps(dataclasses.asdict(note), sort_keys=True))  # type: ignore[union-attr]
+            self._pool.put_note(  # type: ignore[union-attr]
+                uuid, json.dumps(FORMAT.with_header(note.to_record()), sort_keys=True))
             self._written[uuid] = note
 
 
-def is_lent(directory: str) -> bool:
-    return os.path.exists(os.path.join(directory, LENT))
+def is_in_migration(directory: str) -> bool:
+    return os.path.exists(os.path.join(directory, IN_MIGRATION))
 
 
-def lend(directory: str, lent: bool) -> None:
-    """Mark the guest's disks in the pool as another host's, for a guest that comes and has not arrived."""
-    path = os.path.join(directory, LENT)
-    if lent:
-        with open(path, 'wb'):
-            pass
+def mark_in_migration(directory: str, marked: bool) -> None:
+    """Mark the disks in the pool of an arriving guest as another host's, or remove the mark."""
+    path = os.path.join(directory, IN_MIGRATION)
+    if marked:
+        durable_files.replace(path, b'')
     elif os.path.exists(path):
         os.unlink(path)

@@ -19,13 +19,13 @@ import time
 import typing
 
 from nova import exception
+from nova.disk_files import files
 from nova.runtime import disk_space
 from nova.runtime import progress
-from nova.virt.libvirt import files
-from nova.virt.libvirt import imagecache
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import base as places
 from nova.virt.libvirt.local_disks import ceph_login
+from nova.virt.libvirt.local_disks import image_cache
 from nova.virt.libvirt.local_disks import pool as pools
 
 LOG = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class Rbd:
 
     # ---- disks ----
 
-    def from_image(self, path: str, image_id: str, base: imagecache.Base, size: int, target: str,
+    def from_image(self, path: str, image_id: str, base: image_cache.Base, size: int, target: str,
                    bus: str, report: progress.Report = progress.ignore) -> xml.Disk:
         snapshot, image = f'{IMAGE}{image_id}@{BASE}', name_of(path)
         if not self._clone(snapshot, image):
@@ -93,7 +93,7 @@ class Rbd:
     def _clone(self, snapshot: str, image: str) -> bool:
         return self._pool.try_rbd(errno.ENOENT, 'make a disk', 'clone', snapshot, f'{self._pool.name}/{image}')
 
-    def _bring(self, image_id: str, base: imagecache.Base, path: str, report: progress.Report) -> None:
+    def _bring(self, image_id: str, base: image_cache.Base, path: str, report: progress.Report) -> None:
         """Bring an image into the pool, where another host may be faster.
 
         :param path: of a file that may be made meanwhile

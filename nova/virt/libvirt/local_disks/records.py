@@ -1,15 +1,32 @@
-"""The record of a guest: a file in its directory that says what its disks are."""
+"""The record of a guest: a file in its directory that describes its disks."""
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 
-from nova.virt.libvirt import files
+from nova import exception
+from nova import utils
+from nova.objects import pci
+from nova.runtime import versioned_records
+from nova.virt.libvirt import vifs
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.domain import rescued
+from nova.virt.libvirt.domain import volume_disks
 
 RECORD = 'guest.json'
 UUID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
+
+FORMAT = versioned_records.RecordFormat(
+    name='record of a guest',
+    fields=versioned_records.fields_of(xml.Guest),
+    required=frozenset({'uuid', 'name', 'owner', 'virt_type', 'vcpus', 'memory_mb', 'console_log', 'disks',
+                        'interfaces'}),
+    parts={'disks': versioned_records.fields_of(xml.Disk),
+           'interfaces': versioned_records.fields_of(xml.Interface),
+           'interfaces.port': versioned_records.fields_of(vifs.Port),
+           'hostdevs': versioned_records.fields_of(pci.Device),
+           'volumes': versioned_records.fields_of(volume_disks.Volume),
+           'rescued': versioned_records.fields_of(rescued.Rescued)})
 
 
 Stamp = tuple[int, int, int]             # inode, time of the last change in nanoseconds, size
@@ -25,13 +42,28 @@ def stamp(directory: str) -> Stamp | None:
 
 
 def read(directory: str) -> xml.Guest | None:
-    """The recorded Guest, or None."""
-    values = files.read_json(os.path.join(directory, RECORD))
-    return xml.Guest.from_dict(values) if values else None
+    """The recorded Guest, or None.
+
+    :raises VirtError: the record is damaged, or of a release whose records this one does not read
+    """
+    return read_file(os.path.join(directory, RECORD))
+
+
+def read_file(path: str) -> xml.Guest | None:
+    """As ``read``, of a file with another name."""
+    try:
+        return FORMAT.read_as(path, xml.Guest.from_dict)
+    except exception.RecordUnreadable as error:
+        raise exception.VirtError(operation='read the record of the guest', reason=error.message) from None
 
 
 def write(directory: str, guest: xml.Guest) -> None:
-    files.write_json(os.path.join(directory, RECORD), dataclasses.asdict(guest))
+    write_file(os.path.join(directory, RECORD), guest)
+
+
+def write_file(path: str, guest: xml.Guest) -> None:
+    """As ``write``, to a file with another name."""
+    FORMAT.write(path, utils.to_record(guest))
 
 
 def elsewhere(guest: xml.Guest | None) -> list[xml.Disk]:

@@ -12,12 +12,14 @@ from typing import Any
 
 from nova import exception
 from nova.hardware import guest_option_contradictions
-from nova.virt.libvirt import imagecache
+from nova.runtime import versioned_records
+from nova.utils import UNKNOWN_FIELDS
 from nova.virt.libvirt import spec
-from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import files as local_files
+from nova.virt.libvirt.local_disks import image_cache
 from nova.virt.libvirt.local_disks import kept_guests
+from nova.virt.libvirt.local_disks import storage
 
 DISK = re.compile(r'disk(\.[a-z0-9]{1,20})?\Z')
 # of an image, or of the copy of one that came along with a guest
@@ -32,8 +34,8 @@ NOT_KEPT = ('size', 'pooled', 'source')
 SETTING = 255                            # characters of a value
 BOOT_FILES = ('kernel', 'ramdisk')
 SIZES = range(1 << 50)                   # bytes of a disk
-_FIELDS = {field.name for field in dataclasses.fields(xml.Guest)} | {'serial_ports'}      # the last: of older hosts
-_DISK_FIELDS = {field.name for field in dataclasses.fields(xml.Disk)} | set(NOT_KEPT)
+_FIELDS = versioned_records.fields_of(xml.Guest) | {'serial_ports'}      # the last: of older hosts
+_DISK_FIELDS = versioned_records.fields_of(xml.Disk).union(NOT_KEPT)
 
 
 def packed(guest: xml.Guest, directory: str | None = None) -> dict[str, Any]:
@@ -41,8 +43,10 @@ def packed(guest: xml.Guest, directory: str | None = None) -> dict[str, Any]:
 
     :param directory: where the disks are by now; None: where the record says
     """
-    values = {name: value for name, value in dataclasses.asdict(guest).items() if name not in OWN}
+    # the other host refuses fields that it does not know, and this one does not know what its unknown ones mean
+    values = {name: value for name, value in dataclasses.asdict(guest).items() if name not in (*OWN, UNKNOWN_FIELDS)}
     for disk in values['disks']:
+        del disk[UNKNOWN_FIELDS]
         path = os.path.join(directory, os.path.basename(disk['file'])) if directory else disk['file']
         # what is no file is seen by both hosts, or the move is refused
         disk['size'] = 0 if disk['source'] else size_of(path, disk['format'])
@@ -128,7 +132,7 @@ def check_disk(disk: xml.Disk) -> None:
     """
     :raises VirtError: a disk that has come names another file of this host for its data
     """
-    if disk.format == 'qcow2' and imagecache.has_data_file(disk.file):
+    if disk.format == 'qcow2' and image_cache.has_data_file(disk.file):
         raise _refusal()
 
 
@@ -136,7 +140,7 @@ def check_image(path: str, disk_format: str | None) -> None:
     """
     :raises VirtError: what has come in an image's place is none of its format, or names another file of this host
     """
-    if imagecache.header_refusal(path, disk_format or ''):
+    if image_cache.header_refusal(path, disk_format or ''):
         raise _refusal()
 
 

@@ -11,9 +11,13 @@ import os
 import shutil
 from typing import Any
 
-from nova.virt.libvirt import files
+from nova import exception
+from nova.runtime import versioned_records
 
-NAME, VERSION = 'arriving.json', 1
+NAME = 'arriving.json'
+FORMAT = versioned_records.RecordFormat(
+    name='record of an arriving guest', fields=frozenset({'move', 'host', 'files'}),
+    parts={'files': frozenset({'size', 'written', 'offset'})}, required=frozenset({'move', 'files'}))
 PART = '.part'                           # end of the name of a file that is not whole
 
 
@@ -39,17 +43,26 @@ class Arrival:
     def __init__(self, directory: str, move: dict[str, Any], host: str | None = None) -> None:
         self._directory, self._move, self._host = directory, move, host
         self._files: dict[str, tuple[Stamp, int]] = {}
+        self._unknown: dict[str, Any] = {}               # fields that another release has in the record
 
     @classmethod
     def interrupted(cls, directory: str, move: dict[str, Any], host: str | None = None) -> Arrival | None:
         """The one that has begun for such a move and not come to its end; what it does not know of is removed."""
-        values = files.read_json(os.path.join(directory, NAME))
-        if values is None or values.get('version') != VERSION or values['move'] != move:
+        def made(values: dict[str, Any]) -> Arrival | None:
+            if values['move'] != move:
+                return None
+            found = cls(directory, move, host)
+            found._unknown = {name: value for name, value in values.items() if name not in FORMAT.known}
+            found._files = {name: (Stamp(row['size'], row['written']), row['offset'])
+                            for name, row in values['files'].items()}
+            return found
+
+        try:
+            found = FORMAT.read_as(os.path.join(directory, NAME), made)
+        except exception.RecordUnreadable:               # the files are copied again
             return None
-        found = cls(directory, move, host)
-        found._files = {name: (Stamp(row['size'], row['written']), row['offset'])
-                        for name, row in values['files'].items()}
-        found._clean()
+        if found is not None:
+            found._clean()
         return found
 
     def _clean(self) -> None:
@@ -73,8 +86,8 @@ class Arrival:
         self.begin()
 
     def begin(self) -> None:
-        files.write_json(os.path.join(self._directory, NAME), {
-            'version': VERSION, 'move': self._move, 'host': self._host,
+        FORMAT.write(os.path.join(self._directory, NAME), {
+            **self._unknown, 'move': self._move, 'host': self._host,
             'files': {name: {'size': stamp.size, 'written': stamp.written, 'offset': offset}
                       for name, (stamp, offset) in self._files.items()}})
 
@@ -92,7 +105,7 @@ def is_there(directory: str) -> bool:
 def host_of(directory: str) -> str | None:
     """The host whose the copies in a directory are; None: none arrive, or their record does not say it.
 
-    :raises ValueError: it cannot be read
+    :raises RecordUnreadable: it cannot be read
     """
-    values = files.read_json(os.path.join(directory, NAME)) or {}
+    values = FORMAT.read(os.path.join(directory, NAME)) or {}
     return values.get('host')

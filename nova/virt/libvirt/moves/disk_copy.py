@@ -9,9 +9,10 @@ from xml.etree import ElementTree as etree
 
 import libvirt
 
+from nova.disk_files import files
 from nova import exception
 from nova.runtime import disk_space
-from nova.virt.libvirt import files
+from nova.runtime import durable_files
 from nova.virt.libvirt.moves import arriving
 
 # After a block what has come is written out, and does not come again. A block takes about as long as BLOCK_S, so that
@@ -65,7 +66,7 @@ class Copy:
                 if self._arrival is not None:
                     self._arrival.note(os.path.basename(self.path), stamp, self.offset)
         files.give_to_guest(self._part)
-        os.replace(self._part, self.path)
+        durable_files.commit(self._part, self.path)
         self.whole = True
 
     def _check(self, stamp: arriving.Stamp) -> None:

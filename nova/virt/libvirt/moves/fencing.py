@@ -15,7 +15,7 @@ import typing
 
 from nova import exception
 from nova.objects import disk_clients
-from nova.virt.libvirt import storage
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.moves import shared_storage
 
 if typing.TYPE_CHECKING:

@@ -7,9 +7,9 @@ from __future__ import annotations
 import os
 
 from nova import exception
-from nova.virt.libvirt import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import owners
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.moves import arrival
 from nova.virt.libvirt.moves import shared_storage
 from nova.virt.libvirt.moves import tpm_state
@@ -61,8 +61,8 @@ def digest(stored: storage.Storage, uuid: str) -> str | None:
     return None if note is None else note.digest
 
 
-def lend(stored: storage.Storage, uuid: str, lent: bool) -> None:
-    owners.lend(stored.path(uuid), lent)
+def mark_in_migration(stored: storage.Storage, uuid: str, marked: bool) -> None:
+    owners.mark_in_migration(stored.path(uuid), marked)
 
 
 def _refusal(reason: str) -> exception.VirtError:

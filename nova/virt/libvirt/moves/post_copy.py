@@ -14,15 +14,16 @@ from typing import Any, TYPE_CHECKING
 
 import libvirt
 
+from nova.disk_files import files
 from nova import exception
 from nova import utils
 from nova.runtime import concurrency
-from nova.virt.libvirt import files
+from nova.runtime import versioned_records
 from nova.virt.libvirt.moves import outgoing
 
 if TYPE_CHECKING:
     from nova.virt.libvirt.host import Host
-    from nova.virt.libvirt.storage import Storage
+    from nova.virt.libvirt.local_disks.storage import Storage
 
 LOG = logging.getLogger(__name__)
 
@@ -40,6 +41,11 @@ class Call:
     flags: int
 
 
+FORMAT = versioned_records.RecordFormat(
+    name='record of a migration with post-copy', fields=versioned_records.fields_of(Call),
+    required=versioned_records.fields_of(Call))
+
+
 class PostCopy:
     """
     :param host: name of this one, which may share the directory of guests with others
@@ -54,12 +60,15 @@ class PostCopy:
     def keep(self, uuid: str, call: Call) -> None:
         """Note the arguments of a migration that may go ahead, before it begins."""
         if call.flags & libvirt.VIR_MIGRATE_POSTCOPY:
-            files.write_json(self._file(uuid), dataclasses.asdict(call))
+            FORMAT.write(self._file(uuid), utils.to_record(call))
 
     def kept(self, uuid: str) -> Call | None:
-        """What ``keep`` noted."""
-        values = files.read_json(self._file(uuid))
-        return None if values is None else utils.from_known(Call, values)
+        """What ``keep`` noted, or None if it is unknown."""
+        try:
+            return FORMAT.read_as(self._file(uuid), lambda values: utils.from_known(Call, values))
+        except exception.RecordUnreadable as error:
+            LOG.error('Guest %s: %s', uuid, error.message)
+            return None
 
     def forget(self, uuid: str) -> None:
         files.remove(self._file(uuid))

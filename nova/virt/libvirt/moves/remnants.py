@@ -4,8 +4,9 @@ from __future__ import annotations
 import collections.abc
 import os
 
-from nova.virt.libvirt import storage
+from nova import exception
 from nova.virt.libvirt.local_disks import records
+from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.moves import arriving
 from nova.virt.libvirt.moves import shared_storage
 
@@ -24,7 +25,7 @@ def find(stored: storage.Storage, host: str, known: collections.abc.Container[st
         try:
             guest = stored.load(uuid)
             owner = arriving.host_of(stored.path(uuid)) if guest is None else guest.host
-        except (OSError, ValueError, KeyError, TypeError):       # no record of ours can be read: it says nothing
+        except (OSError, exception.NovaException):       # the record does not name the owner
             guest = owner = None
         if owner in (None, host) and shared_storage.may_remove(guest, host):
             found[uuid] = owner is not None

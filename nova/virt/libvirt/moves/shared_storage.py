@@ -17,14 +17,17 @@ import dataclasses
 import hashlib
 import os
 
-from nova.virt.libvirt import files
-from nova.virt.libvirt.local_disks import records
-from nova.virt.libvirt import storage
+from nova.disk_files import files
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.local_disks import records
+from nova.virt.libvirt.local_disks import storage
 
 
 RECORD_NEEDED = ('its disks lie in a pool of Ceph, and the other host neither finds its record there nor shares the '
                  'directory of the guests')
+# why a guest that was adopted (features/adoption.py) stays on its host
+ELSEWHERE = ('its disks lie where the program put them that made it; a resize on its host brings them to where the '
+             'others are')
 MIXED = ('some of its disks lie in a pool of Ceph and others are files of its host, which does not share the '
          'directory of the guests')
 
@@ -45,13 +48,12 @@ def _coming(stored: storage.Storage, uuid: str, host: str) -> str:
 
 def expect(stored: storage.Storage, guest: xml.Guest, host: str) -> None:
     """Note the guest as ``host`` will have it, when it comes to the disks that it shares."""
-    files.write_json(_coming(stored, guest.uuid, host), dataclasses.asdict(guest))
+    records.write_file(_coming(stored, guest.uuid, host), guest)
 
 
 def expected(stored: storage.Storage, uuid: str, host: str) -> xml.Guest | None:
     """What ``expect`` noted."""
-    values = files.read_json(_coming(stored, uuid, host))
-    return None if values is None else xml.Guest.from_dict(values)
+    return records.read_file(_coming(stored, uuid, host))
 
 
 def forget_expected(stored: storage.Storage, uuid: str, host: str) -> None:

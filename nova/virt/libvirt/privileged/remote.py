@@ -39,11 +39,11 @@ from collections.abc import Sequence
 from oslo_config import cfg
 
 from nova import exception
+from nova.disk_files import files
+from nova.disk_files import qemu_img
+from nova.disk_files import sandbox
 from nova.runtime import privileges
-from nova.virt import sandbox
-from nova.virt.libvirt import files
 from nova.virt.libvirt import isolation
-from nova.virt.libvirt import qemu_img
 from nova.virt.libvirt import vifs
 from nova.virt.libvirt.privileged import steps
 

@@ -11,12 +11,12 @@ from typing import Any
 
 from oslo_config import cfg
 
+from nova.disk_files import qemu_img
 from nova.virt.libvirt import console
 from nova.virt.libvirt import isolation
-from nova.virt.libvirt import qemu_img
 from nova.virt.libvirt import vifs
-from nova.virt.libvirt.containers import unpack
-from nova.virt.libvirt.containers import users
+from nova.virt.libvirt.container_root import unpack
+from nova.virt.libvirt.container_root import users
 
 CONSOLE_LOG = 'console.log'
 

@@ -16,8 +16,8 @@ import typing
 from nova import exception
 from nova.hardware import disks as words
 from nova.runtime import entry_points
-from nova.virt.libvirt.volumes import chain
-from nova.virt.libvirt.volumes import disk
+from nova.virt.libvirt.domain import chain
+from nova.virt.libvirt.domain import volume_disks as disk
 
 GROUP = 'nova.libvirt.volume_connectors'
 INITIATOR_FILE = '/etc/iscsi/initiatorname.iscsi'

@@ -13,7 +13,7 @@ import time
 import typing
 
 from nova import exception
-from nova.virt.libvirt.volumes import disk
+from nova.virt.libvirt.domain import volume_disks as disk
 
 ANSWER_S = 10.0
 NFS_PORT = 2049

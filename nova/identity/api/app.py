@@ -1,0 +1,93 @@
+"""HTTP API of the embedded identity service: the subset of Keystone's v3 API that common clients use."""
+import http.client
+import typing
+
+from nova import context
+from nova import exception
+from nova.db.audit import log
+from nova.identity import auth
+from nova.identity.api import handlers
+from nova.identity.api import operations
+from nova.identity.api import views
+from nova.runtime.http import priorities
+from nova.web import application
+from nova.web import faults
+from nova.web import json_text
+from nova.web import params
+from nova.web.request import Headers
+from nova.web.request import Response
+from nova.web.routes import Route
+
+
+class IdentityApi(application.Api[operations.Request]):
+    """Hooks of the identity API: paths below /v3, and the version document.
+
+    :param service: IdentityService
+    :param uri: public URL for WWW-Authenticate; None: the address that received the request
+    """
+
+    max_body = 114688
+    adds = False                     # a caller who wants to delete something needs a new token
+
+    def __init__(self, service: typing.Any, uri: str | None = None) -> None:
+        super().__init__(handlers.ROUTES)
+        self._service, self._uri = service, uri
+
+    def request(self, environ: dict[str, typing.Any]) -> operations.Request:
+        # replace the logging context of the previous request in this thread
+        request_id = environ.setdefault('openstack.request_id', context.new_request_id())
+        context.RequestContext(request_id=request_id, remote_address=environ.get('REMOTE_ADDR'), overwrite=True)
+        return operations.Request(environ, self._service)
+
+    def authorize(self, req: operations.Request, row: Route, parts: application.Values) -> None:
+        req.query = params.parse_plain(req.environ)
+        values, segments = [*parts.values()], row.path.split('/')
+        log.named(f'identity:{row.handler.__name__}', route=row.path, code=row.status,
+                  target_type=segments[2] if values else row.path[4:],
+                  target_id=values[0] if values else None, target_part='/'.join(values[1:]) or None)
+        rule = operations.RULES[row.policy]
+        if rule is not None:
+            req.caller = self._service.validate(req.header('X-Auth-Token'))
+            context.caller_is(req.caller.user_id, req.caller.project_id)
+            if 'service' not in req.caller.roles:            # services act for all projects
+                priorities.join(req.environ, req.caller.project_id or req.caller.user_id)
+            log.asked_by(req.caller)
+            if not rule(req.caller, parts):
+                raise exception.Forbidden('You are not authorized to perform the requested action.')
+        if typing.cast(operations.Row, row).hashes:
+            self._service.checks.expect_room(req.remote_address)         # before any work on the request
+
+    def parse(self, raw: bytes) -> typing.Any:
+        try:
+            return json_text.parse(raw)
+        except ValueError:
+            raise exception.BadRequest('The body is not valid JSON.') from None
+
+    def fault(self, req: operations.Request, error: Exception) -> Response:
+        headers = []
+        if isinstance(error, exception.FactorsMissing):
+            log.about(error.user['id'])
+            return Response(views.receipt(error), error.code, [
+                ('Openstack-Auth-Receipt', error.sealed), ('WWW-Authenticate', self._challenge(req))])
+        code, message, _english = faults.explain(error, req.environ.get('openstack.request_id'))
+        facts = getattr(error, 'kwargs', {})
+        if code == 401:
+            headers.append(('WWW-Authenticate', self._challenge(req)))
+        if 'retry_after' in facts:
+            headers.append(('Retry-After', str(facts['retry_after'])))
+        if 'allow' in facts:
+            headers.append(('Allow', ', '.join(facts['allow'])))
+        return Response({'error': {'code': code, 'message': message, 'title': http.client.responses[code]}}, code,
+                        headers)
+
+    def _challenge(self, req: operations.Request) -> str:
+        return auth.challenge(req.environ, self._uri)
+
+    def finish(self, req: operations.Request, code: int, headers: Headers,
+               error: Exception | None) -> Headers:
+        return [('Vary', 'X-Auth-Token'), ('x-openstack-request-id', req.environ['openstack.request_id'])]
+
+
+def Application(service: typing.Any, uri: str | None = None) -> application.Application:
+    """Build the WSGI application, to be mounted at /identity; the parameters are those of IdentityApi."""
+    return application.Application(IdentityApi(service, uri))

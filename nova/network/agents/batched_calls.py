@@ -1,0 +1,82 @@
+"""Batch the calls of many threads into one transaction, with a separate result for each call."""
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+import threading
+from typing import Any, Generic, TypeVar
+import weakref
+
+from nova import exception
+from nova.runtime import batching
+
+MAX_BATCH = 100              # calls in one transaction: bounds the time for which it holds locks
+
+_Order = TypeVar('_Order')
+_Result = TypeVar('_Result')
+
+
+class _Call(batching.Item):
+    def __init__(self, order: Any) -> None:
+        super().__init__()
+        self.order = order
+        self.result: Any = None
+
+
+class BatchedCalls(Generic[_Order, _Result]):
+    """Runs a function with the orders of all waiting callers. A caller does not wait if no run is in progress.
+
+    If a run is refused, each of its orders is retried separately, so that a caller gets only its own error. Other
+    errors, such as a database outage, are errors of the whole run.
+
+    :param function: (orders) -> results, in this order. Atomic, and may be called again
+    :param name: order -> key; a run has each key once
+    """
+
+    def __init__(self, function: Callable[[list[_Order]], list[_Result]], name: Callable[[_Order], Hashable]) -> None:
+        self._function, self._name = function, name
+        self._lock = threading.Lock()
+        # a lane lasts as long as it has callers
+        self._lanes: weakref.WeakValueDictionary[Hashable, batching.Gathering] = weakref.WeakValueDictionary()
+
+    def __call__(self, lane: Hashable, order: _Order) -> _Result:
+        """Return the result of an order. A run has orders of one lane; runs of one lane are serialized."""
+        with self._lock:
+            gathering = self._lanes.get(lane)
+            if gathering is None:
+                gathering = self._lanes[lane] = batching.Gathering(self._work, MAX_BATCH)
+        call = _Call(order)
+        gathering.bring(call)
+        found: _Result = call.result
+        return found
+
+    def _work(self, calls: list[_Call]) -> None:
+        for run in self._runs(calls):
+            try:
+                self._run(run)
+            except Exception as error:           # of this run only
+                for call in run:
+                    call.error = error
+
+    def _runs(self, calls: list[_Call]) -> list[list[_Call]]:
+        """Split calls into runs without duplicate keys."""
+        runs: list[dict[Hashable, _Call]] = []
+        for call in calls:
+            name = self._name(call.order)
+            run = next((run for run in runs if name not in run), None)
+            if run is None:
+                runs.append(run := {})
+            run[name] = call
+        return [list(run.values()) for run in runs]
+
+    def _run(self, calls: list[_Call]) -> None:
+        try:
+            results = self._function([call.order for call in calls])
+        except exception.NovaException as error:
+            if len(calls) == 1:
+                calls[0].error = error
+                return
+            for call in calls:
+                self._run([call])
+            return
+        for call, result in zip(calls, results, strict=True):
+            call.result = result

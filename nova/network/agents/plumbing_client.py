@@ -1,0 +1,34 @@
+"""Network client of a compute host with an agent: a service allocates, then the host's agent applies."""
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+# Methods of interface.py that change the plumbing of the host. A guest must not start, and an address must not be
+# reused, before filters and DHCP are updated.
+PLUMBING_METHODS = frozenset({
+    'allocate_for_instance', 'deallocate_for_instance', 'attach_port', 'detach_port', 'add_address', 'remove_address',
+    'setup_for_instance', 'prepare_for_instance', 'unprepare_for_instance', 'leave_host'})
+
+
+class PlumbingClient:
+    """A client with the methods of the network interface.
+
+    Both steps are idempotent: a caller without an answer of the agent calls again and gets the existing ports.
+
+    :param services: client of the network interface
+    :param agent: client of the agents' interface
+    :param host: name of this host
+    """
+
+    def __init__(self, services: Any, agent: Any, host: str) -> None:
+        self._services, self._agent, self._host = services, agent, host
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._services, name)
+        return functools.partial(self._both, method) if name in PLUMBING_METHODS else method
+
+    def _both(self, method: Any, context: Any, **arguments: Any) -> Any:
+        answer = method(context, **arguments)
+        self._agent.plumb(context, server=self._host)
+        return answer

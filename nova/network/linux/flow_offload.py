@@ -1,0 +1,121 @@
+"""Flow offload: forward packets of accepted connections past the bridge, in a separate nft table (ADR 0130).
+
+Other packets pass the bridge, br_netfilter, conntrack and two chains of rules. A packet that passed all of them, and
+leaves by a guest's device or a tunnel, has the generation of the rules as its mark. Its connection is then added to a
+set of that device for SHORT_S. Until that expires, packets of the connection are forwarded directly from the sender's
+device to the receiver's. TCP packets that open or close a connection are never forwarded this way. Connections are
+TCP, UDP and ping: only for these conntrack knows everything that rules match.
+
+Each filter change removes this table in the same transaction; it is loaded again afterwards. So no packet bypasses new
+rules: a packet in flight carries the mark of the old rules, and adds no connection.
+"""
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from nova.network.linux import frames
+
+if TYPE_CHECKING:
+    from nova.network.host.state import HostState, Overlay, Port
+
+SHORT_S = 10            # then one packet takes the normal path, which refreshes conntrack and the bridge's FDB
+MAX_CONNECTIONS = 16384            # connections of a device; others take the normal path
+# (protocol names for IPv4 and IPv6, suffix of sets, packets to learn from, key of a connection)
+_PROTOCOLS = (
+    (('tcp', 'tcp'), '', 'meta l4proto tcp tcp flags & (fin | syn | rst) == 0', 'tcp sport . tcp dport'),
+    (('udp', 'udp'), 'u', 'meta l4proto udp', 'udp sport . udp dport'),
+    (('icmp', None), 'p', 'meta l4proto icmp icmp type { echo-request, echo-reply } icmp code 0',
+     'icmp type . icmp id'),
+    ((None, 'ipv6-icmp'), 'p', 'meta l4proto ipv6-icmp icmpv6 type { echo-request, echo-reply } icmpv6 code 0',
+     'icmpv6 type . icmpv6 id'))
+# unfragmented and without options: the protocol's header follows
+_FAMILIES = {4: ('ip', '', '@nh,0,8 0x45 @nh,48,16 & 0xbfff == 0 ip protocol'), 6: ('ip6', '6', 'ip6 nexthdr')}
+# Conntrack does not see offloaded packets: later ones are outside its TCP windows.
+SETTINGS = ('nf_conntrack_tcp_be_liberal', 'nf_conntrack_tcp_ignore_invalid_rst')
+
+
+def is_possible(state: HostState) -> bool:
+    """Return whether this host has overlays, and no port with ranges: their packets use marks."""
+    return bool(state.overlays) and not any(frames.ranges_by_mac(port) for port in state.ports)
+
+
+def is_eligible(port: Port) -> bool:
+    """Return whether a port has no limits, and only its own MAC and addresses."""
+    return port.secured and not port.pairs and not port.limits and bool(port.addresses)
+
+
+def script(table: str, state: HostState, devices: Collection[str], generation: int) -> str:
+    """Return text for ``nft -f -`` that replaces the table.
+
+    :param devices: existing devices: a netdev chain needs its device
+    :param generation: generation of the rules, see rules.generation
+    """
+    body = []
+    for overlay in state.overlays:
+        ports = [port for port in state.ports
+                 if port.bridge == overlay.bridge and port.device in devices and is_eligible(port)]
+        if frames.tunnel_name(overlay) in devices:
+            moving = {mac for mac, _host in overlay.moving} | {
+                port.mac for port in state.ports if port.bridge == overlay.bridge and (port.move or port.arriving)}
+            body += _network(overlay, ports, moving, generation)
+    return remove(table) + '\n'.join([f'table netdev {table} {{', *body, '}']) + '\n'
+
+
+def remove(table: str) -> str:
+    """Return text that removes the table if it exists."""
+    return f'table netdev {table}\ndelete table netdev {table}\n'
+
+
+def probe(table: str) -> str:
+    """Return text for ``nft --check -f -`` that succeeds if the host supports flow offload."""
+    return '\n'.join([f'table netdev {table}_probe {{', *_receiver('lo'), *_base('ingress', 'lo', ['goto to_lo']),
+                      *_base('egress', 'lo', ['goto learn_lo']), '}']) + '\n'
+
+
+def _network(overlay: Overlay, ports: list[Port], moving: set[str], generation: int) -> list[str]:
+    tunnel, name = frames.tunnel_name(overlay), overlay.bridge
+    if overlay.vlan is not None:
+        return _base('egress', tunnel, ['meta mark set 0'])
+    here = {port.mac: port.device for port in ports}
+    # during a migration the bridge decides between the two places of a guest, also on the target host
+    remote = {mac for mac, _host in overlay.remotes}
+    places = {**dict.fromkeys(sorted(remote - here.keys() - moving), tunnel),
+              **{mac: device for mac, device in here.items() if mac not in remote | moving}}
+    body = [line for device in [*here.values(), tunnel] for line in _receiver(device)]
+    elements = ', '.join(f'{mac} : goto to_{device}' for mac, device in places.items())
+    body += [f'map places_{name} {{', 'type ether_addr : verdict',
+             *([f'elements = {{ {elements} }}'] if elements else []), '}']
+    body += [f'chain short_{name} {{',
+             *(f'{data} ether daddr vmap @places_{name}' for _names, _end, data, _key in _PROTOCOLS), '}']
+    for port in ports:               # the ether type excludes tagged frames
+        own = [f'ether saddr {port.mac} ether type {family} {family} saddr {frames.anonymous_set(addresses)} '
+               f'{"" if port.mark is None else f"{family} dscp set {port.mark} "}goto short_{name}'
+               for version, (family, _end, _whole) in _FAMILIES.items()
+               if (addresses := frames.of_version(port.addresses, version))]
+        body += _base('ingress', port.device, own)
+        body += _base('egress', port.device, [
+            f'meta mark {generation:#x} ether daddr {port.mac} goto learn_{port.device}'])
+    return [*body, *_base('ingress', tunnel, [f'goto short_{name}']), *_base('egress', tunnel, [
+        f'meta mark {generation:#x} jump learn_{tunnel}', 'meta mark != 0 meta mark set 0'])]
+
+
+def _receiver(device: str) -> list[str]:
+    """Return the chains that forward to a device and learn its connections."""
+    sets, short, learn = [], [], []
+    for protocols, kind, data, differs in _PROTOCOLS:
+        for (family, end, whole), protocol in zip(_FAMILIES.values(), protocols, strict=True):
+            if protocol is not None:
+                flows, key = f'flows{kind}{end}_{device}', f'{family} saddr . {family} daddr . {differs}'
+                sets += [f'set {flows} {{', f'typeof {key}', f'size {MAX_CONNECTIONS}', 'flags dynamic,timeout',
+                         f'timeout {SHORT_S}s', '}']
+                match = f'meta protocol {family} {whole} {protocol}'
+                short.append(f'{match} {key} @{flows} fwd to "{device}"')
+                learn.append(f'{match} {data} add @{flows} {{ {key} }}')
+    return [*sets, f'chain to_{device} {{', *short, '}',
+            f'chain learn_{device} {{', *learn, '}']
+
+
+def _base(hook: str, device: str, rules: list[str]) -> list[str]:
+    return [f'chain {hook}_{device} {{', f'type filter hook {hook} device "{device}" priority 0; policy accept;',
+            *rules, '}']

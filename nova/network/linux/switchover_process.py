@@ -1,0 +1,101 @@
+"""The host's switchover process (nova/network/switchover.py), and the forwarding entries that it has switched."""
+from __future__ import annotations
+
+import dataclasses
+import json
+import socket
+from typing import Any
+
+from nova.network import switchover
+from nova.network.host.state import HostState
+from nova.network.host.state import Overlay
+from nova.network.linux import frames
+from nova.network.linux import process
+from nova.network.linux import runner
+
+MAX_GUESTS = 200        # guests with connection handover; connections of others are lost
+
+
+class SwitchoverProcess:
+    """Guests that arrive through the tunnels of one host. The process runs while a migration is in progress.
+
+    process  ControlledProcess
+
+    :param run: a Runner of the host
+    """
+
+    def __init__(self, run: runner.Runner) -> None:
+        self.process = process.ControlledProcess(run, 'process that follows guests', ('-I', '-S', switchover.__file__))
+        self._expected: dict[str, dict[str, str]] = {}         # {device: {MAC: address}}, switched ones included
+        self._switched: dict[str, dict[str, str]] = {}
+        self._flows: list[dict[str, Any]] = []
+
+    def hand_over_connections(self, state: HostState) -> None:
+        """Hand over connections of migrating guests. Flat networks are not supported."""
+        overlays = {overlay.bridge: overlay for overlay in state.overlays}
+        wanted = [dataclasses.asdict(switchover.MigratingGuest(
+            state.tunnel, port.move[0], port.arriving, port.move[1], overlays[port.bridge].number, port.addresses,
+            frames.tunnel_name(overlays[port.bridge]), port.mac))
+            for port in state.ports if port.move and port.bridge in overlays and state.tunnel][:MAX_GUESTS]
+        if wanted == self._flows and (self.process.is_alive() or not wanted):
+            return
+        self._flows = wanted
+        if wanted and not self.process.is_alive():
+            self._begin()
+        else:
+            self.process.send({'flows': wanted})
+
+    def expect(self, overlay: Overlay) -> None:
+        """Switch the forwarding entry of each migrating guest when it is announced; drop finished migrations."""
+        device, moving = frames.tunnel_name(overlay), dict(overlay.moving[:switchover.MAX_MOVING])
+        if overlay.vlan is not None or self.process.is_alive() and self._expected.get(device, {}) == moving:
+            return
+        switched = self.switched(device)
+        self._switched[device] = {mac: address for mac, address in switched.items() if moving.get(mac) == address}
+        self._expected[device] = moving
+        if moving and not self.process.is_alive():
+            self._begin()
+        else:
+            self._send_expected(device)
+
+    def _begin(self) -> None:
+        self.process.start()
+        for each in self._expected:
+            self._send_expected(each)
+        self.process.send({'flows': self._flows})
+
+    def switched(self, device: str) -> dict[str, str]:
+        """Return {MAC: address} of the expected guests that the process has switched or is about to switch."""
+        while self.process.control is not None:
+            try:
+                text = self.process.control.recv(switchover.MESSAGE, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                break
+            except OSError:
+                text = b''
+            if not text:
+                self.process.stop()
+                break
+            name, mac, address = json.loads(text)
+            if self._expected.get(name, {}).get(mac) == address:
+                self._switched.setdefault(name, {})[mac] = address
+        return dict(self._switched.get(device, {}))
+
+    def keep(self, devices: set[str]) -> None:
+        """Forget other devices. Stop the process if no migration is in progress."""
+        for device in self._expected.keys() - devices:
+            self._expected[device] = {}
+            self._send_expected(device)
+            del self._expected[device]
+            self._switched.pop(device, None)
+        if not any(self._expected.values()) and not self._flows:
+            self.stop()
+
+    def stop(self) -> None:
+        """Stop the process."""
+        self.process.stop()
+
+    def _send_expected(self, device: str) -> None:
+        moving = {mac: address for mac, address in self._expected[device].items()
+                  if mac not in self._switched.get(device, {})}
+        self.process.send({'device': device, 'moving': list(moving.items())})

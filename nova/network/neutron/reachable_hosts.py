@@ -1,0 +1,78 @@
+"""Find the hosts that a server's ports can be bound to: resource requests and routed networks."""
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+from typing import TYPE_CHECKING
+
+from nova import context as nova_context
+from nova.network.neutron import client
+from nova.network.neutron import placement
+from nova.network.neutron import requests
+
+if TYPE_CHECKING:
+    from oslo_config.cfg import ConfigOpts
+
+Document = dict[str, Any]
+
+SEGMENT = 'segment'                  # Neutron's extension
+COMPUTE = 'compute:'                 # prefix of the device_owner of server ports
+
+
+class ReachableHosts(NamedTuple):
+    """Hosts that ports can be bound to.
+
+    nodes     names of nodes with the requested resources; None: no requests
+    bound     names of hosts that already have the claims
+    segments  for each routed network: hosts of any of its segments
+    """
+
+    nodes: frozenset[str] | None
+    bound: frozenset[str]
+    segments: tuple[placement.Segments, ...]
+
+
+class HostFinder:
+    """Queries Neutron and Placement as the system."""
+
+    def __init__(self, conf: ConfigOpts) -> None:
+        self._neutron, self._placement = client.Neutron(conf), placement.Placement(conf)
+
+    def find(self, server: str, requested: list[Document]) -> ReachableHosts | None:
+        """Return the usable hosts; None: all hosts.
+
+        :param requested: networks of the RequestSpec; the server's current ports count as well
+        """
+        ctx = nova_context.admin_context()
+        named = {each['port_id'] for each in requested if each.get('port_id')}
+        own = [row for row in self._neutron.list(ctx, 'ports', device_id=server)
+               if row['device_owner'].startswith(COMPUTE)]
+        ports = list({port['id']: port for port in (*self._neutron.list(ctx, 'ports', id=named), *own)}.values())
+        networks = {each['network_id'] for each in requested if each.get('network_id') and not each.get('port_id')}
+        requesting, segments = [port for port in ports if requests.groups(port)], self._segments(ctx, ports, networks)
+        if not requesting and not segments:
+            return None
+        bound = frozenset(port.get('binding:host_id') or '' for port in requesting)
+        return ReachableHosts(self._placement.hosts_with(ctx, requesting) if requesting else None,
+                     bound if len(bound) == 1 else frozenset(),
+                     tuple(self._placement.hosts_in(ctx, each) for each in segments))
+
+    def _segments(self, ctx: nova_context.RequestContext, ports: list[Document],
+                  networks: set[str]) -> list[set[str]]:
+        """Return the possible segments for each routed network.
+
+        They are the segments of a port's addresses, or all segments if addresses are assigned when the port is bound
+        (``ip_allocation`` deferred).
+        """
+        if SEGMENT not in self._neutron.extensions(ctx):
+            return []
+        subnets = [row for row in self._neutron.list(
+            ctx, 'subnets', network_id=networks | {port['network_id'] for port in ports}) if row.get('segment_id')]
+        of_subnet = {row['id']: row['segment_id'] for row in subnets}
+        of_network: dict[str, set[str]] = {}
+        for row in subnets:
+            of_network.setdefault(row['network_id'], set()).add(row['segment_id'])
+        found = [of_network.get(network, set()) for network in sorted(networks)]
+        for port in ports:
+            fixed = {of_subnet[ip['subnet_id']] for ip in port['fixed_ips'] if ip['subnet_id'] in of_subnet}
+            found.append(fixed if port['fixed_ips'] else of_network.get(port['network_id'], set()))
+        return [each for each in found if each]

@@ -1,0 +1,61 @@
+"""Digests of large contents, computed in a second thread while the first one receives and writes the bytes."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent import futures
+import functools
+from typing import Any
+
+from nova.objectstore import framing
+from nova.runtime import concurrency
+
+THREADS = 4                       # threads of a process; more than processors have no benefit
+BATCH = 1 << 20                   # bytes of a batch: handing it over costs as much as hashing 50 KiB
+CALLS = 4096                      # calls of a batch, because pieces may be small
+_Call = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+@functools.cache
+def _pool() -> concurrency.Pool:
+    return concurrency.Pool('digest', THREADS)
+
+
+class BackgroundCalls:
+    """Runs calls in their order in another thread, with at most two buffered batches.
+
+    An exception of a call is raised by a later ``add``, or by ``end``.
+    """
+
+    def __init__(self) -> None:
+        self._batch: list[_Call] = []
+        self._size = 0
+        self._running: futures.Future[None] | None = None
+
+    def add(self, function: Callable[[Any], Any], piece: framing.Piece) -> None:
+        """Process a piece."""
+        self._batch.append((function, (piece,)))
+        self._size += len(piece)
+        if self._size >= BATCH or len(self._batch) >= CALLS:
+            self._wait()
+            self._running = _pool().submit(concurrency.blocking, _run, self._batch)
+            self._batch, self._size = [], 0
+
+    def then(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Call a function after all previous pieces."""
+        self._batch.append((function, arguments))
+
+    def end(self) -> None:
+        """Wait for all calls."""
+        self._wait()
+        batch, self._batch, self._size = self._batch, [], 0
+        _run(batch)
+
+    def _wait(self) -> None:
+        running, self._running = self._running, None
+        if running is not None:
+            running.result()
+
+
+def _run(batch: list[_Call]) -> None:
+    for function, arguments in batch:
+        function(*arguments)

@@ -1,0 +1,34 @@
+"""Common parts of the object store's responses."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+import datetime
+from typing import Any
+import urllib.parse
+
+from nova.objectstore import documents
+from nova.objectstore import errors
+from nova.objectstore.request import Answer
+from nova.objectstore.request import Request
+
+
+def xml(name: str, parts: Iterable[tuple[str, Any]]) -> Answer:
+    return 200, [], documents.render(name, parts)
+
+
+def owner(req: Request) -> tuple[str, Any]:
+    return 'Owner', [('ID', req.project), ('DisplayName', req.project)]
+
+
+def stamp(when: datetime.datetime) -> str:
+    return when.replace(microsecond=0).isoformat() + '.000Z'
+
+
+def shown(encoding: str | None) -> Callable[[str], str]:
+    """Return the encoding of keys in lists.
+
+    :raises S3Error: unknown encoding
+    """
+    if encoding not in (None, 'url'):
+        raise errors.S3Error('InvalidArgument', 'encoding-type must be url.')
+    return urllib.parse.quote if encoding else str

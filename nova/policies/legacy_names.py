@@ -1,0 +1,195 @@
+"""Legacy rule names of policy files, and the rules that replace them.
+
+An operation of the older API could check two rules: of the core (``compute:``) and of the extension
+(``compute_extension:``). Both had to pass, so the checks of both are joined by "and". The core's rule alone restricts
+the
+current default and never extends it, because the check of the extension is not known.
+
+``compute:get_all_tenants`` is omitted on purpose. Older files permit it to everybody, because the code required an
+administrator as well.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+import functools
+import re
+
+CORE, EXTENSION = 'compute:', 'compute_extension:'
+ALL = ':*'                       # each operation of an extension, except policies.EXTRAS
+_S, _O = 'os_compute_api:servers:', 'os_compute_api:os-'
+
+# (name without compute_extension:, rules)
+_EXTENSIONS = (
+    ('admin_actions:pause', (_O + 'pause-server:pause',)),
+    ('admin_actions:unpause', (_O + 'pause-server:unpause',)),
+    ('admin_actions:suspend', (_O + 'suspend-server:suspend',)),
+    ('admin_actions:resume', (_O + 'suspend-server:resume',)),
+    ('admin_actions:lock', (_O + 'lock-server:lock',)),
+    ('admin_actions:unlock', (_O + 'lock-server:unlock',)),
+    ('admin_actions:injectNetworkInfo', (_O + 'admin-actions:inject_network_info',)),
+    ('admin_actions:createBackup', (_O + 'create-backup',)),
+    ('admin_actions:migrateLive', (_O + 'migrate-server:migrate_live',)),
+    ('admin_actions:migrate', (_O + 'migrate-server:migrate',)),
+    ('admin_actions:resetState', (_O + 'admin-actions:reset_state',)),
+    ('aggregates', (_O + 'aggregates' + ALL,)),
+    ('attach_interfaces', (_O + 'attach-interfaces' + ALL,)),
+    ('availability_zone:list', (_O + 'availability-zone:list',)),
+    ('availability_zone:detail', (_O + 'availability-zone:detail',)),
+    ('baremetal_nodes', (_O + 'baremetal-nodes' + ALL,)),
+    ('console_auth_tokens', (_O + 'console-auth-tokens',)),
+    ('console_output', (_O + 'console-output',)),
+    ('consoles', (_O + 'remote-consoles',)),
+    ('deferred_delete', (_O + 'deferred-delete' + ALL,)),
+    ('evacuate', (_O + 'evacuate',)),
+    ('extended_server_attributes', (_O + 'extended-server-attributes',)),
+    ('flavor_access', (_O + 'flavor-access',)),
+    ('flavor_access:addTenantAccess', (_O + 'flavor-access:add_tenant_access',)),
+    ('flavor_access:removeTenantAccess', (_O + 'flavor-access:remove_tenant_access',)),
+    ('flavorextraspecs:index', (_O + 'flavor-extra-specs:index',)),
+    ('flavorextraspecs:show', (_O + 'flavor-extra-specs:show',)),
+    ('flavorextraspecs:create', (_O + 'flavor-extra-specs:create',)),
+    ('flavorextraspecs:update', (_O + 'flavor-extra-specs:update',)),
+    ('flavorextraspecs:delete', (_O + 'flavor-extra-specs:delete',)),
+    ('flavormanage', (_O + 'flavor-manage' + ALL,)),
+    ('floating_ip_pools', (_O + 'floating-ip-pools',)),
+    ('floating_ips', (_O + 'floating-ips' + ALL,)),
+    ('hosts', (_O + 'hosts' + ALL,)),
+    ('hypervisors', (_O + 'hypervisors' + ALL,)),
+    ('instance_actions', (_O + 'instance-actions:list', _O + 'instance-actions:show')),
+    ('instance_actions:events', (_O + 'instance-actions:events',)),
+    ('instance_usage_audit_log', (_O + 'instance-usage-audit-log' + ALL,)),
+    ('keypairs:index', (_O + 'keypairs:index',)),
+    ('keypairs:show', (_O + 'keypairs:show',)),
+    ('keypairs:create', (_O + 'keypairs:create',)),
+    ('keypairs:delete', (_O + 'keypairs:delete',)),
+    ('migrations:index', (_O + 'migrations:index',)),
+    ('multinic', (_O + 'multinic' + ALL,)),
+    ('networks:view', (_O + 'networks' + ALL,)),
+    ('os-assisted-volume-snapshots:create', (_O + 'assisted-volume-snapshots:create',)),
+    ('os-assisted-volume-snapshots:delete', (_O + 'assisted-volume-snapshots:delete',)),
+    ('os-server-external-events:create', (_O + 'server-external-events:create',)),
+    ('os-tenant-networks', (_O + 'tenant-networks' + ALL,)),
+    ('quota_classes', (_O + 'quota-class-sets' + ALL,)),
+    ('quotas:show', (_O + 'quota-sets:show', _O + 'quota-sets:defaults', _O + 'quota-sets:detail')),
+    ('quotas:update', (_O + 'quota-sets:update',)),
+    ('quotas:delete', (_O + 'quota-sets:delete',)),
+    ('rescue', (_O + 'rescue', _O + 'unrescue')),
+    ('security_groups', (_O + 'security-groups' + ALL, _O + 'security-groups:rule' + ALL)),
+    ('server_diagnostics', (_O + 'server-diagnostics',)),
+    ('server_groups', (_O + 'server-groups' + ALL,)),
+    ('server_password', (_O + 'server-password' + ALL,)),
+    ('services', (_O + 'services' + ALL,)),
+    ('shelve', (_O + 'shelve:shelve',)),
+    ('unshelve', (_O + 'shelve:unshelve',)),
+    ('shelveOffload', (_O + 'shelve:shelve_offload',)),
+    ('simple_tenant_usage:show', (_O + 'simple-tenant-usage:show',)),
+    ('simple_tenant_usage:list', (_O + 'simple-tenant-usage:list',)),
+    ('used_limits_for_admin', ('os_compute_api:limits:other_project',)),
+    ('volume_attachments:index', (_O + 'volumes-attachments:index',)),
+    ('volume_attachments:show', (_O + 'volumes-attachments:show',)),
+    ('volume_attachments:create', (_O + 'volumes-attachments:create',)),
+    ('volume_attachments:update', (_O + 'volumes-attachments:update',)),
+    ('volume_attachments:delete', (_O + 'volumes-attachments:delete',)),
+    ('volumes', (_O + 'volumes' + ALL, _O + 'volumes:snapshots' + ALL)),
+)
+# (name without compute:, rules)
+_CORE = (
+    ('create', (_S + 'create',)),
+    ('create:attach_network', (_S + 'create:attach_network',)),
+    ('create:attach_volume', (_S + 'create:attach_volume',)),
+    ('create:forced_host', (_S + 'create:forced_host',)),
+    ('get', (_S + 'show',)),
+    ('get_all', (_S + 'index', _S + 'detail')),
+    ('update', (_S + 'update',)),
+    ('delete', (_S + 'delete',)),
+    ('start', (_S + 'start',)),
+    ('stop', (_S + 'stop',)),
+    ('reboot', (_S + 'reboot',)),
+    ('rebuild', (_S + 'rebuild',)),
+    ('resize', (_S + 'resize',)),
+    ('confirm_resize', (_S + 'confirm_resize',)),
+    ('revert_resize', (_S + 'revert_resize',)),
+    ('snapshot', (_S + 'create_image',)),
+    ('snapshot_volume_backed', (_S + 'create_image:allow_volume_backed',)),
+    ('backup', (_O + 'create-backup',)),
+    ('pause', (_O + 'pause-server:pause',)),
+    ('unpause', (_O + 'pause-server:unpause',)),
+    ('suspend', (_O + 'suspend-server:suspend',)),
+    ('resume', (_O + 'suspend-server:resume',)),
+    ('lock', (_O + 'lock-server:lock',)),
+    ('unlock', (_O + 'lock-server:unlock',)),
+    ('unlock_override', (_O + 'lock-server:unlock:unlock_override',)),
+    ('rescue', (_O + 'rescue',)),
+    ('unrescue', (_O + 'unrescue',)),
+    ('shelve', (_O + 'shelve:shelve',)),
+    ('unshelve', (_O + 'shelve:unshelve',)),
+    ('shelve_offload', (_O + 'shelve:shelve_offload',)),
+    ('restore', (_O + 'deferred-delete:restore',)),
+    ('force_delete', (_O + 'deferred-delete:force',)),
+    ('set_admin_password', (_O + 'admin-password',)),
+    ('get_console_output', (_O + 'console-output',)),
+    ('get_diagnostics', (_O + 'server-diagnostics',)),
+    ('get_instance_metadata', ('os_compute_api:server-metadata:index', 'os_compute_api:server-metadata:show')),
+    ('update_instance_metadata', ('os_compute_api:server-metadata:create', 'os_compute_api:server-metadata:update',
+                                  'os_compute_api:server-metadata:update_all')),
+    ('delete_instance_metadata', ('os_compute_api:server-metadata:delete',)),
+    ('attach_interface', (_O + 'attach-interfaces:create',)),
+    ('detach_interface', (_O + 'attach-interfaces:delete',)),
+    ('attach_volume', (_O + 'volumes-attachments:create',)),
+    ('detach_volume', (_O + 'volumes-attachments:delete',)),
+    ('swap_volume', (_O + 'volumes-attachments:swap',)),
+    ('add_fixed_ip', (_O + 'multinic:add',)),
+    ('remove_fixed_ip', (_O + 'multinic:remove',)),
+    ('security_groups:add_to_instance', (_O + 'security-groups:add',)),
+    ('security_groups:remove_from_instance', (_O + 'security-groups:remove',)),
+)
+NAMES: dict[str, tuple[str, ...]] = {
+    **{EXTENSION + name: rules for name, rules in _EXTENSIONS}, **{CORE + name: rules for name, rules in _CORE}}
+# rules for which the older API checked the core's rule only
+_CORE_ALONE = frozenset(rule for name, rules in _CORE for rule in rules if rule.startswith(_S))
+
+
+@functools.cache
+def _of_rules(known: frozenset[str], extras: frozenset[str]) -> dict[str, list[str]]:
+    """Return {rule: its legacy names, the extension's first}."""
+    found: dict[str, list[str]] = {}
+    for name, rules in NAMES.items():
+        for rule in rules:
+            if rule.endswith(ALL):
+                meant = [each for each in known - extras if each.rpartition(':')[0] == rule[:-len(ALL)]]
+            else:
+                meant = [rule]
+            for each in meant:
+                found.setdefault(each, []).append(name)
+    return found
+
+
+def text(rule: str, known: Mapping[str, str], written: Mapping[str, str],
+         extras: frozenset[str]) -> tuple[str, str] | None:
+    """Return (check, deciding legacy name) of a rule that files know by legacy names only, None without one.
+
+    :param known: {rule: current default}
+    :param written: {name: check} of the files, as text
+    :param extras: rules that do not follow their extension
+    """
+    names = [name for name in _of_rules(frozenset(known), extras).get(rule, ()) if name in written]
+    if not names:
+        return None
+    checks = [written[name] for name in names]
+    if names[0].startswith(CORE) and rule not in _CORE_ALONE:
+        checks.append(known[rule])
+    checks += _bound(known[rule], known)
+    return ' and '.join(f'({check or "@"})' for check in checks), names[0]
+
+
+def _bound(check: str, known: Mapping[str, str]) -> list[str]:
+    """Return the checks that keep a rule within the caller's project or user, if the current default does.
+
+    The older API checked that in code, so its files could permit quotas and key pairs to everybody.
+    """
+    named = re.findall(r'rule:(\w+)', check)
+    whole = ' '.join([check, *(known[name] for name in named if name in known)])
+    for name in named:
+        whole += ' ' + ' '.join(known.get(inner, '') for inner in re.findall(r'rule:(\w+)', known.get(name, '')))
+    return [f'rule:context_is_admin or {mark}:%({mark})s' for mark in ('user_id', 'project_id')
+            if f'{mark}:%({mark})s' in whole][:1]

@@ -1,0 +1,218 @@
+"""Versioned records: state files in JSON that one release writes and another release reads.
+
+A record is a JSON object. Two fields are its header:
+
+    version      version of the format that the release knows which wrote the record last
+    readable_by  lowest version of the format that can read the record
+
+A record without a header has version 1. The rules for a change are in doc/source/contributor/records.rst:
+
+* A release that adds a field raises ``version``. It leaves ``readable_by``, so the release before reads the record.
+* A release that changes the meaning of a field raises ``readable_by``, too. The release before refuses the record.
+* A release keeps the fields that it does not know when it writes a record that it has read.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+import dataclasses
+import json
+import logging
+import os
+from typing import Any, TypeVar
+
+from nova import exception
+from nova import utils
+from nova.runtime import durable_files
+
+LOG = logging.getLogger(__name__)
+
+VERSION, READABLE_BY = 'version', 'readable_by'
+MAX_BYTES = 16 * 1024 * 1024             # of a record; larger files are not read
+_UNEXPECTED = (AttributeError, KeyError, TypeError, ValueError)
+
+Values = dict[str, Any]
+Made = TypeVar('Made')
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RecordFormat:
+    """The format of one kind of record.
+
+    name         noun phrase for messages
+    version      version that this release writes
+    readable_by  lowest version that can read what this release writes
+    fields       names of the fields; None: the keys are ids
+    parts        {field, or field.field: names of the fields of the objects in it}
+    required     fields that every record has
+    upgrades     {version: function(record of that version) -> record of the next version}. The function keeps unknown
+                 fields, and fields of the next version that the record has
+    mode         mode of the file
+    """
+
+    name: str
+    version: int = 1
+    readable_by: int = 1
+    fields: frozenset[str] | None
+    parts: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
+    required: frozenset[str] = frozenset()
+    upgrades: Mapping[int, Callable[[Values], Values]] = dataclasses.field(default_factory=dict)
+    mode: int = durable_files.PRIVATE
+
+    def __post_init__(self) -> None:
+        upgraded = sorted(self.upgrades)
+        if upgraded != list(range(self.oldest, self.version)) or not 1 <= self.readable_by <= self.version:
+            raise ValueError(f'{self.name}: the upgrades {upgraded} do not lead to version {self.version}')
+        named = self.required | {name.partition('.')[0] for name in self.parts}
+        if self.fields is not None and not named <= self.fields:
+            raise ValueError(f'{self.name}: a required field or a part is no field')
+
+    @property
+    def oldest(self) -> int:
+        """The lowest version that this release reads."""
+        return min(self.upgrades, default=self.version)
+
+    @property
+    def readable(self) -> str:
+        """The versions that this release reads, for messages."""
+        return f'version {self.version}' if self.oldest == self.version else (
+            f'versions {self.oldest} to {self.version}')
+
+    @property
+    def known(self) -> frozenset[str]:
+        """Names of the fields that this release knows."""
+        return self.fields or frozenset()
+
+    # ---- values
+
+    def with_header(self, values: Mapping[str, Any]) -> Values:
+        """Return the record with the header of this release."""
+        header = {VERSION: self.version, READABLE_BY: self.readable_by}
+        return {**header, **values, **header}
+
+    def checked(self, found: object, source: Any) -> Values:
+        """Return a record without its header, in the version of this release. Unknown fields stay.
+
+        :param source: path or id of the record, for messages
+        :raises RecordUnreadable: another release wrote it in a version that this release cannot read, or it is damaged
+        """
+        if not isinstance(found, dict):
+            raise self._unreadable(source, 'it is no JSON object')
+        values = dict(found)
+        version, readable_by = values.pop(VERSION, 1), values.pop(READABLE_BY, 1)
+        if type(version) is not int or type(readable_by) is not int or not 1 <= readable_by <= version:
+            raise self._unreadable(source, f'its version {str(version)[:40]} is no version')
+        if readable_by > self.version:
+            raise self._unreadable(source, (
+                f'a newer release wrote it in version {version}, which needs version {readable_by} or later, and this '
+                f'release reads {self.readable}. Upgrade this service'))
+        if version < self.oldest:
+            raise self._unreadable(source, (
+                f'an older release wrote it in version {version}, and this release reads {self.readable}. Start the '
+                f'release before this one once'))
+        try:
+            for each in range(version, self.version):
+                values = self.upgrades[each](values)
+        except _UNEXPECTED as error:
+            raise self._unreadable(source, f'a field has an unexpected value ({error!r})') from None
+        missing = self.required - values.keys()
+        if missing:
+            raise self._unreadable(source, f'it lacks {", ".join(sorted(missing))}')
+        return values
+
+    # ---- text
+
+    def encode(self, values: Mapping[str, Any]) -> bytes:
+        """Return the text of a record."""
+        return json.dumps(self.with_header(values), indent=1).encode()
+
+    def decode(self, data: str | bytes, source: Any) -> Values:
+        """Return the record of a text.
+
+        :raises RecordUnreadable: as ``checked``
+        """
+        if len(data) > MAX_BYTES:
+            raise self._unreadable(source, f'it has more than {MAX_BYTES} bytes')
+        try:
+            found = json.loads(data)
+        except (ValueError, RecursionError):
+            raise self._unreadable(source, 'it is empty' if not data else 'it is no JSON') from None
+        return self.checked(found, source)
+
+    # ---- files
+
+    def read(self, path: durable_files.Path) -> Values | None:
+        """Return the record of a file, or None if there is no file.
+
+        :raises RecordUnreadable: as ``checked``, or the file cannot be opened
+        """
+        try:
+            with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), 'rb') as file:
+                data = file.read(MAX_BYTES + 1)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._unreadable(path, error.strerror or repr(error)) from None
+        return self.decode(data, path)
+
+    def read_as(self, path: durable_files.Path, make: Callable[[Values], Made]) -> Made | None:
+        """Return what ``make`` gives for the record of a file, or None if there is no file.
+
+        :raises RecordUnreadable: as ``read``, or ``make`` raises an error
+        """
+        values = self.read(path)
+        return None if values is None else self.made(values, make, path)
+
+    def made(self, values: Values, make: Callable[[Values], Made], source: Any) -> Made:
+        """Return what ``make`` gives for a record.
+
+        :raises RecordUnreadable: ``make`` raises an error
+        """
+        try:
+            return make(values)
+        except _UNEXPECTED as error:
+            raise self._unreadable(source, f'a field has an unexpected value ({error!r})') from None
+
+    def write(self, path: durable_files.Path, values: Mapping[str, Any], owner: tuple[int, int] | None = None) -> None:
+        """Replace the record of a file.
+
+        :param values: all fields, also unknown ones that the record had before
+        :raises OSError:
+        """
+        durable_files.replace(path, self.encode(values), self.mode, owner)
+
+    def _unreadable(self, source: Any, reason: str) -> exception.RecordUnreadable:
+        return exception.RecordUnreadable(name=self.name, source=str(source), reason=reason)
+
+
+def fields_of(kind: type[Any]) -> frozenset[str]:
+    """Names of the fields of a dataclass in a record."""
+    return frozenset(field.name for field in dataclasses.fields(kind)) - {utils.UNKNOWN_FIELDS}
+
+
+class UnreadableRecords:
+    """Records that cannot be read, each logged once."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[str, str] = {}
+
+    def add(self, source: str, error: exception.NovaException) -> None:
+        """Log the error of a record, unless its last error was the same."""
+        if self._reasons.get(source) != error.message:
+            self._reasons[source] = error.message
+            LOG.error('%s Only what this record describes is affected.', error.message)
+
+    def discard(self, source: str) -> None:
+        """Note that a record is readable again, or gone."""
+        self._reasons.pop(source, None)
+
+    def discard_missing(self) -> None:
+        """Forget the records that have no file any more."""
+        for source in list(self._reasons):
+            if not os.path.lexists(source):
+                self.discard(source)
+
+    def __bool__(self) -> bool:
+        return bool(self._reasons)
+
+    def __contains__(self, source: object) -> bool:
+        return source in self._reasons

@@ -1,0 +1,423 @@
+"""The scheduler's table of hosts: kept in memory and synchronized with the databases of all cells.
+
+Change numbers drive the updates. The table may be slightly stale, because the claim's condition decides. A read without
+changes costs one SELECT on two indexes in a cell's database.
+"""
+import collections.abc
+import datetime
+import logging
+import threading
+import time
+import typing
+
+import numpy as np
+
+from nova import utils
+from nova.db import engine
+from nova.db.cells import cells as db_cells
+from nova.db.placement import host_changes
+from nova.db.placement import hosts as hosts_db
+from nova.db.services import services as services_db
+from nova.runtime import metrics
+from nova.scheduler import host_view
+
+LOG = logging.getLogger(__name__)
+
+FRESH_S = 0.005  # seconds after a read in which another read is not worth a query
+OVERLAP_US = 20_000  # overlap of a read with the last one
+WINDOW_US = 5_000_000  # overlap once in WINDOW_S: commits become visible out of order, and clocks differ
+WINDOW_S = 2
+FULL_READ_S = 60  # interval of reading all change numbers, which shows removed nodes
+MIN_FULL_READ_S = 1  # shortest interval of full reads, even on request: the window shows other changes
+MAX_CHANGE_NUMBER = 2 ** 62  # above all change numbers
+OTHER_CELLS_S = 0.5  # interval of reads of other cells, without the cells that this scheduler has claimed in
+NO_TIME = datetime.timedelta()
+UNREACHABLE_S = 30  # retry interval of an unreachable cell
+# timeout of reading changes, which normally takes milliseconds, so that a cell does not delay requests
+READ_TIMEOUT_S = 2
+
+Row = dict[str, typing.Any]
+Rows = dict[int, Row]  # by the node's number
+Usage = collections.abc.Mapping[int, collections.abc.Mapping[str, typing.Any]]
+Numbers = collections.abc.Iterable[tuple[int, int, int]]  # (node, changed, used_changed)
+Heartbeats = dict[str, datetime.datetime | None]  # by the host's name
+Changes = tuple[Rows, set[int]]  # (new or changed rows, removed nodes)
+
+
+class CellNodes:
+    """The compute nodes of one cell with their services, synchronized with its database.
+
+    rows    {number of a node: its row}: a dict of host_view's columns and the cell's uuid as ``cell``. A change
+    replaces
+            the dict, except for ``last_seen_at``, which is written in place.
+    :param quiet_s: seconds within which some service sends a heartbeat
+    """
+
+    def __init__(self, cell: db_cells.Cell, quiet_s: float) -> None:
+        self.cell, self._quiet_s = cell, quiet_s
+        self.rows: Rows = {}
+        self._numbers = _ChangeNumbers()
+        self._looked_us = self._windowed_us = 0  # change numbers of the last reads
+        self._windowed = self._full_read = float('-inf')
+        self._noted = False
+
+    def read_changes(self, full: bool = False) -> Changes:
+        """Read the changes since the last read, for ``apply``.
+
+        :param full: compare all change numbers
+        """
+        now, number = time.monotonic(), utils.change_number()
+        requested, full = full, now - self._full_read > (MIN_FULL_READ_S if full else FULL_READ_S)
+        window, removed = False, set[int]()
+        with self.cell.db.reader() as conn:
+            if not self.rows:
+                changed = {row['id']: row for row in self._of_cell(host_changes.nodes(conn))}
+            elif full:
+                changed, removed = self._all(conn)
+            else:
+                window = now - self._windowed > WINDOW_S or requested
+                changed = self._recent(conn, window)
+        self._looked_us, self._noted = number, False
+        if full or window:
+            self._windowed, self._windowed_us = now, number
+        if full:
+            self._full_read = now
+        return changed, removed
+
+    def apply(self, changed: Rows, removed: set[int]) -> None:
+        self._numbers.apply(self.rows, changed, removed)
+        self.rows.update(changed)
+        for node in removed:
+            del self.rows[node]
+
+    def with_usage(self, usage: Usage) -> Rows:
+        """Return the rows of nodes with the columns that a claim of this process has just written.
+
+        Rows that were read after a later claim of another scheduler are left out.
+        """
+        self._noted = True
+        return {node: {**self.rows[node], **values} for node, values in usage.items()
+                if node in self.rows and self.rows[node]['used_changed'] < values['used_changed']}
+
+    def _all(self, conn: engine.Connection) -> Changes:
+        """Return all changes, however old."""
+        if self._same(conn, {}, 0, MAX_CHANGE_NUMBER):
+            return {}, set()
+        numbers = host_changes.numbers(conn)
+        return self._read(conn, numbers), self.rows.keys() - {node for node, _, _ in numbers}
+
+    def _recent(self, conn: engine.Connection, window: bool) -> Rows:
+        """Return the changes since the last read."""
+        since = self._looked_us - OVERLAP_US
+        found = self._since(conn, since)
+        begin = self._windowed_us - WINDOW_US
+        if window and not self._same(conn, found, begin, since):
+            found |= self._read(conn, host_changes.numbers(conn, begin))
+        return found
+
+    def _since(self, conn: engine.Connection, since: int) -> Rows:
+        if self._noted:  # under load most changes are this process's own and known
+            return self._read(conn, host_changes.numbers(conn, since))
+        rows = host_changes.numbers_and_usage(conn, since)
+        used, others = self._different(row[:3] for row in rows)
+        found = {row[0]: {**self.rows[row[0]], **dict(zip(host_changes.USAGE, row[2:]))}
+                 for row in rows if row[0] in used and row[3] is not None}
+        return {**found, **self._others(conn, others)}
+
+    def _same(self, conn: engine.Connection, found: Rows, since: int, until: int) -> bool:
+        """Tell by sums whether the change numbers in [since, until) are those of the known rows and of ``found``.
+        """
+        return host_changes.number_sums(conn, since, until) == self._numbers.sums(self.rows, found, since, until)
+
+    def _read(self, conn: engine.Connection, numbers: Numbers) -> Rows:
+        """Return the rows for (node, changed, used_changed) that are not known."""
+        used, others = self._different(numbers)
+        found = self._others(conn, others)
+        for row in host_changes.usage(conn, used) if used else ():
+            found[row['id']] = {**self.rows[row['id']], **row}
+        return found
+
+    def _different(self, numbers: Numbers) -> tuple[set[int], set[int]]:
+        """Return (nodes with only changed usage, nodes with other changed columns)."""
+        used, others = set(), set()
+        for node, changed, used_changed in numbers:
+            row = self.rows.get(node)
+            if row is None or row['changed'] != changed:
+                others.add(node)
+            elif row['used_changed'] != used_changed:
+                used.add(node)
+        return used, others
+
+    def _others(self, conn: engine.Connection, nodes: set[int]) -> Rows:
+        return {row['id']: row for row in self._of_cell(host_changes.nodes(conn, nodes))} if nodes else {}
+
+    def _of_cell(self, rows: collections.abc.Iterable[Row]) -> collections.abc.Iterator[Row]:
+        for row in rows:
+            row['cell'] = self.cell.uuid
+            yield row
+
+    def busy(self) -> dict[tuple[str, str], int]:
+        """Return {(host, node): servers in a task with high disk and network load} without zeros."""
+        with self.cell.db.reader() as conn:
+            return hosts_db.busy_servers(conn)
+
+    def heartbeats(self) -> Heartbeats:
+        """Return {host: last heartbeat} of the compute services, read in chunks to keep transactions short.
+
+        As in services.any_up, silence counts up to the newest heartbeat of any service if heartbeats are overdue.
+        Otherwise the times are unchanged.
+        """
+        found: Heartbeats = {}
+        after, gap = 0, None
+        while True:
+            with self.cell.db.reader() as conn:
+                part = host_changes.heartbeats(conn, after)
+                if gap is None:
+                    gap = services_db.unheard(conn, utils.utcnow()) or NO_TIME
+                    gap = gap if gap.total_seconds() > self._quiet_s else NO_TIME
+            found.update((host, seen and seen + gap) for _, host, seen in part)
+            if len(part) < host_changes.CHUNK:
+                return found
+            after = part[-1][0]
+
+
+class _ChangeNumbers:
+    """The change numbers of the rows of CellNodes as arrays, for fast sums over thousands of rows."""
+
+    COLUMNS = ('changed', 'used_changed')
+
+    def __init__(self) -> None:
+        self._positions: dict[int, int] | None = None
+        self._arrays: tuple[np.ndarray, ...] = ()
+
+    def apply(self, rows: Rows, changed: Rows, removed: set[int]) -> None:
+        """Follow a change of the rows, before it is applied."""
+        if removed or not changed.keys() <= rows.keys():  # a set difference would visit all rows
+            self._positions = None  # rebuilt on demand
+        elif self._positions is not None:
+            self._write(self._positions, self._arrays, changed)
+
+    def sums(self, rows: Rows, found: Rows, since: int, until: int) -> list[tuple[int, int]]:
+        """Return host_changes.number_sums for the rows, with the found rows in place of older ones."""
+        if self._positions is None:
+            self._positions = {node: position for position, node in enumerate(rows)}
+            self._arrays = tuple(np.fromiter((row[name] for row in rows.values()), np.int64, len(rows))
+                                 for name in self.COLUMNS)
+        positions, arrays = self._positions, tuple(array.copy() for array in self._arrays)
+        self._write(positions, arrays, {node: row for node, row in found.items() if node in positions})
+        new = [row for node, row in found.items() if node not in positions]
+        sums = []
+        for name, array in zip(self.COLUMNS, arrays):
+            array = np.append(array, [row[name] for row in new]).astype(np.int64)
+            array = array[(array >= since) & (array < until)]
+            sums.append((len(array), int((array % host_changes.MODULUS).sum())))
+        return sums
+
+    def _write(self, positions: dict[int, int], arrays: tuple[np.ndarray, ...], rows: Rows) -> None:
+        if not rows:
+            return
+        chosen = [positions[node] for node in rows]
+        for name, array in zip(self.COLUMNS, arrays):
+            array[chosen] = [row[name] for row in rows.values()]
+
+
+class HostTable:
+    """The hosts of all cells in one view.
+
+    :param cells: db.cells.Cells
+    :param heartbeat_s: interval of reading heartbeats in seconds. A stale heartbeat makes a host look down, never up,
+        so a
+                        third of the service's down time is sufficient.
+    """
+
+    def __init__(self, cells: db_cells.Cells, heartbeat_s: float = 5) -> None:
+        self._cells, self._heartbeat_s = cells, heartbeat_s
+        self._lock = threading.Lock()
+        self._nodes: dict[str, CellNodes] = {}  # by the cell's uuid
+        self._unreachable: dict[str, float] = {}  # cell's uuid: end of the time without reads
+        self._positions: dict[tuple[str, int], int] = {}  # by (cell's uuid, node)
+        self._view = host_view.Hosts([])
+        self._read_at = self._heartbeats_read_at = self._others_read_at = float('-inf')
+        # uuids of other cells that this scheduler has claimed in since their last read
+        self._claimed_cells: set[str] = set()
+        metrics.HOSTS.watch(self, lambda table: {(): len(table._view)})
+        metrics.HOSTS_AGE.watch(self, lambda table: {(): time.monotonic() - table._read_at}
+                                if table._nodes else {})
+
+    def size(self) -> int:
+        """Return the number of nodes in the last view."""
+        return len(self._view.ids)
+
+    def hosts(self, *, full: bool = False, fresh_s: float = FRESH_S) -> host_view.Hosts:
+        """Return a view that is a few milliseconds old for the default cell.
+
+        Other cells may be slow, so they are read less often, except after a claim of this scheduler there.
+        :param full: read everything: no host was found, or a claim found the table stale
+        :param fresh_s: age in seconds after which the table is read again
+        """
+        with self._lock:
+            if full or time.monotonic() - self._read_at > fresh_s:
+                nodes = self._nodes_of(self._cells.default)
+                self._merge(nodes, *nodes.read_changes(full))
+                if full or time.monotonic() - self._heartbeats_read_at > 2 * self._heartbeat_s:
+                    self._merge_heartbeats(nodes, nodes.heartbeats())
+                    self._heartbeats_read_at = time.monotonic()
+                self._read_at = time.monotonic()
+            if full or len(self._nodes) > 1:
+                self._read_other_cells(full)
+            return self._view
+
+    def _read_other_cells(self, full: bool) -> None:
+        """Read the other cells in parallel, with the lock held.
+
+        Unreachable cells are left to ``synchronize``, which no request waits for.
+        """
+        due = full or time.monotonic() - self._others_read_at > OTHER_CELLS_S
+        cells = [cell for cell in self._cells.all()[1:]
+                 if (due or cell.uuid in self._claimed_cells) and cell.uuid not in self._unreachable]
+        if not cells:
+            return
+        nodes = {cell.uuid: self._nodes_of(cell) for cell in cells}
+        self._claimed_cells -= nodes.keys()  # before the read, which may miss later claims
+
+        def look(cell: db_cells.Cell) -> tuple[Changes, Heartbeats]:
+            here = nodes[cell.uuid]
+            return here.read_changes(full), here.heartbeats() if full else {}
+        found, down = self._cells.ask(cells, look, None if full else READ_TIMEOUT_S)
+        for cell, (changes, seen) in found:
+            self._merge(nodes[cell.uuid], *changes)
+            self._merge_heartbeats(nodes[cell.uuid], seen)
+        for cell in down:
+            self._unreachable[cell.uuid] = time.monotonic() + UNREACHABLE_S
+            self._drop_cell(cell.uuid)
+        if due:
+            self._others_read_at = time.monotonic()
+
+    def mark_claimed(self, cell: db_cells.Cell) -> None:
+        """Make the next view read a cell in which this process has claimed."""
+        if cell is not self._cells.default:
+            self._claimed_cells.add(cell.uuid)
+
+    def exclude_cell(self, cell_uuid: str) -> None:
+        """Exclude a cell that is unreachable or deleted from placement for UNREACHABLE_S."""
+        with self._lock:
+            self._unreachable[cell_uuid] = time.monotonic() + UNREACHABLE_S
+            self._drop_cell(cell_uuid)
+
+    def synchronize(self) -> None:
+        """Read all cells, and their heartbeats when due; called by a periodic task."""
+        hear = time.monotonic() - self._heartbeats_read_at > self._heartbeat_s
+        self._others_read_at = float('-inf')
+        self.hosts()
+        default, *others = self._cells.all()
+        with self._lock:
+            for cell_uuid in self._nodes.keys() - {default.uuid, *(cell.uuid for cell in others)}:
+                LOG.warning('Cell %s was deleted and gets no servers.', cell_uuid)
+                self._drop_cell(cell_uuid)
+        others = [cell for cell in others if time.monotonic() >= self._unreachable.get(cell.uuid, 0)]
+        fresh = {cell.uuid for cell in others} - self._nodes.keys()
+
+        def look(cell: db_cells.Cell) -> tuple[CellNodes, Changes, Heartbeats, dict[tuple[str, str], int] | None]:
+            # skips cells that were read just now
+            nodes = self._nodes_of(cell)
+            return (nodes, nodes.read_changes() if cell.uuid in fresh else ({}, set()),
+                    *((nodes.heartbeats(), nodes.busy()) if hear else ({}, None)))
+        found, down = self._cells.ask(others, look) if others else ([], [])
+        for nodes, changes, seen, servers in [look(default), *(result for _, result in found)]:
+            with self._lock:
+                if self._nodes.get(nodes.cell.uuid) is not nodes:
+                    continue  # a claim has found the cell unreachable
+                self._unreachable.pop(nodes.cell.uuid, None)
+                self._merge(nodes, *changes)
+                self._merge_heartbeats(nodes, seen)
+                if servers is not None:
+                    self._merge_busy(nodes, servers)
+        for cell in down:
+            LOG.warning('Cannot read the hosts of cell %s; it gets no servers.', cell.name)
+            self.exclude_cell(cell.uuid)
+        if hear:
+            self._heartbeats_read_at = time.monotonic()
+
+    def note_usage(self, cell: db_cells.Cell, usage: Usage) -> None:
+        """Record columns of host_changes.USAGE that claims of this process have just written: {node of the cell:
+        columns}.
+        """
+        with self._lock:
+            nodes = self._nodes_of(cell)
+            self._merge(nodes, nodes.with_usage(usage), set())
+
+    def _nodes_of(self, cell: db_cells.Cell) -> CellNodes:
+        return self._nodes.setdefault(cell.uuid, CellNodes(cell, self._heartbeat_s))
+
+    def _merge(self, nodes: CellNodes, changed: Rows, removed: set[int]) -> None:
+        """Merge the changes of a cell into its rows and the view."""
+        cell, known = nodes.cell.uuid, {node: nodes.rows.get(node) for node in changed}
+        for node, row in changed.items():
+            row['io_ops'] = _busy_now(row, known[node])
+        nodes.apply(changed, removed)
+        if removed or None in known.values():
+            self._rebuild_view()
+            return
+        usage: Rows = {}
+        others: Rows = {}
+        seen: dict[int, datetime.datetime | None] = {}
+        for node, row in changed.items():
+            before, position = known[node], self._positions[cell, node]
+            if before is None:
+                continue  # impossible: a new node rebuilds the view
+            if row['changed'] != before['changed'] and not host_view.USAGE.issuperset(
+                    name for name, value in row.items() if value is not before[name] and value != before[name]):
+                others[position] = row
+                continue
+            usage[position] = row
+            if row['last_seen_at'] != before['last_seen_at']:
+                seen[position] = row['last_seen_at']
+        if others:
+            self._view = self._view.with_rows(others)
+        if usage:
+            self._view = self._view.with_usage(usage)
+            self._update_last_seen(seen)
+
+    def _merge_heartbeats(self, nodes: CellNodes, seen: Heartbeats) -> None:
+        """Merge heartbeats into the rows and the view, and keep its other arrays."""
+        changed: dict[int, datetime.datetime | None] = {}
+        for node, row in nodes.rows.items():
+            moment = seen.get(row['host'])
+            if moment is not None and moment != row['last_seen_at']:
+                row['last_seen_at'] = moment
+                changed[self._positions[row['cell'], node]] = moment
+        self._update_last_seen(changed)
+
+    def _merge_busy(self, nodes: CellNodes, servers: dict[tuple[str, str], int]) -> None:
+        """Merge the number of busy servers, {(host, node): number}, into the rows and the view."""
+        changed = {}
+        for node, row in list(nodes.rows.items()):
+            number = servers.get((row['host'], row['node']), 0)
+            if number != row['io_ops']:
+                nodes.rows[node] = {**row, 'io_ops': number}
+                changed[self._positions[row['cell'], node]] = nodes.rows[node]
+        if changed:
+            self._view = self._view.with_usage(changed)
+
+    def _update_last_seen(self, moments: dict[int, datetime.datetime | None]) -> None:
+        if moments:
+            self._view = self._view.with_seen(moments)
+
+    def _drop_cell(self, cell_uuid: str) -> None:
+        """Remove the hosts of an unreachable cell from placement, with the lock held."""
+        if self._nodes.pop(cell_uuid, None):
+            self._read_at = float('-inf')  # makes the next view read the default cell again
+            self._rebuild_view()
+
+    def _rebuild_view(self) -> None:
+        """Rebuild the view from all rows, after hosts were added or removed."""
+        rows = [row for nodes in self._nodes.values() for row in nodes.rows.values()]
+        self._positions = {(row['cell'], row['id']): position for position, row in enumerate(rows)}
+        self._view = host_view.Hosts(rows)
+
+
+def _busy_now(row: Row, before: Row | None) -> int:
+    """Estimate the busy servers until the next count: each new server is being built, or moves."""
+    if before is None:
+        return 0
+    return before['io_ops'] + max(0, row['running_vms'] - before['running_vms'])

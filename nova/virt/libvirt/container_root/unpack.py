@@ -1,0 +1,181 @@
+"""The file system of a container: archives of strangers, unpacked by a process that can do nothing else.
+
+No file system of a stranger is mounted. The process has a user namespace in which it is the container's root and the
+host's users do not exist, no network, and the new directory as its root: it makes files as the container's users, in
+that directory alone. An id outside of the map, a device or a file too many is an error, or left out.
+"""
+from __future__ import annotations
+
+import bz2
+import contextlib
+import ctypes
+import json
+import lzma
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import typing
+import zlib
+
+from nova import exception
+from nova.disk_files import sandbox
+from nova.virt.libvirt.container_root import users
+
+ROOT = 'root'                            # the directory, in that of the guest
+MOST_FILES = 1_000_000
+MEMORY = 1 << 30                         # bytes of address space: headers of a tar archive are as long as they say
+UNPACK_S = 600
+NAMESPACES = 0x10000000 | 0x00020000 | 0x40000000 | 0x08000000 | 0x04000000     # user, mount, net, ipc, uts: sched.h
+PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
+READY = b'.'
+LOADED = (bz2, lzma, zlib)              # tarfile loads them late, where they are not to be found any more
+LEFT_OUT = ('dev', 'proc', 'sys')        # libvirt makes them
+
+
+def unpack(directory: str, archives: typing.Sequence[str], size: int, uids: tuple[users.Range, ...],
+           gids: tuple[users.Range, ...]) -> None:
+    """Make a container's file system of tar archives, plain or compressed; a later one replaces files.
+
+    :param directory: of the guest
+    :param size: bytes that the files may have
+    :raises VirtError: they are no archives, hold too much, or no /sbin/init
+    """
+    with contextlib.ExitStack() as stack:
+        given = [stack.enter_context(sandbox.opened(path, os.O_RDONLY)) for path in archives]
+        above = _folder(directory)
+        stack.callback(os.close, above)
+        os.mkdir(ROOT, 0o755, dir_fd=above)
+        target = os.open(ROOT, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+        stack.callback(os.close, target)
+        os.fchown(target, typing.cast(int, users.of(uids, 0)), typing.cast(int, users.of(gids, 0)))
+        os.fchmod(target, 0o755)
+        _run({'target': target, 'archives': given, 'size': size}, (target, *given), uids, gids)
+
+
+def remove(directory: str) -> None:
+    """Remove a container's file system; no error when there is none.
+
+    :param directory: of the guest
+    """
+    with contextlib.suppress(FileNotFoundError):
+        above = _folder(directory)
+        try:
+            shutil.rmtree(ROOT, dir_fd=above)
+        finally:
+            os.close(above)
+
+
+def _folder(path: str) -> int:
+    """The descriptor of a directory; a link, wherever it is in the path, leads nowhere."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    found = os.open('/', flags)
+    for name in path.strip('/').split('/'):
+        try:
+            below = os.open(name, flags, dir_fd=found)
+        finally:
+            os.close(found)
+        found = below
+    return found
+
+
+def _run(task: dict[str, typing.Any], descriptors: typing.Sequence[int], uids: tuple[users.Range, ...],
+         gids: tuple[users.Range, ...]) -> None:
+    process = subprocess.Popen([sys.executable, '-P', '-m', __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, pass_fds=descriptors, cwd='/',
+                               env={'PATH': os.defpath, 'PYTHONPATH': os.pathsep.join(filter(None, sys.path))})
+    try:
+        with process:
+            if process.stdout.read(1) == READY:          # type: ignore[union-attr]
+                for name, ranges in (('uid_map', uids), ('gid_map', gids)):
+                    with open(f'/proc/{process.pid}/{name}', 'w') as file:
+                        file.write(users.table(ranges))
+            try:
+                output, errors = process.communicate(json.dumps(task).encode(), timeout=UNPACK_S + 30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise _error('it takes too long') from None
+    finally:
+        process.kill()
+    if process.returncode:
+        text = output.decode(errors='replace')[-300:].strip()
+        raise _error(text or f'the process has ended: {errors.decode(errors="replace")[-200:].strip()}')
+
+
+def _error(reason: str) -> exception.VirtError:
+    return exception.VirtError(operation='unpack the file system', reason=reason)
+
+
+# ---- in the process ------------------------------------------------------------------
+
+def main() -> int:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(NAMESPACES):
+        print(f'this host allows no namespaces of users: {os.strerror(ctypes.get_errno())}')
+        return 1
+    os.write(1, READY)
+    task = json.loads(sys.stdin.buffer.read())           # the map is written now
+    os.setgroups([])
+    os.setresgid(0, 0, 0)
+    os.setresuid(0, 0, 0)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)            # who changes his ids has lost it
+    os.fchdir(task['target'])
+    os.chroot('.')
+    libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    for limit, value in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_FSIZE, task['size']),
+                         (resource.RLIMIT_CPU, UNPACK_S), (resource.RLIMIT_CORE, 0)):
+        resource.setrlimit(limit, (value, value))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    signal.alarm(UNPACK_S)
+    try:
+        left = [task['size'], MOST_FILES]
+        for descriptor in task['archives']:
+            extract(descriptor, '/', left)
+    except (tarfile.TarError, EOFError, ValueError) as error:
+        print(f'it is no good tar archive ({type(error).__name__}: {error})')
+        return 1
+    except MemoryError:
+        print('it needs too much memory')
+        return 1
+    except OSError as error:
+        print(f'{error.filename or "a file"}: {error.strerror or error}')
+        return 1
+    if not os.path.lexists('/sbin/init'):
+        print('it has no /sbin/init')
+        return 1
+    return 0
+
+
+def extract(descriptor: int, target: str, left: list[int]) -> None:
+    """Unpack one archive below a directory.
+
+    :param left: [bytes, files] that there is room for, counted down
+    :raises ValueError: there is no room; TarError, OSError
+    """
+    with open(descriptor, 'rb', closefd=False) as file, tarfile.open(fileobj=file, mode='r|*', errorlevel=2) as archive:
+        for member in archive:
+            parts = [part for part in member.name.split('/') if part not in ('', '.')]
+            if '..' in parts:
+                raise ValueError('a name leads out of it')
+            if member.size < 0:
+                raise ValueError('a size is below zero')
+            left[0] -= member.size
+            left[1] -= 1
+            if min(left) < 0:
+                raise ValueError('it holds more than the flavor has room for')
+            if not parts or member.isdev() or parts[0] in LEFT_OUT and len(parts) > 1:
+                continue
+            member.name = '/'.join(parts)
+            if member.islnk():
+                member.linkname = '/'.join(part for part in member.linkname.split('/') if part not in ('', '.', '..'))
+            archive.extract(member, target, numeric_owner=True, **PLAIN)
+
+
+# tarfile's own filters refuse absolute links, which a whole system has; here the root is the container's
+PLAIN: dict[str, typing.Any] = {'filter': 'fully_trusted'} if hasattr(tarfile, 'fully_trusted_filter') else {}
+
+if __name__ == '__main__':
+    sys.exit(main())

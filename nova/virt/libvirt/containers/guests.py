@@ -1,0 +1,92 @@
+"""Containers of this host: their start, their removal, and the files that their consoles are read into."""
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import Any, TYPE_CHECKING
+
+import libvirt
+
+from nova import exception
+from nova import states
+from nova.virt.libvirt import calls
+from nova.virt.libvirt import guest_power
+from nova.virt.libvirt import spec
+from nova.virt.libvirt.container_root import unpack
+from nova.virt.libvirt.containers import consoles
+from nova.virt.libvirt.containers import domain
+from nova.virt.libvirt.privileged import steps
+
+if TYPE_CHECKING:
+    from nova.virt.libvirt.container_root import users
+    from nova.virt.libvirt.host import Host
+    from nova.virt.libvirt.local_disks.storage import Storage
+    from nova.virt.libvirt.privileged.remote import RemoteSteps
+    from nova.virt.libvirt.xml import Guest
+
+LOG = logging.getLogger(__name__)
+Ids = tuple['users.Range', ...]
+
+
+class ContainerGuests(guest_power.GuestPower):
+    """
+    :param uids, gids: [libvirt] uid_maps and gid_maps
+    """
+
+    def __init__(self, storage: Storage, hypervisor: Host, host_steps: steps.LocalSteps | RemoteSteps, uids: Ids,
+                 gids: Ids) -> None:
+        super().__init__(storage, hypervisor)
+        self._steps, self._uids, self._gids = host_steps, uids, gids
+        self._consoles = consoles.Consoles(hypervisor, lambda uuid: storage.path(uuid, steps.CONSOLE_LOG))
+
+    def read_consoles(self) -> None:
+        """Begin to read the consoles of the containers that run."""
+        for uuid, state in self.hypervisor.guests().items():
+            if state == states.RUNNING:
+                self._consoles.add(uuid)
+        self._consoles.start()
+
+    def stop_consoles(self) -> None:
+        self._consoles.stop()
+
+    def refresh(self, uuid: str, network_info: Any) -> Guest:
+        """Update the record of a container with its present ports.
+
+        :raises GuestNotFound: the container has no record
+        """
+        guest = self.record(uuid)
+        guest.interfaces = spec.interfaces(network_info, guest)
+        self.storage.save(guest)
+        return guest
+
+    def start(self, guest: Guest) -> None:
+        """Define a container and start it."""
+        text = domain.domain(guest, self.storage.path(guest.uuid, unpack.ROOT), self._uids, self._gids)
+        self.hypervisor.run('start the guest', calls.define_and_start, guest.uuid, text)
+        self._consoles.add(guest.uuid)
+
+    def power_off(self, uuid: str, timeout: float = 0) -> None:
+        with self.operation(uuid):
+            super().power_off(uuid, timeout)
+            self._consoles.remove(uuid)
+
+    def remove(self, uuid: str, keep_disks: bool = False) -> None:
+        """Stop a container, and remove its definition and files; no error if there is none."""
+        self._consoles.remove(uuid)
+        with contextlib.suppress(exception.GuestNotFound):
+            self.hypervisor.guest('remove the guest', uuid, _undefine)
+        if not keep_disks and self.storage.exists(uuid):
+            self._steps.remove_root(uuid)
+            self.storage.remove(uuid)
+
+    def undo(self, uuid: str) -> None:
+        """Remove what a failed attempt made of a container; log a failure, and do not raise."""
+        try:
+            self.remove(uuid)
+        except (exception.VirtError, OSError):
+            LOG.exception('What a failed build left of %s could not be removed.', uuid)
+
+
+def _undefine(found: libvirt.virDomain) -> None:
+    calls.stop(found)
+    found.undefine()

@@ -1,0 +1,79 @@
+"""Copies of single disks of running guests, by libvirt's backup jobs (https://libvirt.org/formatbackup.html)."""
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from nova import exception
+from nova.runtime import progress
+from nova.virt.libvirt import calls
+
+if TYPE_CHECKING:
+    from nova.virt.libvirt.host import Host
+    from nova.virt.libvirt.local_disks.storage import Storage
+
+LOG = logging.getLogger(__name__)
+
+POLL = 0.2                               # seconds between two looks at a copy
+REPORT_S = 1                             # between two requests to QEMU for its progress
+OPERATION = 'make a snapshot'
+
+
+class DiskBackups:
+    """
+    :param timeout: seconds that the copy of a disk may take
+    """
+
+    def __init__(self, storage: Storage, hypervisor: Host, timeout: float) -> None:
+        self._storage, self._hypervisor, self._timeout = storage, hypervisor, timeout
+
+    def copy(self, uuid: str, text: str, begin: Callable[..., None],
+             begun: Callable[[], None] | None = None) -> bool:
+        """Copy a disk of a running guest; return whether it succeeded.
+
+        :param text: XML of the copy
+        :param begin: function of a domain and ``text`` that begins it
+        :param begun: called when the copy has begun; it has the content of that moment
+        """
+        if not self.begin(uuid, text, begin):
+            return False
+        if begun is not None:
+            begun()
+        return self.wait(uuid)
+
+    def begin(self, uuid: str, text: str, begin: Callable[..., None] = calls.begin_backup) -> bool:
+        """Begin to copy a disk as it is now; return whether QEMU copies it."""
+        try:
+            self._hypervisor.guest(OPERATION, uuid, begin, text)
+        except exception.VirtError as error:
+            LOG.warning('Copying the disk of %s did not begin: %s', uuid, error)
+            return False
+        return True
+
+    def wait(self, uuid: str, report: progress.Report = progress.ignore) -> bool:
+        """Wait for the end of a copy; return whether it succeeded.
+
+        :raises InsufficientStorage: there is no room for it; the copy is aborted
+        """
+        deadline, report_at = time.monotonic() + self._timeout, time.monotonic() + REPORT_S
+        try:
+            while time.monotonic() < deadline:
+                done = self._hypervisor.guest(OPERATION, uuid, calls.backup_done)
+                if done is not None:
+                    return bool(done)
+                self._storage.check_room()
+                if time.monotonic() > report_at:
+                    percent = self._hypervisor.guest(OPERATION, uuid, calls.backup_percent)
+                    if percent is not None:
+                        report(percent)
+                    report_at = time.monotonic() + REPORT_S
+                time.sleep(POLL)
+            self._hypervisor.guest(OPERATION, uuid, calls.abort_job)
+        except exception.VirtError as error:
+            LOG.warning('Copying the disk of %s failed: %s', uuid, error)
+        except exception.NovaException:  # no room, or ``report`` has ended the task
+            self._hypervisor.guest(OPERATION, uuid, calls.abort_job)
+            raise
+        return False

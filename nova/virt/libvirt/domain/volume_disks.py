@@ -1,0 +1,361 @@
+"""A volume that a guest has, as data, and its part of the domain XML: pure functions.
+
+https://libvirt.org/formatdomain.html#hard-drives-floppy-disks-cdroms describes every element.
+"""
+from __future__ import annotations
+
+import dataclasses
+import os
+import typing
+from collections.abc import Mapping
+from xml.etree import ElementTree as etree
+
+from nova import exception
+from nova.hardware import disks as words
+from nova.virt.libvirt.domain import chain
+from nova.virt.libvirt.domain import targets
+
+# of what a disk does in a second, as libvirt and QoS specs of the block storage call them
+LIMITS = (*(f'{what}_{unit}_sec{end}' for end in ('', '_max', '_max_length')
+            for unit in ('bytes', 'iops') for what in ('total', 'read', 'write')), 'size_iops_sec')
+OLD_MACHINES = ('pc', 'pc-i440fx')       # whose default for a CD-ROM is IDE
+NETWORK = 'network'
+
+Device = dict[str, typing.Any]           # a row of block_device_mappings
+Source = dict[str, typing.Any]
+
+
+@dataclasses.dataclass
+class Volume:
+    """
+    target      name of the device, as libvirt wants it
+    source      what a connector gives: 'type' ('file', 'block' or 'network') and what that needs; 'luks': id of the
+                secret that opens it; 'format': qcow2, of a chain of files (chain.py), and 'below': those under the one
+                that the guest writes to
+    boot_order  1: the guest boots from it; None: never
+    cache       QEMU's cache mode
+    limits      {name of LIMITS: number}, of its block storage
+    """
+
+    volume_id: str
+    target: str
+    bus: str
+    source: Source
+    device: str = 'disk'
+    boot_order: int | None = None
+    readonly: bool = False
+    shareable: bool = False
+    cache: str = 'none'
+    detect_zeroes: str = 'off'
+    iothread: int | None = None
+    tag: str | None = None
+    limits: dict[str, int] = dataclasses.field(default_factory=dict)
+    unknown_fields: dict[str, typing.Any] = dataclasses.field(default_factory=dict, kw_only=True, repr=False,
+                                                                 compare=False)
+
+    @property
+    def path(self) -> str:
+        """Where it is found in the XML of a domain that has it."""
+        return f"./devices/disk/target[@dev='{self.target}']"
+
+
+@dataclasses.dataclass(frozen=True)
+class Choices:
+    """What the configuration says of all volumes.
+
+    cache    {type of a source: cache mode}
+    """
+
+    cache: dict[str, str]
+    detect_zeroes: str = 'off'
+
+
+def volume(device: Device, source: Source, properties: dict[str, typing.Any], machine: str, taken: set[str],
+           choices: Choices) -> Volume:
+    """The Volume of a device.
+
+    :param source: of its connector
+    :param properties: of the image that the server is made of
+    :param taken: targets that the guest has already
+    :raises VirtError: the guest cannot have such a device
+    """
+    kind = device.get('device_type') or 'disk'
+    if kind not in words.TYPES:
+        raise _refused(f'{kind!r:.40} is no kind of a disk')
+    bus = device.get('disk_bus') or _bus(kind, properties, machine)
+    if bus not in targets.PREFIXES:
+        raise _refused(f'{bus!r:.40} is no bus of disks')
+    if kind == 'lun' and bus != 'scsi':
+        raise _refused(f'a lun has the bus scsi, not {bus}')
+    if kind == 'lun' and not _is_scsi(source):
+        raise _refused('a lun is a SCSI device of a block storage that has those (block devices of the host, and '
+                       f'iSCSI): SCSI commands do not pass through {source.get("protocol") or "a file"}')
+    index = device.get('boot_index')
+    shareable = bool(source.get('shareable'))
+    limits = source.pop('limits', {})
+    cache = 'none' if shareable else choices.cache[source['type']]
+    return Volume(device['volume_id'], _target(device.get('device_name'), bus, taken), bus, source, kind,
+                  index + 1 if index is not None and index >= 0 else None,
+                  kind == 'cdrom' or bool(source.get('readonly')), shareable, cache, choices.detect_zeroes,
+                  tag=device.get('tag'), limits=limits)
+
+
+def _is_scsi(source: Source) -> bool:
+    """Whether what stands behind a source may take SCSI commands; a block device of the host answers for itself."""
+    return source['type'] == 'block' or source.get('protocol') == 'iscsi'
+
+
+def _bus(kind: str, properties: dict[str, typing.Any], machine: str) -> str:
+    if kind == words.CDROM:
+        return cdrom_bus(properties, machine)
+    if kind == 'floppy':
+        return 'fdc'
+    return 'scsi' if kind == 'lun' else str(properties.get('hw_disk_bus') or 'virtio')
+
+
+def cdrom_bus(properties: dict[str, typing.Any], machine: str) -> str:
+    old = machine == 'pc' or machine.startswith(OLD_MACHINES[1])
+    return str(properties.get('hw_cdrom_bus') or ('ide' if old else 'sata'))
+
+
+def _target(name: str | None, bus: str, taken: set[str]) -> str:
+    """The letter of the requested name, if it is free."""
+    letter = (name or '')[-1:]
+    wanted = targets.PREFIXES[bus] + letter
+    if letter and letter in targets.LETTERS and wanted not in taken:
+        return wanted
+    found = targets.free(bus, taken)
+    if found is None:
+        raise _refused('it has a disk for each letter')
+    return found
+
+
+def _refused(reason: str) -> exception.VirtError:
+    return exception.VirtError(operation='attach the volume', reason=reason)
+
+
+# ---- XML -----------------------------------------------------------------------
+
+def element(disk: Volume) -> etree.Element:
+    """The element of a volume in a domain."""
+    root = etree.Element('disk', type=disk.source['type'], device=disk.device)
+    etree.SubElement(root, 'driver', driver(disk.source.get('format', chain.RAW), disk, disk.readonly))
+    root.append(source_element(disk.source))
+    _below(root, disk.source)
+    etree.SubElement(root, 'target', dev=disk.target, bus=disk.bus)
+    if disk.device != 'lun':                         # which has the serial number of its storage
+        etree.SubElement(root, 'serial').text = disk.volume_id
+    if disk.readonly:
+        etree.SubElement(root, 'readonly')
+    if disk.shareable:
+        etree.SubElement(root, 'shareable')
+    if disk.boot_order is not None:
+        etree.SubElement(root, 'boot', order=str(disk.boot_order))
+    limit(root, disk.limits)
+    return root
+
+
+def _below(parent: etree.Element, source: Source) -> None:
+    """All files below a disk's: libvirt and QEMU look for no others, and take no format from blocks."""
+    for name, form in source.get('below', ()):
+        parent = etree.SubElement(parent, 'backingStore', type=source['type'])
+        etree.SubElement(parent, 'format', type=form)
+        parent.append(_source(named(source, name)))
+    etree.SubElement(parent, 'backingStore')
+
+
+def files_of(source: Source) -> list[chain.File]:
+    """The files of a source that is one, or a chain of them: that which the guest writes to first."""
+    place = source['path'] if source['type'] == 'file' else source['name']
+    return [(os.path.basename(place), source.get('format', chain.RAW)),
+            *((name, form) for name, form in source.get('below', ()))]
+
+
+def with_files(source: Source, files: list[chain.File]) -> Source:
+    """The source that has these files in the same directory."""
+    (name, form), *rest = files
+    made = named(source, name)
+    if form == chain.RAW:
+        return {key: value for key, value in made.items() if key not in ('format', 'below')}
+    return {**made, 'format': form, 'below': [list(each) for each in rest]}
+
+
+def named(source: Source, name: str) -> Source:
+    """The source that is another file in the same directory."""
+    key = 'path' if source['type'] == 'file' else 'name'
+    return {**source, key: os.path.join(os.path.dirname(source[key]), name)}
+
+
+def snapshot(target: str, source: Source, others: typing.Iterable[str]) -> str:
+    """The XML that lets a guest write to another file from now on, which lies on the present one
+    (https://libvirt.org/formatsnapshot.html).
+
+    :param others: targets of its other disks, which stay as they are
+    """
+    root = etree.Element('domainsnapshot')
+    disks = etree.SubElement(root, 'disks')
+    changed = etree.SubElement(disks, 'disk', name=target, snapshot='external', type=source['type'])
+    etree.SubElement(changed, 'driver', type=chain.QCOW2)
+    changed.append(_source(source))
+    for other in others:
+        etree.SubElement(disks, 'disk', name=other, snapshot='no')
+    return etree.tostring(root, encoding='unicode')
+
+
+def alone_volume(volume: Volume) -> Volume:
+    """A Volume as the only disk of a machine."""
+    return Volume(volume.volume_id, 'vda', 'virtio', volume.source, cache=volume.cache)
+
+
+def alone(uuid: str, volume: Volume) -> str:
+    """The XML of a machine that has one disk and is never to run an instruction: its QEMU merges files."""
+    root = etree.Element('domain', type='qemu')
+    etree.SubElement(root, 'name').text = f'merge-{uuid}'
+    etree.SubElement(root, 'uuid').text = uuid
+    etree.SubElement(root, 'memory', unit='MiB').text = '64'
+    etree.SubElement(root, 'vcpu').text = '1'
+    etree.SubElement(etree.SubElement(root, 'os'), 'type').text = 'hvm'
+    etree.SubElement(root, 'devices').append(element(volume))
+    return etree.tostring(root, encoding='unicode')
+
+
+def driver(form: str, disk: typing.Any, readonly: bool) -> dict[str, str]:
+    """What QEMU does with the blocks of a Volume, or of an xml.Disk."""
+    made = {'name': 'qemu', 'type': form, 'cache': disk.cache, 'discard': 'unmap'}
+    if disk.detect_zeroes != 'off':
+        made['detect_zeroes'] = disk.detect_zeroes
+    if disk.iothread is not None:
+        made['iothread'] = str(disk.iothread)
+    if readonly:
+        del made['discard']
+    return made
+
+
+def limit(root: etree.Element, limits: Mapping[str, typing.Any]) -> None:
+    """Bound what a guest may do with a disk in a second."""
+    bounds = [(name, limits[name]) for name in LIMITS if int(limits.get(name) or 0)]
+    if bounds:
+        iotune = etree.SubElement(root, 'iotune')
+        for name, value in bounds:
+            etree.SubElement(iotune, name).text = str(value)
+
+
+def spread(found: typing.Iterable[typing.Any], threads: int, choices: Choices) -> None:
+    """Give the virtio disks among Volumes and xml.Disks their I/O threads, one after the other."""
+    number = 0
+    for each in found:
+        each.iothread = None
+        each.detect_zeroes = 'off' if each.readonly else choices.detect_zeroes
+        if each.bus == 'virtio' and threads:
+            each.iothread, number = number % threads + 1, number + 1
+
+
+def quietest(volume: Volume, found: typing.Iterable[typing.Any]) -> int | None:
+    """The I/O thread for a Volume of a guest that has these Volumes and xml.Disks: that of the fewest; None: none."""
+    used = [each.iothread for each in found if each.iothread]
+    if volume.bus != 'virtio' or not used:
+        return None
+    return min(range(1, max(used) + 1), key=used.count)
+
+
+def source_element(source: Source) -> etree.Element:
+    """Where QEMU finds a disk, and the id of the secret that opens it."""
+    made = _source(source)
+    if source.get('luks'):
+        _encryption(made, source['luks'])
+    return made
+
+
+def _encryption(parent: etree.Element, secret: str) -> None:
+    """QEMU encrypts. libvirt 11.3 assumes that for the disks of a domain, and not for the target of a backup."""
+    encryption = etree.SubElement(parent, 'encryption', format='luks', engine='qemu')
+    etree.SubElement(encryption, 'secret', type='passphrase', uuid=secret)
+
+
+def _source(source: Source) -> etree.Element:
+    if source['type'] == 'file':
+        return etree.Element('source', file=source['path'])
+    if source['type'] == 'block':
+        return etree.Element('source', dev=source['path'])
+    made = etree.Element('source', protocol=source['protocol'])
+    if source.get('name'):
+        made.set('name', source['name'])
+    if source.get('tls'):
+        made.set('tls', 'yes')
+        if source.get('tls_hostname'):
+            made.set('tlsHostname', source['tls_hostname'])
+    for host, port in source.get('hosts', ()):
+        etree.SubElement(made, 'host', {'name': host, **({'port': str(port)} if port else {})})
+    if source.get('socket'):
+        etree.SubElement(made, 'host', transport='unix', socket=source['socket'])
+    if source.get('initiator'):
+        etree.SubElement(etree.SubElement(made, 'initiator'), 'iqn', name=source['initiator'])
+    if source.get('reconnect_s'):
+        etree.SubElement(made, 'reconnect', delay=str(source['reconnect_s']))
+    auth = source.get('auth')
+    if auth:
+        secret = etree.SubElement(etree.SubElement(made, 'auth', username=auth['username']), 'secret',
+                                  type=auth['type'])
+        secret.set(*(('uuid', auth['uuid']) if auth.get('uuid') else ('usage', auth['usage'])))
+    return made
+
+
+def arrange(root: etree.Element, volumes: list[Volume], disks: list[typing.Any]) -> None:
+    """Add the volumes to a domain that is there otherwise, and say in which order the guest looks for a system.
+
+    :param disks: the local ones, of which one is called 'disk' when the guest boots from it
+    """
+    devices = root.find('devices')
+    assert devices is not None
+    for number, each in enumerate(volumes):
+        devices.insert(len(disks) + number, element(each))
+    threads = max((each.iothread or 0 for each in [*disks, *volumes]), default=0)
+    if threads:
+        etree.SubElement(root, 'iothreads').text = str(threads)
+    system = root.find('os')
+    if system is None or not any(each.boot_order for each in volumes):
+        return
+    for boot in system.findall('boot'):              # libvirt takes one way of saying it, or the other
+        system.remove(boot)
+    for local in disks:
+        found = devices.find(f"disk/target[@dev='{local.target}']/..")
+        if os.path.basename(local.file) == 'disk' and found is not None:
+            etree.SubElement(found, 'boot', order='1')
+        elif local.device == words.CDROM and found is not None:
+            etree.SubElement(found, 'boot', order=str(2 + max(each.boot_order or 0 for each in volumes)))
+
+
+def copy_of(target: str, path: str, others: list[str], secret: str | None = None) -> str:
+    """The XML that asks for a copy of one disk of a running guest, as it is at this moment, in a qcow2 file that is
+    there: a raw one would get the room of all zeros (https://libvirt.org/formatbackup.html).
+
+    :param secret: id of the secret that opens the file, which is a LUKS one then
+    """
+    root = etree.Element('domainbackup', mode='push')
+    disks = etree.SubElement(root, 'disks')
+    copied = etree.SubElement(disks, 'disk', name=target, backup='yes', type='file')
+    etree.SubElement(copied, 'driver', type='raw' if secret else 'qcow2')
+    file = etree.SubElement(copied, 'target', file=path)
+    if secret:
+        _encryption(file, secret)
+    for other in others:
+        etree.SubElement(disks, 'disk', name=other, backup='no')
+    return etree.tostring(root, encoding='unicode')
+
+
+def passphrase(uuid: str) -> str:
+    """The XML of a secret with the passphrase of encrypted disks."""
+    root = etree.Element('secret', ephemeral='yes', private='yes')
+    etree.SubElement(root, 'uuid').text = uuid
+    etree.SubElement(etree.SubElement(root, 'usage', type='volume'), 'volume').text = f'disks of {uuid}'
+    return etree.tostring(root, encoding='unicode')
+
+
+def secret(usage_type: str, usage: str, uuid: str | None = None) -> str:
+    """The XML of a secret of libvirt that cannot be read back and that ends with libvirtd."""
+    root = etree.Element('secret', ephemeral='yes', private='yes')
+    if uuid:
+        etree.SubElement(root, 'uuid').text = uuid
+    etree.SubElement(etree.SubElement(root, 'usage', type=usage_type),
+                     'name' if usage_type == 'ceph' else 'target').text = usage
+    return etree.tostring(root, encoding='unicode')

@@ -1,0 +1,79 @@
+"""Taking over guests that another program has made: they go on, and their disks stay where they are.
+
+The record of the guest is written first, then libvirt gets the mark of whose it is: a restart between both finishes
+it. Until the mark is there nothing here stops, changes or removes the guest.
+"""
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any, TYPE_CHECKING
+
+from nova import exception
+from nova import states
+from nova.hardware import guest_options
+from nova.virt.libvirt import calls
+from nova.virt.libvirt.domain import identity
+from nova.virt.libvirt.features import adopted
+
+if TYPE_CHECKING:
+    from nova.virt.libvirt.guests import Guests
+    from nova.virt.libvirt.host import Host
+    from nova.virt.libvirt.local_disks.storage import Storage
+
+OPERATION = 'take over the guest'
+
+
+class Adoption:
+    """Take over guests whose disks are files of this host."""
+
+    def __init__(self, guests: Guests, storage: Storage, hypervisor: Host) -> None:
+        self._guests, self._storage, self._hypervisor = guests, storage, hypervisor
+
+    def adopt(self, context: Any, instance: Any, request: Any) -> None:
+        uuid, stored = instance.uuid, self._storage
+        with self._guests.operation(uuid):
+            if stored.load(uuid) is None:
+                stored.save(self._made(instance, request))
+            self._hypervisor.guest(OPERATION, uuid, calls.mark, identity.OWNER_NAMESPACE,
+                                        identity.owner(stored.directory))
+
+    def let_go(self, instance: Any) -> None:
+        if self._storage.load(instance.uuid) is None:       # it was refused, and may have another owner
+            return
+        with self._guests.operation(instance.uuid):
+            with contextlib.suppress(exception.GuestNotFound):
+                self._hypervisor.guest(OPERATION, instance.uuid, calls.mark, identity.OWNER_NAMESPACE, None)
+            self._storage.forget(instance.uuid)
+
+    def _made(self, instance: Any, request: Any) -> Any:
+        """The record of the guest as it is now.
+
+        :raises BuildFailed: it cannot be taken over
+        """
+        uuid, hypervisor = instance.uuid, self._hypervisor
+        if os.geteuid():
+            raise _refusal(uuid, "its disks are not this service's: a service that runs as root takes guests over")
+        text, why = hypervisor.guest(OPERATION, uuid, calls.described)
+        found = adopted.read(text, adopted.size)
+        if hypervisor.power_state(uuid) not in (states.RUNNING, states.SHUTDOWN):
+            why = 'it neither runs nor is it off'
+        if guest_options.encrypts(instance):
+            why = why or 'its flavor or its image asks for encrypted disks, and its disks are not'
+        why = why or '; '.join(found.refusals) or adopted.misfit(
+            found, instance.vcpus, instance.memory_mb, instance.root_gb)
+        if why:
+            raise _refusal(uuid, why)
+        made = self._guests.describe(instance, request, found.disks, {})
+        made.adopted = [disk.file for disk in found.disks]
+        made.name, made.machine, made.vif_model = found.name, found.machine, found.vif_model
+        for interface in made.interfaces:
+            interface.model = found.vif_model
+        path = self._storage.path(uuid)
+        os.makedirs(path, exist_ok=True)
+        os.chmod(path, 0o711)
+        return made
+
+
+def _refusal(uuid: str, reason: str) -> exception.BuildFailed:
+    return exception.BuildFailed(instance_id=uuid, reason=reason)

@@ -1,0 +1,169 @@
+"""What QEMU's agent does in a guest: password, a quiet file system, the time.
+
+A guest has a channel to an agent when its image says hw_qemu_guest_agent=yes; whether an agent answers there is up to
+its system. Every request waits AGENT_SECONDS at most.
+
+A guest that is frozen cannot work until it is thawed. That it is to be thawed stands in a file before it is frozen, so
+that a restart of this process does it.
+"""
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Iterator
+from typing import Any, TYPE_CHECKING
+
+import libvirt
+from oslo_utils import strutils
+
+from nova import exception
+from nova.runtime import durable_files
+from nova import states
+from nova.disk_files import files
+from nova.virt.libvirt.features import guest_network
+
+if TYPE_CHECKING:
+    from nova.virt.libvirt.guests import Guests
+    from nova.virt.libvirt.host import Host
+    from nova.virt.libvirt.local_disks.storage import Storage
+
+LOG = logging.getLogger(__name__)
+
+AGENT_SECONDS = 10
+FACTS_SECONDS = 3            # of a request that shows other facts, too
+MARK = 'frozen'              # of a guest that has to be thawed
+ADMINISTRATORS = {'windows': 'Administrator'}        # by os_type; else root
+_PAUSED = 'the guest is paused or off, and its agent with it'
+_BY_AGENT = libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT
+# libvirt's words for a guest whose agent is not there, sleeps, or has gone
+_SILENT = (libvirt.VIR_ERR_AGENT_UNRESPONSIVE, libvirt.VIR_ERR_AGENT_UNSYNCED)
+
+
+class Agent:
+    """Features Password and Quiesce, and the other requests to the agent in a guest."""
+
+    def __init__(self, guests: Guests, storage: Storage, hypervisor: Host) -> None:
+        self._guests, self._storage, self._hypervisor = guests, storage, hypervisor
+
+    def set_admin_password(self, instance: Any, password: str) -> None:
+        properties = instance.image_properties or {}
+        user = properties.get('os_admin_user') or ADMINISTRATORS.get(str(properties.get('os_type')), 'root')
+        operation = 'set the password'
+        check(operation, self._guests.record(instance.uuid))
+        self._ask(operation, instance.uuid, lambda domain: domain.setUserPassword(user, password, 0))
+
+    def quiesce(self, instance: Any) -> None:
+        with self._guests.operation(instance.uuid):
+            self._freeze(self._guests.record(instance.uuid))
+
+    def unquiesce(self, instance: Any) -> None:
+        with self._guests.operation(instance.uuid):
+            self._thaw(instance.uuid)
+
+    @contextlib.contextmanager
+    def quiet(self, instance: Any, guest: Any) -> Iterator[None]:
+        """The guest's file systems are at rest meanwhile, when it has an agent that does it.
+
+        :param guest: xml.Guest
+        :raises VirtError: they are not, and the image says os_require_quiesce
+        """
+        required = strutils.bool_from_string((instance.image_properties or {}).get('os_require_quiesce'))
+        try:
+            try:
+                if required or guest.agent:
+                    self._freeze(guest)
+            except exception.VirtError as error:
+                if required:
+                    raise
+                LOG.warning('The file systems of %s are not at rest while its disk is copied: %s', guest.uuid,
+                            error.message)
+            yield
+        finally:
+            self._thaw_if_marked(guest.uuid)
+
+    def network_facts(self, guest: Any) -> list[dict[str, Any]]:
+        """What the guest says of its interfaces (guest_network.described); [] where it has no agent, or it is silent.
+
+        :param guest: xml.Guest
+        """
+        operation, found = 'read the addresses', []
+
+        def read(domain: Any) -> None:
+            found.extend(guest_network.described(domain.interfaceAddresses(_BY_AGENT)))
+        if guest.agent:
+            with contextlib.suppress(exception.VirtError):
+                self._hypervisor.guest(operation, guest.uuid, _bounded, operation, read, FACTS_SECONDS)
+        return found
+
+    def set_clock(self, uuid: str) -> None:
+        """Set the guest's clock through its agent after a pause. A guest without an agent is skipped."""
+        self._thaw_if_marked(uuid)
+        guest = self._storage.load(uuid)
+        if guest is None or not guest.agent:
+            return
+        try:
+            self._ask('set the time', uuid, _set_time)
+        except exception.VirtError as error:
+            LOG.warning('The time of guest %s is not set: %s', uuid, error.message)
+
+    def thaw_all(self) -> None:
+        """Thaw the guests that a crash of this service left frozen."""
+        for guest in self._storage.guests():
+            self._thaw_if_marked(guest.uuid)
+
+    def _freeze(self, guest: Any) -> None:
+        operation = 'bring the file systems to rest'
+        check(operation, guest)
+        if self._hypervisor.power_state(guest.uuid) == states.POWER_PAUSED:
+            raise exception.GuestAgentUnavailable(operation=operation, reason=_PAUSED)
+        durable_files.replace(self._storage.path(guest.uuid, MARK), b'')
+        self._ask(operation, guest.uuid, lambda domain: domain.fsFreeze())
+
+    def _thaw_if_marked(self, uuid: str) -> None:
+        """Errors are logged: the guest may be off by now, and the next restart tries again."""
+        if os.path.exists(self._storage.path(uuid, MARK)):
+            try:
+                self._thaw(uuid)
+            except (exception.VirtError, exception.GuestNotFound) as error:
+                LOG.warning('Guest %s is not thawed: %s', uuid, error.message)
+
+    def _thaw(self, uuid: str) -> None:
+        operation, guest = 'let the file systems go on', self._guests.record(uuid)
+        check(operation, guest)
+        if self._hypervisor.power_state(uuid) in (states.RUNNING, states.POWER_PAUSED):
+            self._ask(operation, uuid, lambda domain: domain.fsThaw())
+        files.remove(self._storage.path(uuid, MARK))        # one that is off starts without rest
+
+    def _ask(self, operation: str, uuid: str, request: Any) -> None:
+        self._hypervisor.guest(operation, uuid, _bounded, operation, request)
+
+
+def check(operation: str, guest: Any) -> None:
+    """
+    :raises GuestAgentUnavailable: the guest has no channel to an agent
+    """
+    if not guest.agent:
+        raise exception.GuestAgentUnavailable(
+            operation=operation, reason='the guest has no agent: its image does not say hw_qemu_guest_agent=yes')
+
+
+def _bounded(domain: Any, operation: str, request: Any, seconds: int = AGENT_SECONDS) -> None:
+    """Runs in ``Host.guest``. Turn the agent's errors into sentences that say what to do."""
+    try:
+        if domain.state()[0] not in (libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_BLOCKED):
+            raise exception.GuestAgentUnavailable(operation=operation, reason=_PAUSED)
+        domain.agentSetResponseTimeout(min(seconds, AGENT_SECONDS), 0)
+        request(domain)
+    except libvirt.libvirtError as error:
+        if error.get_error_code() not in _SILENT:
+            raise
+        raise exception.GuestAgentUnavailable(
+            operation=operation, reason='the agent in the guest does not answer: it may still boot, or run no agent',
+        ) from error
+
+
+def _set_time(domain: Any) -> None:
+    now = time.time()
+    domain.setTime({'seconds': int(now), 'nseconds': int(now % 1 * 10 ** 9)})

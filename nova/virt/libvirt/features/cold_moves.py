@@ -1,0 +1,191 @@
+"""Cold moves between hosts: the files of a guest that was put aside are fetched by the host where it goes.
+
+The source only says what there is. So nothing waits there for the destination, a nova-compute that is restarted on
+either side breaks nothing, and a destination that begins again takes up the copies that an arrival (arriving.py) knows
+of, or begins with an empty directory.
+"""
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any, TYPE_CHECKING
+
+from oslo_config import cfg
+
+from nova import exception
+from nova.hardware import guest_options
+from nova.virt import driver
+from nova.virt.libvirt import calls
+from nova.virt.libvirt import spec
+from nova.virt.libvirt import xml
+from nova.virt.libvirt.local_disks import image_cache
+from nova.virt.libvirt.local_disks import new_disks
+from nova.virt.libvirt.local_disks import records
+from nova.virt.libvirt.local_disks import storage
+from nova.virt.libvirt.moves import arrival
+from nova.virt.libvirt.moves import arriving
+from nova.virt.libvirt.moves import disk_transfer
+from nova.virt.libvirt.moves import pool_record
+from nova.virt.libvirt.moves import shared_storage
+from nova.virt.libvirt.moves import tpm_state
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.objects.instance import Instance
+    from nova.virt.libvirt.guests import Guests
+    from nova.virt.libvirt.host import Host
+    from nova.virt.libvirt.moves.addresses import LibvirtAddresses
+    from nova.virt.libvirt.platform import Platform
+
+LOG = logging.getLogger(__name__)
+
+BASE_IMAGE = 'disk.base'                 # the image below the root disk, where this host cannot have it otherwise
+
+
+class ColdMoves:
+    """The part of a resize that moves a guest between hosts; used by Resize.
+
+    :param host: name of this host
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, host: str, guests: Guests, stored: storage.Storage, hypervisor: Host,
+                 platform: Platform, addresses: LibvirtAddresses) -> None:
+        self._conf, self._host, self._guests, self._storage, self._hypervisor = conf, host, guests, stored, hypervisor
+        self._platform, self._addresses = platform, addresses
+
+    def sent(self, uuid: str) -> dict[str, Any]:
+        """What the destination needs of a guest that was put aside here."""
+        guest, kept = self._storage.kept.load(uuid), self._storage.kept.path(uuid)
+        if guest is None:
+            raise exception.GuestNotFound(instance_id=uuid)
+        guest.moved_from = None          # what comes back by a revert is no guest that has come
+        records.write(kept, guest)
+        return {'guest': arrival.packed(guest, kept), 'source': {'address': self._addresses.own, 'directory': kept}}
+
+    def has_come(self, uuid: str) -> bool:
+        """Whether a cold move has brought the guest, and nothing has put it aside since."""
+        guest = self._storage.load(uuid)
+        return guest is not None and guest.moved_from is not None
+
+    def is_arriving(self, uuid: str) -> bool:
+        """Whether a cold move that did not come to its end has left copies of the guest's files, and no guest."""
+        return self._storage.load(uuid) is None and arriving.is_there(self._storage.path(uuid))
+
+    def finish_arrival(self, context: RequestContext, instance: Instance, sent: dict[str, Any],
+                       request: driver.SpawnRequest, power_on: bool) -> None:
+        """As ``finish_migration``, for a guest of another host that shares no disks with this one."""
+        uuid = instance.uuid
+        if 'guest' not in sent:
+            raise exception.GuestNotFound(instance_id=uuid)
+        moved = arrival.unpacked(sent['guest'], uuid, self._storage, self._platform.virt_type, request.network_info)
+        pooled = any(disk.source for disk in moved.disks)
+        if pooled and self._storage.owners.read(uuid) is None:
+            raise exception.VirtError(operation='move the guest', reason=shared_storage.RECORD_NEEDED)
+        with self._guests.operation(uuid):
+            try:
+                copies = self._take_up(instance, sent['source'], pooled)
+                self._storage.clear_pool(moved)
+                disks, boot_files = self._fetch(context, instance, moved, sent['source'],
+                                                new_disks.volume_letters(request.block_devices), copies)
+                made = self._guests.describe(instance, request, disks, boot_files)
+                made.moved_from = sent['source']['directory']
+                self._storage.save(made)
+                if copies is not None:
+                    copies.end()              # copies of a recorded guest are not taken up
+                self.bring_tpm(made, sent)
+                (self._guests.start if power_on else self._guests.define)(made)
+                if pooled:
+                    pool_record.mark_in_migration(self._storage, uuid, False)
+                    self._storage.save(made)
+            except Exception as error:
+                self._guests.undo(uuid)
+                if isinstance(error, OSError):
+                    raise exception.VirtError(operation='move the guest', reason=error.strerror) from error
+                raise
+
+    def _take_up(self, instance: Instance, source: dict[str, str], pooled: bool) -> arriving.Arrival | None:
+        """What an attempt has that did not come to its end; where it is of no use, it is removed, and another begins in
+        an empty directory.
+
+        :param pooled: disks are made in the pool, and are made again
+        """
+        uuid, directory = instance.uuid, self._storage.path(instance.uuid)
+        move = {'source': source, 'sizes': new_disks.flavor_sizes(instance)}      # a disk that has grown stays so
+        if self.is_arriving(uuid) and not pooled:
+            found = arriving.Arrival.interrupted(directory, move, self._host)
+            if found is not None:
+                LOG.info('The copies of the disks of %s go on; %d bytes are here.', uuid, found.bytes_here())
+                return found
+        self._guests.remove(uuid)
+        os.mkdir(directory)
+        os.chmod(directory, storage.DIRECTORY_MODE)
+        if pooled:
+            return None
+        begun = arriving.Arrival(directory, move, self._host)
+        begun.begin()
+        return begun
+
+    def bring_tpm(self, guest: xml.Guest, sent: dict[str, Any]) -> None:
+        """Let the TPM of a guest that is recorded here have what it remembered on another host.
+
+        :param sent: what ``sent`` gave there; empty: the guest stays on this host
+        """
+        kind = tpm_state.version(guest.settings)
+        if not sent or kind is None or tpm_state.version(sent['guest']['settings']) != kind:
+            return
+        source = sent['source']
+        if source['address'] == self._addresses.own:
+            return
+        path = tpm_state.fetch(self._addresses.uri_of(source['address']), guest.uuid, kind,
+                               self._storage.path(guest.uuid), self._conf.libvirt.qemu_img_timeout)
+        # the emulator's files are made when a guest starts: not a single instruction of it is run
+        self._guests.start_paused(guest)
+        self._hypervisor.guest('take in the TPM', guest.uuid, calls.stop)
+        self._hypervisor.run('take in the TPM', tpm_state.put, guest.uuid, kind, tpm_state.read(path))
+        os.unlink(path)
+
+    def _fetch(self, context: RequestContext, instance: Instance, moved: xml.Guest, source: dict[str, str],
+               taken: set[str], copies: arriving.Arrival | None) -> tuple[list[xml.Disk], dict[str, str]]:
+        """The guest's files in its directory, its disks as large as its flavor says: (disks, boot files).
+
+        :param taken: letters of the names of its volumes
+        :param copies: what has come already
+        """
+        uuid, timeout = instance.uuid, self._conf.libvirt.qemu_img_timeout
+        address, there = arrival.place(source, uuid)
+        directory, sizes = self._storage.path(uuid), new_disks.flavor_sizes(instance)
+        disks = [disk for disk in moved.disks if sizes['disk.swap'] or os.path.basename(disk.file) != 'disk.swap']
+        boot_files = {part: getattr(moved, part) for part in arrival.BOOT_FILES if getattr(moved, part)}
+        variables = [spec.NVRAM] if moved.settings.get('firmware_type') == 'uefi' else []
+        if any(disk.source for disk in disks):
+            pool_record.mark_in_migration(self._storage, uuid, True)
+        names = [os.path.basename(disk.file) for disk in disks if not disk.source]
+        disk_transfer.fetch(self._addresses.uri_of(address), there, [*names, *boot_files, *variables], directory,
+                            timeout, copies, self._storage.reserve)
+        for disk in disks:
+            if disk.source:
+                self._storage.of(disk).renew(disk, disk.file)
+            else:
+                arrival.check_disk(disk)
+            if disk.backing_file:
+                self._put_image_below(context, uuid, disk, source)
+            self._storage.of(disk).grow(disk, sizes.get(os.path.basename(disk.file), 0))
+        return disks + self._storage.new_disks.blanks(
+            uuid, {name: size for name, size in sizes.items() if name != 'disk'}, disks, taken=taken,
+            encrypted=guest_options.encrypts(instance)), boot_files
+
+    def _put_image_below(self, context: RequestContext, uuid: str, disk: xml.Disk, source: dict[str, str]) -> None:
+        """Let a disk that came stand on this host's copy of its image, or on one that is fetched with it."""
+        if not self._storage.cache.has(context, disk.backing_file or ''):
+            name = os.path.basename(disk.backing_file or '')
+            address, there = arrival.place(source, uuid)
+            images = os.path.join(os.path.dirname(there), storage.BASE)
+            # one that came along before lies next to the disk
+            disk_transfer.fetch(self._addresses.uri_of(address), there if name == BASE_IMAGE else images, [name],
+                                self._storage.path(uuid), self._conf.libvirt.qemu_img_timeout,
+                                reserve=self._storage.reserve)
+            arrival.check_image(self._storage.path(uuid, name), disk.backing_format)
+            disk.backing_file = self._storage.path(uuid, BASE_IMAGE)
+            os.rename(self._storage.path(uuid, name), disk.backing_file)
+            image_cache.protect(disk.backing_file)        # QEMU reads it as it is, and no process writes it
+        self._storage.of(disk).rebase(disk)

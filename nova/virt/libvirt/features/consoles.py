@@ -1,0 +1,65 @@
+"""Consoles of guests, and screenshots of their first screen."""
+from __future__ import annotations
+
+import time
+from typing import Any, TYPE_CHECKING
+
+import libvirt
+from oslo_config import cfg
+
+from nova import exception
+from nova.virt import driver
+from nova.virt.libvirt import graphics
+
+if TYPE_CHECKING:
+    from nova.objects.instance import Instance
+    from nova.virt.libvirt.host import Host
+    from nova.virt.libvirt.local_disks.storage import Storage
+
+SCREENSHOT_S = 15                        # seconds that a screenshot may take
+CHUNK_BYTES = 1 << 18
+
+
+class Consoles:
+    """Features Consoles and Screenshots."""
+
+    def __init__(self, conf: cfg.ConfigOpts, storage: Storage, hypervisor: Host) -> None:
+        self._conf, self._storage, self._hypervisor = conf, storage, hypervisor
+
+    def console(self, instance: Instance, kind: str) -> Any:
+        text = self._hypervisor.guest('find the console', instance.uuid, _running_xml)
+        guest = self._storage.load(instance.uuid)
+        if text is None or guest is None:
+            raise exception.GuestNotFound(instance_id=instance.uuid)
+        return graphics.place(text, kind, guest.consoles, self._conf.my_ip)
+
+    def screenshot(self, instance: Instance) -> bytes:
+        text = self._hypervisor.guest('find the screen', instance.uuid, _running_xml)
+        if text is None:
+            raise exception.GuestNotFound(instance_id=instance.uuid)
+        if not graphics.has_screen(text):
+            raise exception.Unsupported('The server has no screen: its image asks for none, or its host gives none.')
+        return self._hypervisor.run('take a screenshot', _screenshot, instance.uuid)
+
+
+def _running_xml(domain: libvirt.virDomain) -> str | None:
+    """Return the XML of a domain that runs, None for one that is off."""
+    return domain.XMLDesc(0) if domain.isActive() else None
+
+
+def _screenshot(connection: libvirt.virConnect, uuid: str) -> bytes:
+    """
+    :raises VirtError: it is larger than SCREENSHOT_BYTES, or takes longer than SCREENSHOT_S
+    """
+    until, taken = time.monotonic() + SCREENSHOT_S, bytearray()
+    stream = connection.newStream()
+    connection.lookupByUUIDString(uuid).screenshot(stream, 0)
+    while piece := stream.recv(CHUNK_BYTES):
+        taken += piece
+        late = time.monotonic() > until
+        if late or len(taken) > driver.SCREENSHOT_BYTES:
+            stream.abort()
+            raise exception.VirtError(operation='take a screenshot', reason='it did not come in time'
+                                      if late else 'it is too large')
+    stream.finish()
+    return bytes(taken)

@@ -1,0 +1,468 @@
+"""Live migration of QEMU guests, with the disks that this host has of them or with those that both hosts share.
+
+The destination makes the guest's files and a definition of its own; the source sends the running machine into it. What
+became of a migration whose end was missed is read from the two hypervisors, never guessed.
+"""
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import time
+from typing import Any, TYPE_CHECKING
+
+import libvirt
+from oslo_config import cfg
+
+from nova import exception
+from nova import states
+from nova.disk_files import files
+from nova.runtime import concurrency
+from nova.virt.libvirt import calls
+from nova.virt.libvirt import graphics
+from nova.virt.libvirt import spec
+from nova.virt.libvirt import xml
+from nova.virt.libvirt.domain import memory
+from nova.virt.libvirt.domain import volume_disks as volume
+from nova.virt.libvirt.local_disks import records
+from nova.virt.libvirt.local_disks import storage
+from nova.virt.libvirt.moves import arrival
+from nova.virt.libvirt.moves import disk_transfer
+from nova.virt.libvirt.moves import encryption
+from nova.virt.libvirt.moves import migration_xml
+from nova.virt.libvirt.moves import outgoing
+from nova.virt.libvirt.moves import pool_record
+from nova.virt.libvirt.moves import post_copy
+from nova.virt.libvirt.moves import shared_storage
+from nova.virt.libvirt.volumes import probe
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.objects.instance import Instance
+    from nova.virt.libvirt.disk_clients import DiskClients
+    from nova.virt.libvirt.guests import Guests
+    from nova.virt.libvirt.host import Host
+    from nova.virt.libvirt.moves.addresses import LibvirtAddresses
+    from nova.virt.libvirt.platform import Platform
+    from nova.virt.libvirt.privileged.remote import RemoteSteps
+    from nova.virt.libvirt.privileged.steps import LocalSteps
+    from nova.virt.libvirt.volumes.connections import VolumeConnections
+
+LOG = logging.getLogger(__name__)
+
+POLL = 0.2                               # seconds between two looks at a migration
+SETTLES_S = 60                           # libvirt ends a migration that was aborted, or that its own end interrupted
+
+
+class LiveMigration:
+    """Feature LiveMigration, for the source and for the destination.
+
+    :param host: name of this host
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, host: str, guests: Guests, stored: storage.Storage, hypervisor: Host,
+                 steps: LocalSteps | RemoteSteps, platform: Platform, connections: VolumeConnections,
+                 clients: DiskClients, addresses: LibvirtAddresses) -> None:
+        self._conf, self._host, self._guests, self._storage, self._hypervisor = conf, host, guests, stored, hypervisor
+        self._steps, self._platform, self._connections = steps, platform, connections
+        self._clients, self._addresses = clients, addresses
+        self._post_copy = post_copy.PostCopy(hypervisor, stored, host)
+        self._jobs: dict[str, outgoing.Job] = {}     # {uuid: migration from this host in progress}
+        self._unsettled: set[str] = set()            # guests with an earlier migration of unknown result
+
+    # ---- checks ----
+
+    def check_destination(self, instance: Instance, block_migration: bool | None,
+                          disk_over_commit: bool) -> dict[str, Any]:
+        options, virt_type = self._conf.libvirt, self._platform.virt_type
+        return {'block_migration': block_migration, 'over_commit': bool(disk_over_commit),
+                'seen': shared_storage.sight(self._storage, instance.uuid),
+                'pool_seen': pool_record.digest(self._storage, instance.uuid),
+                'free_bytes': min(self._storage.room(), self._storage.unused_bytes() if disk_over_commit
+                                  else self._storage.free_bytes()),
+                'cpu_features': self._hypervisor.run('describe the processor', outgoing.cpu_features, virt_type),
+                'virt_type': virt_type, 'memory_source': self._platform.memory_source,
+                'tls': bool(options.live_migration_with_native_tls), 'tls_able': self._can_encrypt(),
+                'address': self._addresses.own}
+
+    def check_source(self, instance: Instance, facts: dict[str, Any]) -> dict[str, Any]:
+        guest = self._guests.record(instance.uuid)
+        if guest.hostdevs:
+            raise exception.MigrationPreCheckError(reason='it has PCI devices of this host')
+        if records.elsewhere(guest):
+            raise exception.MigrationPreCheckError(reason=shared_storage.ELSEWHERE)
+        if any(each.source.get('luks') for each in guest.volumes):
+            raise exception.MigrationPreCheckError(reason='it has encrypted volumes; it can be moved while it is off')
+        if any(disk.secret for disk in guest.disks):
+            raise exception.MigrationPreCheckError(reason='its local disks are encrypted; it can be moved while it is '
+                                                          'off')
+        if any(disk.device == 'cdrom' for disk in guest.disks):
+            raise exception.MigrationPreCheckError(reason='it has a CD-ROM of this host; it can be moved while it '
+                                                          'is off')
+        if facts['virt_type'] != self._platform.virt_type:
+            raise exception.MigrationPreCheckError(reason=(
+                f'guests run with {self._platform.virt_type} here and with {facts["virt_type"]} there'))
+        _check_memory(guest, facts.get('memory_source', memory.ANONYMOUS))           # older hosts do not say it
+        tls = encryption.agreed(self._conf.libvirt.live_migration_with_native_tls, self._can_encrypt(), facts['tls'],
+                                facts.get('tls_able', facts['tls']))         # older hosts do what their option says
+        seen = shared_storage.sight(self._storage, instance.uuid)
+        shared = seen is not None and seen == facts['seen']
+        pooled = not shared and pool_record.check_leaving(self._storage, guest, facts.get('pool_seen'))
+        local = any(not disk.readonly for disk in guest.disks)       # else its volumes are all that it has
+        if local and facts['block_migration'] is not None and facts['block_migration'] == (shared or pooled):
+            raise exception.MigrationPreCheckError(reason=(
+                'the hosts share the disks of the server; they are not copied (block migration)' if shared or pooled
+                else 'the hosts share no storage; a migration with its disks (block migration) is needed'))
+        if not shared and not pooled:
+            _check_room(guest, facts)
+        self._check_cpu(instance.uuid, facts)
+        values = arrival.packed(guest)
+        return {'block_migration': not shared, 'guest': values, 'address': facts['address'], 'tls': tls,
+                'source': {'address': self._addresses.own, 'directory': self._storage.path(instance.uuid)}}
+
+    def _check_cpu(self, uuid: str, facts: dict[str, Any]) -> None:
+        """:raises MigrationPreCheckError: the destination's processor lacks what the guest was started with"""
+        cpu = migration_xml.cpu_of(self._hypervisor.guest('read the processor', uuid, outgoing.running_xml))
+        needed = self._hypervisor.run('describe the processor', outgoing.cpu_features, self._platform.virt_type, cpu)
+        if needed is None or facts['cpu_features'] is None:
+            return                       # libvirt of the destination compares once more when it starts the guest
+        missing = sorted(set(needed) - set(facts['cpu_features']))
+        if missing:
+            raise exception.MigrationPreCheckError(reason=(
+                f'the processor there lacks what the guest may use: {", ".join(missing[:10])}'))
+
+    def _can_encrypt(self) -> bool:
+        return encryption.able(self._conf.libvirt.live_migration_with_native_tls, self._steps.qemu_settings())
+
+    # ---- at the destination ----
+
+    def pre_live_migration(self, context: RequestContext, instance: Instance, network_info: list[dict[str, Any]],
+                           block_devices: list[dict[str, Any]], facts: dict[str, Any]) -> dict[str, Any]:
+        uuid = instance.uuid
+        guest = arrival.unpacked(facts['guest'], uuid, self._storage, self._platform.virt_type, network_info)
+        guest.numa, guest.memory_source = facts.get('numa_topology'), self._platform.memory_source
+        guest.volumes = self._connections.connect_all(instance, block_devices, guest.machine, guest.disks, [])
+        try:
+            return self._make_ready(context, guest, facts)
+        except Exception:
+            self._connections.disconnect(guest.volumes)               # no record of them may have been written
+            raise
+
+    def _make_ready(self, context: RequestContext, guest: xml.Guest, facts: dict[str, Any]) -> dict[str, Any]:
+        uuid, copied, incremental = guest.uuid, facts['block_migration'], False
+        probe.check(guest.volumes)
+        self._connections.define_secrets(guest.volumes)
+        with self._guests.operation(uuid):
+            self._unplug_expected(uuid)                       # of an attempt that did not come to its end
+            self._guests.remove(uuid, keep_disks=not copied)
+            if copied:
+                try:
+                    incremental = self._make_disks(context, guest, facts)
+                    self._storage.save(guest)
+                except OSError as error:
+                    raise exception.VirtError(operation='make the disks', reason=error.strerror) from error
+            else:
+                shared_storage.expect(self._storage, guest, self._host)
+            for port in guest.ports():   # the guest is recorded: a rollback knows what to unplug
+                self._steps.plug(uuid, port)
+            text = self._guests.domain_xml(guest, keep=copied)
+        return {**facts, 'domain': text, 'incremental': incremental}
+
+    def _make_disks(self, context: RequestContext, guest: xml.Guest, facts: dict[str, Any]) -> bool:
+        """Files as large as those of the source, for the migration to fill; whether they stand on cached images."""
+        directory = self._storage.path(guest.uuid)
+        os.mkdir(directory)
+        os.chmod(directory, storage.DIRECTORY_MODE)
+        sizes = arrival.sizes(facts['guest'])
+        if any(disk.source for disk in guest.disks):
+            pool_record.mark_in_migration(self._storage, guest.uuid, True)
+        files_of = [disk for disk in guest.disks if not disk.source]
+        incremental = all(self._storage.cache.has(context, disk.backing_file)
+                          for disk in files_of if disk.backing_file)
+        for disk in files_of:
+            if disk.readonly:
+                continue
+            if not incremental:
+                disk.backing_file = disk.backing_format = None
+            size = sizes[os.path.basename(disk.file)]
+            if disk.format == 'qcow2':
+                self._steps.qemu_img.create(disk.file, 'qcow2', size, disk.backing_file, disk.backing_format)
+            else:
+                with open(disk.file, 'xb') as file:
+                    file.truncate(size)
+            files.give_to_guest(disk.file)
+        names = [os.path.basename(disk.file) for disk in files_of if disk.readonly]
+        names += [part for part in arrival.BOOT_FILES if getattr(guest, part)]
+        address, there = arrival.place(facts['source'], guest.uuid)
+        disk_transfer.fetch(self._addresses.uri_of(address), there, names, directory,
+                            self._conf.libvirt.qemu_img_timeout, reserve=self._storage.reserve)
+        return incremental
+
+    def has_arrived(self, uuid: str) -> bool:
+        try:
+            return bool(self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.arrived))
+        except exception.GuestNotFound:
+            return False
+
+    def post_live_migration_at_destination(self, context: RequestContext, instance: Instance,
+                                           network_info: list[dict[str, Any]]) -> None:
+        if instance.vm_state == states.ACTIVE:
+            self._hypervisor.guest('let the guest run', instance.uuid, outgoing.run_on)
+        guest = self._guests.record(instance.uuid)        # with shared disks it is what the source has written
+        expected = shared_storage.expected(self._storage, instance.uuid, self._host)
+        if expected is not None:
+            guest.volumes = expected.volumes
+        guest.host = guest.successor = None
+        pool_record.mark_in_migration(self._storage, instance.uuid, False)
+        if guest.numa:
+            guest.numa = instance.numa_topology
+        guest.interfaces = spec.interfaces(network_info, guest)
+        guest.consoles = graphics.read(self._hypervisor.guest('read the consoles', instance.uuid, outgoing.running_xml))
+        self._storage.save(guest)
+        shared_storage.forget_expected(self._storage, instance.uuid, self._host)
+        found = self._clients.look(guest)
+        if found:
+            self._clients.record(instance.uuid, found, True)
+
+    def rollback_live_migration(self, context: RequestContext, instance: Instance, network_info: list[Any],
+                                facts: dict[str, Any]) -> None:
+        uuid = instance.uuid
+        with self._guests.operation(uuid):
+            coming = self._unplug_expected(uuid)
+            guest = coming if facts.get('block_migration') is False else self._storage.load(uuid)
+            self._guests.remove(uuid, keep_disks=not facts.get('block_migration'))
+            self._connections.disconnect(guest.volumes if guest is not None else ())
+            shared_storage.forget_expected(self._storage, uuid, self._host)
+
+    def _unplug_expected(self, uuid: str) -> xml.Guest | None:
+        """Unplug the ports of a guest that was expected on shared disks, and return it; None: none was.
+
+        The record with the disks names the bridges of its source, which may not be here.
+        """
+        coming = shared_storage.expected(self._storage, uuid, self._host)
+        for port in coming.ports() if coming is not None else ():
+            self._steps.unplug(uuid, port)
+        return coming
+
+    def awaited_guests(self) -> list[str]:
+        return shared_storage.awaited(self._storage, self._host)
+
+    def give_up_guest(self, uuid: str) -> None:
+        with self._guests.operation(uuid):
+            coming = self._unplug_expected(uuid)
+            self._connections.disconnect(coming.volumes if coming is not None else ())
+            shared_storage.forget_expected(self._storage, uuid, self._host)
+
+    # ---- at the source ----
+
+    def live_migrate(self, context: RequestContext, instance: Instance, destination: dict[str, str | None],
+                     facts: dict[str, Any], progress: Any) -> None:
+        uuid, copied = instance.uuid, facts['block_migration']
+        guest = self._guests.record(uuid)
+        job = self._jobs[uuid] = outgoing.Job()
+        with self._guests.operation(uuid):
+            try:
+                if not copied:
+                    shared_storage.hand_over(self._storage, guest, destination['host'])
+                elif any(disk.source for disk in guest.disks):
+                    self._storage.owners.promise(uuid, destination['host'])
+                self._send(job, guest, facts, progress)
+            except BaseException:
+                self._storage.owners.promise(uuid, None)
+                shared_storage.hand_over(self._storage, self._storage.load(uuid) or guest, None)
+                raise
+            finally:
+                del self._jobs[uuid]
+                self._post_copy.forget(uuid)
+
+    def _send(self, job: outgoing.Job, guest: xml.Guest, facts: dict[str, Any], progress: Any) -> None:
+        uuid, options, tls, copied = guest.uuid, self._conf.libvirt, facts['tls'], facts['block_migration']
+        targets = [disk.target for disk in guest.disks if copied and not disk.readonly and not disk.source]
+        was = self._hypervisor.power_state(uuid)
+        running = self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.running_xml)
+        uri = self._addresses.uri_of(facts['address'])
+        call = post_copy.Call(
+            uri, outgoing.parameters(options, running, facts['domain'], facts['address'], targets, tls),
+            outgoing.flags(options, bool(targets), facts['incremental'], tls, seen=_seen_alike(guest, copied)))
+        self._post_copy.keep(uuid, call)
+        concurrency.spawn('migration', job.run, self._hypervisor, uuid, call.uri, call.parameters, call.flags)
+        try:
+            self._watch(job, uuid, progress)
+        except BaseException as error:
+            self._end(job, uuid)
+            self._finish_if_ahead(uuid, call, progress)
+            if job.error is None or self._has_left(uuid, uri, was):
+                LOG.info('Guest %s had gone before its migration could be ended: %s', uuid, error)
+                return
+            raise
+        self._finish_if_ahead(uuid, call, progress)
+        if job.error is not None and not self._has_left(uuid, uri, was):
+            if job.aborted.is_set():
+                raise exception.MigrationAborted(instance_id=uuid)
+            raise job.error
+
+    def _watch(self, job: outgoing.Job, uuid: str, progress: Any) -> None:
+        """Until the job ends: report, and keep the limits.
+
+        :raises VirtError: it took too long; the job goes on
+        """
+        options = self._conf.libvirt
+        limits = outgoing.Limits(options.live_migration_completion_timeout, options.live_migration_progress_timeout)
+        slow, hurried, values = options.live_migration_downtime, False, None
+        while not job.done.wait(POLL):
+            with contextlib.suppress(exception.VirtError):       # it has just ended, or libvirt is away
+                if slow and self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.progress):
+                    self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.set_downtime, slow)
+                    slow = 0
+                values = self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.progress)
+            if job.done.is_set() or not values:
+                continue
+            progress(values)
+            why = limits.passed(values)
+            if why and options.live_migration_timeout_action == 'abort':
+                raise exception.VirtError(operation=outgoing.OPERATION, reason=why)
+            if why and not hurried:
+                hurried = True
+                with contextlib.suppress(exception.VirtError):       # it is too late for that, or was requested before
+                    self.force_complete_live_migration_of(uuid)
+
+    def _finish_if_ahead(self, uuid: str, call: post_copy.Call, progress: Any) -> None:
+        if self._conf.libvirt.live_migration_permit_post_copy:
+            self._post_copy.finish(uuid, call, progress)
+
+    def _end(self, job: outgoing.Job, uuid: str) -> None:
+        """Let a migration end, whatever it takes."""
+        while not job.done.is_set():
+            with contextlib.suppress(exception.VirtError):
+                self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.abort)
+            job.done.wait(POLL)
+
+    def _has_left(self, uuid: str, uri: str, was: int) -> bool:
+        """Whether the guest is at the destination after a call that failed; else it runs here again, as it ``was``."""
+        state = self._settled_state(uuid)
+        if state == was:
+            return False
+        if state is None:                # it is forgotten here only after the destination has it
+            return True
+        try:
+            there = concurrency.blocking(outgoing.is_at, uri, uuid)
+        except libvirt.libvirtError as unreachable:
+            LOG.error('Guest %s stays as it is here (power state %s): whether the destination runs it is not known '
+                      '(%s).', uuid, state, unreachable.get_error_message())
+            return False
+        if there:
+            self._hypervisor.guest(outgoing.OPERATION, uuid, calls.undefine)
+        elif was == states.RUNNING and state == states.POWER_PAUSED:
+            self._hypervisor.guest(outgoing.OPERATION, uuid, calls.unpause)
+        return bool(there)
+
+    def _settled_state(self, uuid: str) -> int | None:
+        """The guest's power state once no migration of it is under way; None: there is none."""
+        deadline = time.monotonic() + SETTLES_S
+        try:
+            while not self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.settled):
+                if time.monotonic() > deadline:
+                    raise exception.VirtError(operation=outgoing.OPERATION, reason='libvirt does not end it')
+                time.sleep(POLL)
+            return int(self._hypervisor.power_state(uuid))
+        except exception.GuestNotFound:
+            return None
+
+    def settle_migrations(self) -> None:
+        """End what migrations an earlier life of this process began, so that each guest is here or is not. Those that
+        went ahead ``await_live_migration`` sees over, and those of which libvirt does not say it now."""
+        for uuid, state in self._hypervisor.guests().items():
+            if state not in outgoing.ACTIVE:
+                continue
+            try:
+                self._settle(uuid)
+            except exception.VirtError as error:         # the other guests need this host
+                LOG.error('What became of a migration of guest %s is not known, and is looked at when that is taken up '
+                          'again, or at the next start: %s', uuid, error.message)
+                self._unsettled.add(uuid)
+                self._hypervisor.guests()                 # libvirt itself is there, or this is no start
+
+    def _settle(self, uuid: str) -> None:
+        """
+        :raises VirtError: it is not known what became of it
+        """
+        if not self._post_copy.looks_ahead(uuid) and self._settled_state(uuid) in outgoing.ACTIVE:
+            self._stays(uuid)
+
+    def _stays(self, uuid: str) -> None:
+        """The disks of a guest that has not left are this host's."""
+        guest = self._storage.load(uuid)
+        if guest is not None and guest.host == self._host:
+            self._storage.owners.promise(uuid, None)
+            shared_storage.hand_over(self._storage, guest, None)
+            self._post_copy.forget(uuid)
+
+    def await_live_migration(self, instance: Instance, progress: Any) -> None:
+        uuid = instance.uuid
+        if not self._post_copy.is_ahead(uuid):
+            if uuid in self._unsettled:
+                with self._guests.operation(uuid):
+                    self._settle(uuid)
+                self._unsettled.discard(uuid)
+            return
+        with self._guests.operation(uuid):
+            call = self._post_copy.kept(uuid)
+            self._post_copy.finish(uuid, call, progress)
+            if self._post_copy.is_ahead(uuid):           # its destination has lost it
+                self._stays(uuid)
+            elif call is not None:                       # what libvirt may have left of it here is removed
+                self._has_left(uuid, call.uri, states.NOSTATE)
+
+    def abort_live_migration(self, instance: Instance) -> None:
+        job = self._jobs.get(instance.uuid)
+        if job is not None:
+            job.aborted.set()
+            self._hypervisor.guest(outgoing.OPERATION, instance.uuid, outgoing.abort)
+
+    def force_complete_live_migration(self, instance: Instance) -> None:
+        if instance.uuid in self._jobs:
+            self.force_complete_live_migration_of(instance.uuid)
+
+    def force_complete_live_migration_of(self, uuid: str) -> None:
+        with contextlib.suppress(exception.GuestNotFound):
+            self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.hurry,
+                                  self._conf.libvirt.live_migration_permit_post_copy)
+
+    def post_live_migration_at_source(self, context: RequestContext, instance: Instance, network_info: Any,
+                                      facts: dict[str, Any]) -> None:
+        """By the record: what the destination shares stays. ``facts`` are not there after a restart."""
+        self._post_copy.forget(instance.uuid)
+        with self._guests.operation(instance.uuid):
+            guest = self._storage.load(instance.uuid)
+            self._guests.remove(instance.uuid, keep_disks=not shared_storage.may_remove(guest, self._host))
+            self._connections.disconnect(guest.volumes if guest is not None else ())
+
+
+def _seen_alike(guest: xml.Guest, copied: bool) -> bool:
+    """Whether something stays where it is, and what the guest writes to it is at once where the destination sees it.
+
+    Behind a volume of the network there is no cache of this host: QEMU speaks to the storage by itself, and has nothing
+    left to write when the guest stops here.
+    """
+    stay = [*guest.volumes, *(disk for disk in guest.disks if disk.source or not copied)]
+    return bool(stay) and all(disk.readonly or disk.cache in ('none', 'directsync') or (
+        disk.source is not None and disk.source['type'] == volume.NETWORK) for disk in stay)
+
+
+def _check_room(guest: xml.Guest, facts: dict[str, Any]) -> None:
+    """:raises MigrationPreCheckError: the destination has no room for the disks"""
+    used = facts['over_commit']
+    needed = sum(os.stat(disk.file).st_blocks * 512 if used else arrival.size_of(disk.file, disk.format)
+                 for disk in guest.disks)
+    if needed > facts['free_bytes']:
+        raise exception.MigrationPreCheckError(reason=(
+            f'its disks need {needed / storage.GIB:.1f} GiB there, of which {facts["free_bytes"] / storage.GIB:.1f} '
+            f'GiB are free'))
+
+
+def _check_memory(guest: xml.Guest, there: str) -> None:
+    """:raises MigrationPreCheckError: the hosts have memory from different places, and may count it differently"""
+    if guest.memory_source != there:
+        raise exception.MigrationPreCheckError(reason=(
+            f'its memory is of the kind {guest.memory_source} here, and would be of the kind {there} there; it can be '
+            'moved while it is off'))

@@ -1,0 +1,207 @@
+"""Rescue: a guest runs from a disk made of another image, so that its own can be repaired.
+
+    <instances>/<uuid>/disk.rescue           overlay on the rescue image
+                       kernel.rescue, ramdisk.rescue
+                       disk.configrescue     config drive with the password of the rescue
+
+Classic: the rescue disk is the first one, the guest's own root disk the second; all else is taken away but the config
+drive. Stable, when the image says hw_rescue_device or hw_rescue_bus: every device stays what and where it is, and the
+rescue disk is added behind them; the guest boots from it.
+
+A rescue disk that has the same origin as the root disk has file systems with the same UUIDs, and a system that looks
+for its root by UUID may take the wrong one. Then the guest gets its root disk when the rescue system has booted.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+import contextlib
+import copy
+import os
+import time
+from typing import Any, TYPE_CHECKING
+
+from nova import exception
+from nova import states
+from nova.disk_files import files
+from nova.virt.libvirt import calls
+from nova.virt.libvirt import spec
+from nova.virt.libvirt import xml
+from nova.virt.libvirt.domain import rescued
+from nova.virt.libvirt.domain import targets
+from nova.virt.libvirt.local_disks import records
+
+if TYPE_CHECKING:
+    from nova.virt.libvirt.disk_clients import DiskClients
+    from nova.virt.libvirt.guests import Guests
+    from nova.virt.libvirt.host import Host
+    from nova.virt.libvirt.local_disks.storage import Storage
+
+DISK, CONFIG_DRIVE = 'disk.rescue', 'disk.configrescue'
+BOOT_FILES = {'kernel': 'kernel.rescue', 'ramdisk': 'ramdisk.rescue'}
+ORIGIN = 'base_image_ref'                # property of a snapshot: the image that its server was made from
+COLD_BUSES = ('ide', 'sata', 'fdc')      # a running guest gets no disks there
+POLL_S = 1                               # seconds between two looks at a rescue system that boots
+# type of guest: seconds without a read after which it has booted, and that are waited at most; emulated ones are slow
+BOOTED_S = {'kvm': 10, 'qemu': 30}
+BOOT_MOST_S = {'kvm': 60, 'qemu': 300}
+PROPERTIES = ('hw_rescue_device', 'hw_rescue_bus')
+# kind of device: the buses that can have one, and the one that it gets when the image does not say
+BUSES = {'disk': ('virtio', 'scsi', 'ide', 'usb', 'sata'), 'cdrom': ('ide', 'sata', 'scsi', 'usb'),
+         'floppy': ('fdc',)}
+
+
+class Rescue:
+    """Features Rescue and StableRescue. The record of a guest has the state, which survives a restart."""
+
+    def __init__(self, guests: Guests, storage: Storage, hypervisor: Host, clients: DiskClients) -> None:
+        self._guests, self._storage, self._hypervisor, self._clients = guests, storage, hypervisor, clients
+
+    def rescue(self, context: Any, instance: Any, network_info: Any, image: Any, admin_password: str,
+               block_devices: Any, config_drive: Any = None) -> None:
+        uuid = instance.uuid
+        with self._guests.operation(uuid):
+            guest = self._back(uuid, network_info)
+            try:
+                guest.rescued = self._make(context, instance, guest, image, config_drive)
+                self._storage.save(guest)
+                self._guests.start(guest)
+                self._attach_late(guest)
+            except Exception as error:
+                with contextlib.suppress(exception.VirtError, OSError):     # the first error is the one to report
+                    self._back(uuid, network_info)
+                if isinstance(error, OSError):
+                    raise exception.VirtError(operation='rescue the guest', reason=error.strerror) from error
+                raise
+
+    def _attach_late(self, guest: xml.Guest) -> None:
+        """Attach the disks that a rescue system must not see while it boots.
+
+        It has booted when it has written to its disk, and has not read from it for BOOTED_S. A system that writes
+        nothing gets the disks after BOOT_MOST_S.
+        """
+        made, hypervisor = guest.rescued, self._hypervisor
+        if made is None or not made.late:
+            return
+        end, last, since = time.monotonic() + BOOT_MOST_S[guest.virt_type], None, 0.0
+        while time.monotonic() < end:
+            if hypervisor.power_state(guest.uuid) != states.RUNNING:
+                return                   # it has ended by itself
+            reads, writes = hypervisor.guest('look at the rescue disk', guest.uuid, calls.requests, made.first)
+            if reads != last:
+                last, since = reads, time.monotonic()
+            elif writes and time.monotonic() - since >= BOOTED_S[guest.virt_type]:
+                break
+            time.sleep(POLL_S)
+        for disk in made.late:
+            with self._clients.plugging_disk(guest.uuid, disk):
+                hypervisor.guest('attach the root disk', guest.uuid, calls.attach_live, xml.local_disk(disk, guest))
+
+    def unrescue(self, context: Any, instance: Any, network_info: Any) -> None:
+        with self._guests.operation(instance.uuid):
+            self._guests.start(self._back(instance.uuid, network_info))
+
+    def _back(self, uuid: str, network_info: Any) -> Any:
+        """The guest with its own disks, off; what a rescue made is gone.
+
+        :raises GuestNotFound:
+        """
+        guest = self._guests.refresh(uuid, network_info)
+        with contextlib.suppress(exception.GuestNotFound):
+            self._hypervisor.guest('stop the guest', uuid, calls.stop_and_forget)
+        guest.rescued = None
+        self._storage.save(guest)
+        for name in BOOT_FILES.values():
+            files.remove(self._storage.path(uuid, name))
+        for name in (DISK, CONFIG_DRIVE):
+            self._storage.remove_disk(uuid, name)
+        return guest
+
+    def _make(self, context: Any, instance: Any, guest: Any, image: Any, config_drive: Any) -> rescued.Rescued:
+        """The files of a rescue, and how the guest gets them."""
+        stored, uuid, properties = self._storage, instance.uuid, image.get('properties') or {}
+        device, bus = kind(guest, image)
+        boot_files = stored.new_disks.boot_files(context, uuid, image, {
+            part: (properties.get(f'{part}_id'), name) for part, name in BOOT_FILES.items()})
+        stable = any(name in properties for name in PROPERTIES)
+        own = [self._with_drive(uuid, disk, config_drive) for disk in guest.disks]
+        target = free_target(bus, targets_of(guest) if stable else set())
+        disk = stored.new_disks.image_disk(context, instance, image, target, bus, DISK,
+                                           root_gb=instance.root_gb if device == 'disk' else 0)
+        disk.readonly = device == 'cdrom'
+        disks = [*own, disk] if stable else classic(disk, own, records.elsewhere(guest))
+        late = []
+        if device == 'disk' and 'kernel' not in boot_files and has_same_origin(instance, image):
+            late = [each for each in disks if each.file == guest.disks[0].file] if guest.disks else []
+            disks = [each for each in disks if each not in late]
+            taken = {each.target for each in [*disks, *(guest.volumes if stable else ())]}
+            for each in late:
+                if each.bus in COLD_BUSES:
+                    each.bus, each.target = 'usb', free_target('usb', taken)
+        if sum(each.bus == 'ide' for each in disks) > xml.IDE_DISKS:
+            raise exception.ImageUnacceptable(image_id=image['id'], reason=f'IDE takes {xml.IDE_DISKS} disks at most')
+        made = rescued.Rescued(
+            disks, boot_files.get('kernel'), boot_files.get('ramdisk'), target=disk.target if stable else None,
+            device=device, late=late)
+        if made.kernel:
+            made.cmdline = properties.get('os_command_line') or spec.cmdline(disk.target, guest.arch)
+        return made
+
+    def _with_drive(self, uuid: str, disk: Any, config_drive: Any) -> Any:
+        """A disk of the guest; its config drive is replaced by the one of the rescue."""
+        if config_drive is None or os.path.basename(disk.file) != 'disk.config':
+            return copy.copy(disk)
+        return self._storage.new_disks.config_drive(uuid, config_drive, disk.target, disk.bus, CONFIG_DRIVE,
+                                                         encrypted=disk.secret is not None)
+
+
+def has_same_origin(instance: Any, image: dict[str, Any]) -> bool:
+    """Whether the disk of an image is a copy of a server's root disk, or of the image that the server was made from."""
+    properties, own = image.get('properties') or {}, instance.image_properties or {}
+    origins = {instance.image_id, own.get(ORIGIN)} & {image['id'], properties.get(ORIGIN)}
+    return bool(origins - {None, ''}) or properties.get('instance_uuid') == instance.uuid
+
+
+def kind(guest: Any, image: Any) -> tuple[str, str]:
+    """(device, bus) of the rescue disk.
+
+    :raises ImageUnacceptable: there is no such device, or not in a machine of this kind
+    """
+    properties = image.get('properties') or {}
+    device = properties.get('hw_rescue_device', 'disk')
+    q35 = xml.Q35.match(guest.machine) is not None
+    usual = {'disk': guest.disks[0].bus if guest.disks else 'virtio', 'cdrom': 'sata' if q35 else 'ide',
+             'floppy': 'fdc'}
+    bus = properties.get('hw_rescue_bus', usual.get(device))
+    if bus not in BUSES.get(device, ()):
+        raise exception.ImageUnacceptable(image_id=image['id'], reason=f'there is no {device} on the bus {bus}')
+    if q35 and bus == 'ide':
+        raise exception.ImageUnacceptable(image_id=image['id'], reason='a q35 machine has no IDE disks')
+    return device, bus
+
+
+def classic(disk: Any, own: list[Any], elsewhere: Sequence[Any] = ()) -> list[Any]:
+    """The disks of a classic rescue: ``disk`` first, then the guest's root disk and its config drive.
+
+    A guest whose root disk is no file of this host has the rescue disk alone.
+    :param elsewhere: those of ``own`` that have other names
+    """
+    kept = [each for each in own
+            if os.path.basename(each.file) in ('disk', 'disk.config', CONFIG_DRIVE) or each in elsewhere[:1]]
+    taken = {disk.target}
+    for each in kept:
+        each.target = free_target(each.bus, taken)
+        taken.add(each.target)
+    return [disk, *kept]
+
+
+def targets_of(guest: Any) -> set[str]:
+    """Names that the disks of a guest have, volumes among them, which a stable rescue leaves it."""
+    return {disk.target for disk in [*guest.disks, *guest.volumes]}
+
+
+def free_target(bus: str, taken: set[str]) -> str:
+    """The first name that no other disk has."""
+    found = targets.free(bus, taken)
+    if found is None:
+        raise exception.VirtError(operation='rescue the guest', reason='it has a disk for each letter')
+    return found

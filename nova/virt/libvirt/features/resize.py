@@ -1,0 +1,163 @@
+"""Resizing guests on their own host: what the guest was is put aside, disks and record, until the end is decided.
+
+    <instances>/<uuid>_kept/            the guest as it was, under its old name
+
+The new guest gets copies of the disks, so that a revert finds the old ones untouched. Formats stand in the record.
+"""
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Any, TYPE_CHECKING
+
+from nova import exception
+from nova.hardware import guest_options
+from nova.virt.libvirt import spec
+from nova.virt.libvirt import xml
+from nova.virt.libvirt.local_disks import files as local_files
+from nova.virt.libvirt.local_disks import new_disks
+from nova.virt.libvirt.local_disks import records
+from nova.virt.libvirt.local_disks import storage
+from nova.virt.libvirt.moves import shared_storage
+
+if TYPE_CHECKING:
+    from nova.objects.instance import Instance
+    from nova.virt.libvirt.features.cold_moves import ColdMoves
+    from nova.virt.libvirt.guests import Guests
+    from nova.virt.libvirt.privileged.remote import RemoteSteps
+    from nova.virt.libvirt.privileged.steps import LocalSteps
+    from nova.virt.libvirt.volumes.connections import VolumeConnections
+
+
+class Resize:
+    """Resize on this host, and with ColdMoves between hosts.
+
+    :param host: name of this host
+    """
+
+    def __init__(self, host: str, guests: Guests, stored: storage.Storage, steps: LocalSteps | RemoteSteps,
+                 connections: VolumeConnections, cold_moves: ColdMoves) -> None:
+        self._host, self._guests, self._storage, self._steps = host, guests, stored, steps
+        self._connections, self._cold_moves = connections, cold_moves
+
+    def accept_guest(self, context: Any, instance: Any, flavor: Any) -> None:
+        """The claim has counted the room, as far as flavors say it.
+
+        :raises VirtError: its disks are in the pool, and its record is on another host; or hardly anything is free here
+        """
+        stored = self._storage
+        stored.check_reach(instance.uuid)
+        if stored.load(instance.uuid) is None:               # it is on another host, or put aside
+            stored.check_free()
+
+    def send_guest(self, context: Any, instance: Any, dest_host: Any, network_info: Any,
+                   timeout: Any) -> dict[str, Any]:
+        uuid, stored = instance.uuid, self._storage
+        kept = stored.kept.path(uuid)
+        if dest_host != self._host and records.elsewhere(stored.load(uuid)):
+            raise exception.VirtError(operation='move the guest', reason=shared_storage.ELSEWHERE)
+        with self._guests.operation(uuid):
+            guest = stored.load(uuid)
+            if guest is not None:        # it is the guest; what was put aside before is of no use
+                self._guests.power_off(uuid, timeout)
+                self._guests.remove(uuid, keep_disks=True)
+                self._connections.disconnect(guest.volumes)     # the host that starts it connects them again
+                shutil.rmtree(kept, ignore_errors=True)
+                stored.release(guest)                    # a snapshot that stayed would be taken for this attempt's
+                variables = stored.path(uuid, spec.NVRAM)
+                if os.path.exists(variables):
+                    self._steps.let_read(variables)
+                os.rename(stored.path(uuid), kept)
+            if not os.path.isdir(kept):
+                raise exception.GuestNotFound(instance_id=uuid)
+        # this host alone takes up disks that lie elsewhere, and finds them by what was put aside
+        return {} if records.elsewhere(stored.kept.load(uuid)) else self._cold_moves.sent(uuid)
+
+    def finish_migration(self, context: Any, instance: Any, guest: Any, request: Any, power_on: bool) -> None:
+        uuid, stored = instance.uuid, self._storage
+        old = stored.kept.load(uuid)
+        if old is None:
+            return self._cold_moves.finish_arrival(context, instance, guest, request, power_on)
+        with self._guests.operation(uuid):
+            self._guests.remove(uuid)
+            try:
+                disks, boot_files = _copies(stored, instance, old)
+                made = self._guests.describe(instance, request, disks, boot_files, old.volumes)
+                stored.save(made)
+                self._cold_moves.bring_tpm(made, guest)
+                self._bring_up(made, power_on)
+            except Exception as error:
+                self._guests.undo(uuid)
+                if isinstance(error, OSError):
+                    raise exception.VirtError(operation='resize the guest', reason=error.strerror) from error
+                raise
+
+    def drop_migrated(self, context: Any, instance: Any, network_info: Any) -> None:
+        with self._guests.operation(instance.uuid):
+            guest = self._storage.load(instance.uuid)
+            if self._cold_moves.has_come(instance.uuid):
+                self._storage.owners.give_back(instance.uuid)
+            # else it is the one that was taken back
+            if (self._storage.kept.load(instance.uuid) is not None or self._cold_moves.has_come(instance.uuid)
+                    or self._cold_moves.is_arriving(instance.uuid)):
+                self._guests.remove(instance.uuid)
+                self._connections.disconnect(guest.volumes if guest is not None else ())
+
+    def finish_revert_migration(self, context: Any, instance: Any, network_info: Any, block_devices: Any,
+                                power_on: bool) -> None:
+        uuid, stored = instance.uuid, self._storage
+        kept = stored.kept.path(uuid)
+        with self._guests.operation(uuid):
+            if os.path.isdir(kept):
+                self._guests.remove(uuid)
+                stored.kept.restore(uuid)
+                os.rename(kept, stored.path(uuid))
+            guest = self._guests.refresh(uuid, network_info)
+            # connected again, their exports may be at other places
+            guest.volumes = self._connections.connect_all(instance, block_devices, guest.machine, guest.disks,
+                                                          guest.volumes)
+            stored.release(guest)        # after the rename: a revert that begins again finds what was put aside
+            stored.save(guest)
+            self._bring_up(guest, power_on)
+
+    def confirm_migration(self, context: Any, instance: Any, network_info: Any) -> None:
+        self._storage.kept.forget(instance.uuid)
+        guest = self._storage.load(instance.uuid)
+        if guest is None or guest.host not in (None, self._host):
+            self._guests.remove(instance.uuid)             # it lives on another host: the state of its TPM
+
+    def kept_guests(self) -> list[str]:
+        return self._storage.kept.uuids()
+
+    def _bring_up(self, guest: Any, power_on: bool) -> None:
+        (self._guests.start if power_on else self._guests.define)(guest)
+
+
+def _copies(stored: storage.Storage, instance: Instance, old: xml.Guest) -> tuple[list[xml.Disk], dict[str, str]]:
+    """Copies of a guest's files in a new directory, its disks as large as its flavor says: (disks, boot files)."""
+    uuid, source = instance.uuid, stored.kept.path(instance.uuid)
+    os.mkdir(stored.path(uuid))
+    os.chmod(stored.path(uuid), storage.DIRECTORY_MODE)
+    sizes = new_disks.flavor_sizes(instance)
+    boot_files: dict[str, str] = {}
+    disks: list[xml.Disk] = []
+    for disk in old.disks:
+        name = os.path.basename(disk.file)
+        if name == 'disk.swap' and not sizes[name]:
+            continue
+        taken_from = os.path.join(source, name)
+        if disk.file in old.adopted:             # it comes to where the others are
+            name = f'disk.own{len(disks)}' if disks else 'disk'
+            taken_from, disk.file = disk.file, stored.path(uuid, name)
+        stored.of(disk).renew(disk, taken_from)
+        stored.of(disk).grow(disk, sizes.get(name, 0))
+        disks.append(disk)
+    blanks = {name: size for name, size in sizes.items() if name != 'disk'}
+    disks += stored.new_disks.blanks(uuid, blanks, disks, old.volumes, encrypted=guest_options.encrypts(instance))
+    if old.nvram and os.path.exists(os.path.join(source, spec.NVRAM)):
+        local_files.copy(os.path.join(source, spec.NVRAM), old.nvram)
+    for part in ('kernel', 'ramdisk'):
+        if getattr(old, part):
+            local_files.copy(os.path.join(source, part), getattr(old, part))
+            boot_files[part] = getattr(old, part)
+    return disks, boot_files

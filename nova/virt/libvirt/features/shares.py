@@ -1,0 +1,113 @@
+"""Shared file systems of guests by virtiofs: they come and go while a guest is off.
+
+What is recorded of a share: share_id, tag, directory, program. Where it is mounted from stands in a file next to the
+directory, which nova-virtiofsd reads when libvirt starts it (nova/virt/virtiofsd.py), and the key that it needs, if
+any, in another one: both are for their owner and root alone.
+"""
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from typing import Any, TYPE_CHECKING
+
+from nova import exception
+from nova import states
+from nova.disk_files import files
+from nova.runtime import durable_files
+from nova.runtime import programs
+from nova.runtime import versioned_records
+from nova.virt import share_exports as exports
+from nova.virt import virtiofsd
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.objects.instance import Instance
+    from nova.virt.libvirt.guests import Guests
+    from nova.virt.libvirt.host import Host
+    from nova.virt.libvirt.local_disks.storage import Storage
+
+PROGRAM = 'nova-virtiofsd'
+DIRECTORY_MODE = 0o711
+FORMAT = versioned_records.RecordFormat(
+    name='record of a share', version=virtiofsd.VERSION, fields=frozenset({'protocol', 'export_location', 'user'}),
+    required=frozenset({'protocol', 'export_location'}))
+
+
+class Shares:
+    """
+    :param program: path of nova-virtiofsd; None: it is searched for
+    """
+
+    def __init__(self, guests: Guests, storage: Storage, hypervisor: Host, program: str | None) -> None:
+        self._guests, self._storage, self._hypervisor = guests, storage, hypervisor
+        self._configured_program = program
+
+    def attach_share(self, context: RequestContext, instance: Instance, share: dict[str, Any]) -> None:
+        uuid, program = instance.uuid, self._program()
+        access = share.get('access') or {}
+        try:
+            exports.check(share['protocol'], share['export_location'])
+            exports.check_access(share['protocol'], access.get('user'), access.get('key'))
+            virtiofsd.server()
+            if share['protocol'] == exports.CEPHFS and not shutil.which(exports.CEPH_FUSE):
+                raise ValueError(f'{exports.CEPH_FUSE} is not a program of this host.')
+        except ValueError as error:
+            raise _refusal(str(error)) from None
+        with self._guests.operation(uuid):
+            self._check_off(uuid)
+            guest = self._guests.record(uuid)
+            directory = self._storage.path(uuid, exports.PREFIX + share['share_id'])
+            if not exports.is_name(os.path.basename(directory)):
+                raise _refusal('the id of the share is no UUID.')
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(directory)
+                os.chmod(directory, DIRECTORY_MODE)
+            if access:
+                durable_files.replace(directory + virtiofsd.KEY, access['key'].encode())
+            FORMAT.write(directory + '.json', {
+                **{name: share[name] for name in ('protocol', 'export_location')}, 'user': access.get('user')})
+            guest.shares = [*_others(guest.shares, share), {
+                'share_id': share['share_id'], 'tag': share['tag'], 'directory': directory, 'program': program}]
+            self._storage.save(guest)
+
+    def detach_share(self, context: RequestContext, instance: Instance, share: dict[str, Any]) -> None:
+        uuid = instance.uuid
+        with self._guests.operation(uuid):
+            try:
+                guest = self._guests.record(uuid)
+            except exception.GuestNotFound:
+                return
+            if any(each['share_id'] == share['share_id'] for each in guest.shares):
+                self._check_off(uuid)
+                guest.shares = _others(guest.shares, share)
+                self._storage.save(guest)
+            directory = self._storage.path(uuid, exports.PREFIX + share['share_id'])
+            files.remove(directory + '.json')
+            files.remove(directory + virtiofsd.KEY)
+            with contextlib.suppress(FileNotFoundError):
+                os.rmdir(directory)
+
+    def _program(self) -> str:
+        """Path of nova-virtiofsd, as libvirt is to start it.
+
+        :raises VirtError: there is none
+        """
+        found = self._configured_program or programs.installed(PROGRAM)
+        if not found or not os.access(found, os.X_OK):
+            raise _refusal(f'{found or PROGRAM} is not a program of this host; see [libvirt] share_program.')
+        return found
+
+    def _check_off(self, uuid: str) -> None:
+        """:raises VirtError: the guest runs: it would have the share, or keep it, until it is started again"""
+        with contextlib.suppress(exception.GuestNotFound):
+            if self._hypervisor.power_state(uuid) != states.SHUTDOWN:
+                raise _refusal('the guest is not off.')
+
+
+def _others(shares: list[dict[str, Any]], share: dict[str, Any]) -> list[dict[str, Any]]:
+    return [each for each in shares if each['share_id'] != share['share_id']]
+
+
+def _refusal(reason: str) -> exception.VirtError:
+    return exception.VirtError(operation='change shares of a guest', reason=reason.rstrip('.'))

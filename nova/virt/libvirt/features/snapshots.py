@@ -1,0 +1,90 @@
+"""Snapshots: copies of the root disk of a guest, which may run."""
+from __future__ import annotations
+
+import contextlib
+import os
+import typing
+from collections.abc import Callable
+from typing import Any, TYPE_CHECKING
+
+from nova import exception
+from nova import states
+from nova.runtime import progress
+from nova.virt.libvirt import xml
+from nova.virt.libvirt.disk_backups import OPERATION
+from nova.virt.libvirt.local_disks import encrypted
+
+if TYPE_CHECKING:
+    from nova.virt.driver import ImageSource
+    from nova.virt.libvirt.disk_backups import DiskBackups
+    from nova.virt.libvirt.features.agent import Agent
+    from nova.virt.libvirt.guests import Guests
+    from nova.virt.libvirt.local_disks import base
+    from nova.virt.libvirt.local_disks.storage import Storage
+    from nova.virt.libvirt.privileged.remote import RemoteSteps
+    from nova.virt.libvirt.privileged.steps import LocalSteps
+
+COPIED = 50                              # percent of a snapshot at the end of its copy; the rest is the upload
+
+
+class Snapshots:
+    """Copy the root disk as it is at one moment, with the guest's file systems quiesced if it has an agent."""
+
+    def __init__(self, guests: Guests, storage: Storage, steps: LocalSteps | RemoteSteps, images: ImageSource,
+                 agent: Agent, backups: DiskBackups) -> None:
+        self._guests, self._storage, self._steps, self._images = guests, storage, steps, images
+        self._agent, self._backups = agent, backups
+
+    def snapshot(self, context: Any, instance: Any, image_id: str, step: Callable[[str], None],
+                 report: progress.Report = progress.ignore) -> None:
+        guest = self._guests.record(instance.uuid)
+        if guest.disks[0].secret:        # before the first byte is written
+            raise exception.VirtError(operation=OPERATION, reason=encrypted.NO_COPY)
+        step(states.IMAGE_PENDING_UPLOAD)
+        try:
+            root = guest.disks[0]
+            # the size of the copy of a guest that is off is measured before the copy begins
+            sources = [] if root.source or not self._guests.is_active(guest.uuid) else [
+                path for path in (root.file, root.backing_file) if path]
+            with self._storage.snapshot_path(instance.uuid, sources) as path:
+                self._copy_root(instance, guest, path, progress.part(report, 0, COPIED))
+                step(states.IMAGE_UPLOADING)
+                sent = progress.of_bytes(progress.part(report, COPIED, 100), os.path.getsize(path))
+                self._images.upload(context, image_id, path, 'qcow2', moved=sent, give=True)
+        except OSError as error:
+            raise exception.VirtError(operation=OPERATION, reason=error.strerror) from error
+
+    def _copy_root(self, instance: Any, guest: xml.Guest, path: str, copied: progress.Report) -> None:
+        """Copy the root disk as it is now into one qcow2 file."""
+        root, *others = guest.disks
+        if self._guests.is_active(guest.uuid) and root.source:
+            self._copy_in_pool(instance, guest, path, copied)
+            return
+        if self._guests.is_active(guest.uuid):
+            with self._agent.quiet(instance, guest):
+                begun = self._backups.begin(guest.uuid, xml.backup(root, [*others, *guest.volumes], path))
+            if begun and self._backups.wait(guest.uuid, copied):
+                self._steps.let_read(path)
+                return
+            if self._guests.is_active(guest.uuid):
+                raise exception.VirtError(operation=OPERATION, reason='the copy of the disk failed')
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)          # the guest went off during the copy: its disk is copied below
+        # the copy of a disk in a pool is first written to another file, whose progress is unknown
+        sources = [each for each in (root.file, root.backing_file) if each and not root.source]
+        with progress.watched(path, sources, copied):
+            self._storage.of(root).copy(root, path)
+
+    def _copy_in_pool(self, instance: Any, guest: xml.Guest, path: str, copied: progress.Report) -> None:
+        """Copy a disk in a pool by the pool's own snapshot. QEMU 7.2 cannot see the holes of a clone: its copy
+        would contain the zeros of the whole disk.
+        """
+        root = guest.disks[0]
+        place = typing.cast('base.Pool', self._storage.of(root))
+        with self._agent.quiet(instance, guest):
+            place.keep_moment(root)
+        try:
+            with progress.watched(path, [], copied):
+                place.copy_moment(root, path)
+        finally:
+            place.forget_moment(root)

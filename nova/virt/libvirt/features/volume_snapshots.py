@@ -1,0 +1,220 @@
+"""Snapshots of volumes that are files: a further file on top of the present one, and files that are merged.
+
+The block storage makes the files and removes them (os-assisted-volume-snapshots); QEMU alone may write into those that
+a guest has open. For a guest that is off a machine that never runs an instruction has its volume for the time of a
+merge, so that files are read by a QEMU that libvirt confines.
+"""
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import uuid as uuids
+from collections.abc import Callable, Iterator
+from typing import Any, TYPE_CHECKING
+
+from oslo_config import cfg
+
+from nova import exception
+from nova.runtime import progress
+from nova.virt import driver
+from nova.virt.libvirt import calls
+from nova.virt.libvirt import xml
+from nova.virt.libvirt.domain import chain
+from nova.virt.libvirt.domain import volume_disks as disk
+from nova.virt.libvirt.features import agent
+from nova.virt.libvirt.volumes import operations
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.objects.instance import Instance
+    from nova.virt.libvirt.guests import Guests
+    from nova.virt.libvirt.host import Host
+    from nova.virt.libvirt.local_disks.storage import Storage
+    from nova.virt.libvirt.volumes.connectors import Connectors
+
+POLL = 0.2                               # seconds between two looks at a merge
+OTHER_SIZE = 'the new file has another size than the volume'
+NOT_NAMED = ('while its server runs, QEMU would write an address of the NFS server where the block storage looks for '
+             'the name of a file; stop the server before')
+CREATE, DELETE = 'make a snapshot of the volume', 'merge the files of the volume'
+
+
+class VolumeSnapshots:
+    """Feature AssistedSnapshots."""
+
+    def __init__(self, conf: cfg.ConfigOpts, guests: Guests, storage: Storage, hypervisor: Host,
+                 connectors: Connectors, guest_agent: agent.Agent) -> None:
+        self._conf, self._guests, self._storage, self._hypervisor = conf, guests, storage, hypervisor
+        self._connectors, self._agent = connectors, guest_agent
+
+    def create_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str,
+                               create_info: dict[str, Any]) -> driver.VolumeFile:
+        with self._guests.operation(instance.uuid):
+            guest = self._guests.record(instance.uuid)
+            volume = _chained(guest, volume_id, CREATE)
+            name = chain.check_name(create_info['new_file'])
+            files = disk.files_of(volume.source)
+            if files[0][0] != name:
+                size = self._check_new(volume, name, files)
+                fresh = disk.with_files(volume.source, [(name, chain.QCOW2), *files])
+                self._put_on_top(instance, guest, volume, fresh, size)
+            return {'name': name, 'format': chain.QCOW2}
+
+    def _check_new(self, volume: disk.Volume, name: str, files: list[chain.File]) -> int:
+        """Bytes of the disk in a new file.
+
+        :raises VirtError: it is not one that lies on the volume's present file
+        """
+        if name in (each for each, _form in files):
+            raise exception.VirtError(operation=CREATE, reason=f'{name} is a file of the volume already')
+        if len(files) >= chain.MOST_FILES:
+            raise exception.VirtError(operation=CREATE, reason=f'it has {len(files)} files, and none has more')
+        source = disk.named(volume.source, name)
+        header = self._connectors.header(source)
+        directory = os.path.dirname(source['path']) if source['type'] == 'file' else None
+        found = chain.below(header, directory)
+        if found != files[0]:
+            raise exception.VirtError(operation=CREATE, reason=(
+                f'{name} lies on {" of the format ".join(found) if found else "no file"}, and the guest writes to '
+                f'{" of the format ".join(files[0])}'))
+        return chain.size(header)
+
+    def _put_on_top(self, instance: Instance, guest: xml.Guest, volume: disk.Volume, fresh: disk.Source,
+                    size: int) -> None:
+        before, uuid = volume.source, guest.uuid
+        if self._guests.is_active(uuid):
+            with self._at_rest(instance, guest):
+                # The record first: a guest that starts with the new file alone has all that the old one has, and one
+                # that starts with the old file has lost what it wrote to the new one.
+                volume.source = fresh
+                self._storage.save(guest)
+                try:
+                    if not self._hypervisor.guest(CREATE, uuid, operations.put_on_top, volume.target, fresh, size):
+                        raise exception.VirtError(operation=CREATE, reason=OTHER_SIZE)
+                except (exception.VirtError, exception.GuestNotFound):
+                    if not self._uses(guest, volume):
+                        volume.source = before
+                        self._storage.save(guest)
+                        raise
+        else:
+            with self._machine(CREATE, guest, volume) as (alone, target):
+                if not self._hypervisor.guest(CREATE, alone, operations.has_size, target, size):
+                    raise exception.VirtError(operation=CREATE, reason=OTHER_SIZE)
+        volume.source = fresh
+        self._keep(guest)
+
+    def _uses(self, guest: xml.Guest, volume: disk.Volume) -> bool:
+        """Whether the guest has the file of its record, also when libvirt's answer was lost."""
+        with contextlib.suppress(exception.VirtError, exception.GuestNotFound):
+            return bool(self._hypervisor.guest(CREATE, guest.uuid, operations.uses, volume.target,
+                                              xml.volume(volume, guest)))
+        return False
+
+    def _at_rest(self, instance: Instance, guest: xml.Guest) -> contextlib.AbstractContextManager[None]:
+        """The guest's file systems are at rest, where it has an agent; a snapshot of the whole server did it before."""
+        if os.path.exists(self._storage.path(guest.uuid, agent.MARK)):
+            return contextlib.nullcontext()
+        return self._agent.quiet(instance, guest)
+
+    def _keep(self, guest: xml.Guest) -> None:
+        self._storage.save(guest)
+        self._hypervisor.run(CREATE, calls.define, guest.uuid, self._guests.domain_xml(guest))
+
+    def delete_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str, snapshot_id: str,
+                               delete_info: dict[str, Any], report: progress.Report = progress.ignore,
+                               ) -> driver.VolumeFile:
+        with self._guests.operation(instance.uuid):
+            guest = self._guests.record(instance.uuid)
+            volume = _chained(guest, volume_id, DELETE)
+            files = disk.files_of(volume.source)
+            merge = chain.plan(files, delete_info.get('file_to_merge'), delete_info.get('merge_target_file'))
+            if merge is not None:
+                running, remote = self._guests.is_active(guest.uuid), volume.source['type'] == disk.NETWORK
+                if running and remote and merge.named:
+                    raise exception.VirtError(operation=DELETE, reason=NOT_NAMED)
+                before, after = volume.source, disk.with_files(volume.source, merge.after)
+
+                def note() -> None:
+                    volume.source = after
+                    self._storage.save(guest)
+                try:
+                    with self._machine(DELETE, guest, volume) as (uuid, target):
+                        self._merge(uuid, target, files, merge, not remote, report, note)
+                except exception.NovaException:
+                    if volume.source is not before and not self._uses(guest, volume):
+                        volume.source = before
+                        self._storage.save(guest)
+                    raise
+                if remote and merge.named:
+                    upper, lower = merge.named
+                    self._connectors.name_below(disk.named(before, files[upper][0]), *files[lower])
+                volume.source = after
+                self._keep(guest)
+            name, form = disk.files_of(volume.source)[0]
+            return {'name': name, 'format': form}
+
+    @contextlib.contextmanager
+    def _machine(self, operation: str, guest: xml.Guest, volume: disk.Volume) -> Iterator[tuple[str, str]]:
+        """(uuid, target) of what has the volume: the guest, or a machine that stands still."""
+        if self._guests.is_active(guest.uuid):
+            yield guest.uuid, volume.target
+            return
+        uuid, alone = str(uuids.uuid4()), disk.alone_volume(volume)
+        self._hypervisor.run(operation, operations.start_alone, uuid, disk.alone(uuid, alone))
+        try:
+            yield uuid, alone.target
+        finally:
+            with contextlib.suppress(exception.GuestNotFound):
+                self._hypervisor.guest(operation, uuid, calls.stop)
+
+    def _merge(self, uuid: str, target: str, files: list[chain.File], merge: chain.Merge, relative: bool,
+               report: progress.Report, note: Callable[[], None]) -> None:
+        """
+        :param relative: see operations.begin_merge
+        :param note: called before the guest leaves the file that it writes to: what it has written is in the other
+            one then
+        :raises VirtError: it takes too long, or failed; the volume has the same content as before
+        """
+        ask, active = self._hypervisor.guest, merge.commit and merge.top == 0
+        present = ask(DELETE, uuid, operations.files, target)
+        if present != [name for name, _form in files]:
+            raise exception.VirtError(operation=DELETE, reason='the guest has other files than its record says: '
+                                                               f'{", ".join(present)[:200]}')
+        base = None if merge.base is None else files[merge.base][0]
+        deadline = time.monotonic() + self._conf.libvirt.qemu_img_timeout
+        ask(DELETE, uuid, operations.begin_merge, target, merge.commit, files[merge.top][0], base,
+            relative)
+        try:
+            while (percent := ask(DELETE, uuid, operations.merge_percent, target)) is not None:
+                if active and percent == 100:
+                    note()
+                    ask(DELETE, uuid, operations.end_swap, target)
+                    break
+                if time.monotonic() > deadline:
+                    raise exception.VirtError(operation=DELETE, reason='it takes longer than [libvirt] '
+                                                                       'qemu_img_timeout')
+                report(percent)
+                time.sleep(POLL)
+        except exception.NovaException:
+            with contextlib.suppress(exception.VirtError, exception.GuestNotFound):
+                ask(DELETE, uuid, operations.abort_swap, target)
+            raise
+        if ask(DELETE, uuid, operations.files, target) != [name for name, _form in merge.after]:
+            raise exception.VirtError(operation=DELETE, reason='the merge failed')
+
+
+def _chained(guest: xml.Guest, volume_id: str, operation: str) -> disk.Volume:
+    """
+    :raises VirtError: the guest does not have the volume, or it is none of files
+    """
+    volume = next((each for each in guest.volumes if each.volume_id == volume_id), None)
+    if volume is None:
+        raise exception.VirtError(operation=operation, reason='the guest does not have it')
+    source = volume.source
+    if source['type'] != 'file' and source.get('protocol') != 'nfs':
+        raise exception.VirtError(operation=operation, reason='it is no file')
+    if source.get('luks') or volume.device == 'lun' or volume.shareable or guest.rescued is not None:
+        raise exception.VirtError(operation=operation, reason='it is encrypted, a lun, of several servers, or its '
+                                                              'server is rescued')
+    return volume

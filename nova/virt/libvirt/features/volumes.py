@@ -1,0 +1,236 @@
+"""Attach, detach, swap, extend and copy volumes of guests that run or are off."""
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Callable
+from typing import Any, TYPE_CHECKING
+
+from oslo_config import cfg
+
+from nova import exception
+from nova.virt.libvirt import calls
+from nova.virt.libvirt import xml
+from nova.virt.libvirt.domain import volume_disks as disk
+from nova.virt.libvirt.volumes import operations
+from nova.virt.libvirt.volumes import probe
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.objects.instance import Instance
+    from nova.virt.libvirt.disk_backups import DiskBackups
+    from nova.virt.libvirt.disk_clients import DiskClients
+    from nova.virt.libvirt.guests import Guests
+    from nova.virt.libvirt.host import Host
+    from nova.virt.libvirt.local_disks.storage import Storage
+    from nova.virt.libvirt.volumes.connections import VolumeConnections
+    from nova.virt.libvirt.volumes.connectors import Connectors
+
+GIB = 2 ** 30
+RELEASE_SECONDS = 60         # a guest's system must let a disk go; one that still boots does not hear it
+RETRY_S = 5                  # after which the request is repeated
+POLL = 0.2
+RELEASE_POLL = 0.05          # a guest that hears the request lets a disk go within a tenth of a second
+NO_CHAIN = 'the new one has snapshots: zeros that are copied onto it would show what is below'
+NO_COPY = 'it is encrypted, and QEMU would copy what it has without that'
+
+
+class Volumes:
+    """Features Volumes, ExtendVolume and VolumeCopies.
+
+    :param host: name of this host
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, host: str, guests: Guests, storage: Storage, hypervisor: Host,
+                 connectors: Connectors, connections: VolumeConnections, clients: DiskClients,
+                 backups: DiskBackups) -> None:
+        self._conf, self._host, self._guests, self._storage, self._hypervisor = conf, host, guests, storage, hypervisor
+        self._connectors, self._connections, self._clients, self._backups = connectors, connections, clients, backups
+
+    def attached_volumes(self) -> dict[str, dict[str, dict[str, Any]]]:
+        return {guest.uuid: {volume.volume_id: {'attachment_id': _attachment_of(volume),
+                                                'device_name': f'/dev/{volume.target}'} for volume in guest.volumes}
+                for guest in self._storage.guests() if guest.volumes}
+
+    def volume_connector(self) -> dict[str, Any]:
+        address = self._conf.my_ip
+        return {'platform': 'x86_64', 'os_type': 'linux', **self._connectors.facts(address), 'host': self._host,
+                'ip': address}
+
+    def attach_volume(self, context: RequestContext, instance: Instance, device: disk.Device) -> None:
+        with self._guests.operation(instance.uuid):
+            guest = self._guests.record(instance.uuid)
+            before = [each for each in guest.volumes if each.volume_id != device['volume_id']]
+            known = [each for each in guest.volumes if each.volume_id == device['volume_id']]
+            wanted = {**device, 'boot_index': None,
+                      'device_name': known[0].target if known else device.get('device_name')}
+            volume = self._connections.connect(instance, wanted, guest.machine,
+                                  {each.target for each in [*guest.disks, *before]})
+            if self._guests.is_active(instance.uuid):
+                probe.check([volume])
+            volume.iothread = disk.quietest(volume, [*guest.disks, *before])
+            self._connections.define_secrets([volume])
+            self._connections.define_keys(instance.uuid, [volume])
+            guest.volumes = [*before, volume]
+            self._storage.save(guest)         # first: what the guest has is known whatever comes
+            try:
+                with contextlib.suppress(exception.GuestNotFound), self._opening_volume(instance.uuid, volume):
+                    self._hypervisor.guest('attach the volume', instance.uuid, calls.plug,
+                                          xml.volume(volume, guest), volume.path)
+            except exception.VirtError:
+                if not known:
+                    guest.volumes = before
+                    self._storage.save(guest)
+                raise
+
+    def _opening_volume(self, uuid: str, volume: disk.Volume) -> contextlib.AbstractContextManager[None]:
+        """Record the clients of Ceph with which a running guest opens a volume in the block."""
+        return self._clients.plugging(uuid, volume) if self._guests.is_active(uuid) else contextlib.nullcontext()
+
+    def detach_volume(self, context: RequestContext, instance: Instance, device: disk.Device) -> None:
+        with self._guests.operation(instance.uuid):
+            guest = self._storage.load(instance.uuid)
+            if guest is None:
+                return
+            found = [each for each in guest.volumes if each.volume_id == device['volume_id']]
+            for volume in found:
+                with contextlib.suppress(exception.GuestNotFound):
+                    self._release(guest, volume)
+                guest.volumes = [each for each in guest.volumes if each is not volume]
+                self._storage.save(guest)
+            self._connections.disconnect(found)
+
+    def _release(self, guest: xml.Guest, volume: disk.Volume) -> None:
+        """
+        :raises VirtError: the guest holds the disk
+        """
+        uuid, operation, text = guest.uuid, 'detach the volume', xml.volume(volume, guest)
+        deadline, ask_at = time.monotonic() + RELEASE_SECONDS, 0.0
+        while self._hypervisor.guest(operation, uuid, calls.holds_device, volume.path):
+            if time.monotonic() > deadline:
+                raise exception.VirtError(operation=operation, reason='the guest does not let it go')
+            if time.monotonic() >= ask_at:
+                self._hypervisor.guest(operation, uuid, calls.ask_to_unplug, text, volume.path)
+                ask_at = time.monotonic() + RETRY_S
+            time.sleep(RELEASE_POLL)
+        self._hypervisor.guest(operation, uuid, calls.undefine_device, text, volume.path)
+
+    def swap_volume(self, context: RequestContext, instance: Instance, old: disk.Device, new: disk.Device) -> None:
+        uuid, operation = instance.uuid, 'swap the volume'
+        with self._guests.operation(uuid):
+            guest = self._guests.record(uuid)
+            volume = self._of(guest, old['volume_id']) or self._of(guest, new['volume_id'])
+            if volume is None:
+                raise exception.VirtError(operation=operation, reason='the guest does not have it')
+            if old['volume_id'] == new['volume_id']:     # all but the end of it is recorded
+                return
+            if volume.volume_id == old['volume_id']:
+                fresh = self._connections.connect(instance, {**new, 'device_name': volume.target}, guest.machine, set())
+                fresh.target, fresh.bus, fresh.boot_order = volume.target, volume.bus, volume.boot_order
+                if volume.source.get('luks') or fresh.source.get('luks'):
+                    raise exception.VirtError(operation=operation, reason=NO_COPY)
+                if fresh.source.get('below'):
+                    raise exception.VirtError(operation=operation, reason=NO_CHAIN)
+                self._give(guest, operation, fresh)
+                guest.volumes = [fresh if each is volume else each for each in guest.volumes]
+                self._storage.save(guest)
+            # from here on it is a repetition where a crash came after the record
+            self._hypervisor.run(operation, calls.define, uuid, self._guests.domain_xml(guest))
+            if old.get('connection_info'):
+                self._connectors.disconnect(old['connection_info'])
+
+    def rename_volume(self, context: RequestContext, instance: Instance, volume_id: str, stays: str) -> None:
+        with self._guests.operation(instance.uuid):
+            guest = self._guests.record(instance.uuid)
+            volume = self._of(guest, volume_id)
+            if volume is not None:
+                volume.volume_id = stays
+                self._storage.save(guest)
+                self._hypervisor.run('rename the volume', calls.define, guest.uuid, self._guests.domain_xml(guest))
+
+    def _give(self, guest: xml.Guest, operation: str, fresh: disk.Volume) -> None:
+        """Let the guest use this Volume at its target, unless a crash came after it had it: libvirt knows. What it
+        writes since would be lost with a second copy, or with the volume that is taken back.
+
+        :raises VirtError: it still uses the other one
+        """
+        uuid, text = guest.uuid, xml.volume(fresh, guest)
+        if self._hypervisor.guest(operation, uuid, operations.uses, fresh.target, text):
+            return
+        if not self._guests.is_active(uuid):
+            raise exception.VirtError(operation=operation, reason='the guest does not run')
+        probe.check([fresh])
+        self._connections.define_secrets([fresh])
+        with self._clients.plugging(uuid, fresh):
+            self._mirror(uuid, operation, fresh, text)
+
+    def _mirror(self, uuid: str, operation: str, fresh: disk.Volume, text: str) -> None:
+        deadline = time.monotonic() + self._conf.libvirt.qemu_img_timeout
+        self._hypervisor.guest(operation, uuid, operations.begin_swap, fresh.target, text)
+        try:
+            while (ready := self._hypervisor.guest(operation, uuid, operations.swap_ready, fresh.target)) is None:
+                if time.monotonic() > deadline:
+                    raise exception.VirtError(operation=operation, reason='the copy takes too long')
+                time.sleep(POLL)
+            if not ready:
+                raise exception.VirtError(operation=operation, reason='the copy failed')
+            self._hypervisor.guest(operation, uuid, operations.end_swap, fresh.target)
+        except exception.VirtError:
+            self._hypervisor.guest(operation, uuid, operations.abort_swap, fresh.target)
+            raise
+
+    def extend_volume(self, context: RequestContext, instance: Instance, device: disk.Device) -> None:
+        with self._guests.operation(instance.uuid), contextlib.suppress(exception.GuestNotFound):
+            volume = self._of(self._guests.record(instance.uuid), device['volume_id'])
+            if volume is not None and volume.source.get('luks'):
+                raise exception.VirtError(operation='extend the volume', reason='it is encrypted; the guest sees its '
+                                          'new size after a stop and a start')
+            if volume is not None and volume.source.get('connection'):
+                self._connectors.extend(volume.source['connection'])
+            if volume is not None:
+                self._hypervisor.guest('extend the volume', instance.uuid, operations.resize, volume.target,
+                                      device['volume_size'] * GIB)
+
+    # ---- snapshots that the block storage cannot make by itself
+
+    def copy_volume(self, context: RequestContext, instance: Instance, volume_id: str, create_info: dict[str, Any],
+                    begun: Callable[[], None] | None = None) -> None:
+        operation = 'copy the volume'
+        with self._guests.operation(instance.uuid):
+            guest = self._guests.record(instance.uuid)
+            volume = self._of(guest, volume_id)
+            if volume is None:
+                raise exception.VirtError(operation=operation, reason='the guest does not have it')
+            secret = volume.source.get('luks')
+            if bool(secret) != bool(create_info.get('encrypted')):
+                raise exception.VirtError(operation=operation, reason=NO_COPY)
+            path = create_info['new_file']
+            if self._guests.is_active(instance.uuid):
+                others = [each.target for each in [*guest.disks, *guest.volumes] if each.target != volume.target]
+                text = disk.copy_of(volume.target, path, others, secret)
+                self._connections.define_keys(instance.uuid, [volume])     # libvirt forgets them when it restarts
+                if not self._backups.copy(instance.uuid, text, operations.begin_copy, begun):
+                    raise exception.VirtError(operation=operation, reason='the copy failed')
+            elif volume.source['type'] == 'file' and not volume.source.get('format'):
+                _copy(operation, volume.source['path'], path, 'raw' if secret else 'qcow2')
+            else:
+                raise exception.VirtError(operation=operation, reason='the guest does not run')
+
+    @staticmethod
+    def _of(guest: xml.Guest, volume_id: str) -> disk.Volume | None:
+        return next((each for each in guest.volumes if each.volume_id == volume_id), None)
+
+
+def _copy(operation: str, source: str, target: str, form: str) -> None:
+    """Into a file that is there and stays its owner's. Its source is raw, or encrypted and taken as it is: qemu-img
+    interprets no byte of it."""
+    done = subprocess.run(['qemu-img', 'convert', '-n', '-f', 'raw', '-O', form, source, target],
+                          stdin=subprocess.DEVNULL, capture_output=True)
+    if done.returncode:
+        raise exception.VirtError(operation=operation, reason='there is no room, or the volume cannot be read')
+
+
+def _attachment_of(volume: disk.Volume) -> str | None:
+    """Id of the attachment of an exported volume; None of any other, whose source does not name it."""
+    return volume.source.get('name') if volume.source.get('protocol') == 'nbd' else None

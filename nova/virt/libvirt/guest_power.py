@@ -1,0 +1,119 @@
+"""Records and power states of guests, and operations that change them; for virtual machines and containers."""
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from nova import exception
+from nova import states
+from nova.virt.libvirt import calls
+
+if TYPE_CHECKING:
+    from nova.virt.libvirt.host import Host
+    from nova.virt.libvirt.local_disks.storage import Storage
+    from nova.virt.libvirt.xml import Guest
+
+POLL = 0.2                               # seconds between two looks at something that a guest does
+SHUTDOWN_RETRY_S = 10                    # after which the request to shut down is repeated
+IMAGE_CACHE_INTERVAL = 3600              # seconds between two cleanups of the image cache
+
+
+class GuestPower:
+    """Stop guests, read their records and states, and hold back events of guests that an operation changes."""
+
+    def __init__(self, storage: Storage, hypervisor: Host) -> None:
+        self.storage, self.hypervisor = storage, hypervisor
+        self._lock = threading.Lock()
+        self._busy: dict[str, int] = {}          # {uuid: operations in progress}
+        self._pending: set[str] = set()          # guests with an event that was held back
+        self._images_cleaned_at = 0.0
+
+    @contextlib.contextmanager
+    def operation(self, uuid: str) -> Iterator[None]:
+        """Hold back the events of a guest during the block, so that no intermediate state is reported."""
+        with self._lock:
+            self._busy[uuid] = self._busy.get(uuid, 0) + 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._busy[uuid] -= 1
+                over = not self._busy[uuid]
+                changed = over and uuid in self._pending
+                if over:
+                    del self._busy[uuid]
+                    self._pending.discard(uuid)
+            if changed:
+                self.hypervisor.report_state(uuid)
+
+    def hold_event(self, uuid: str) -> bool:
+        """Return whether an operation changes the guest now; the event is then reported at the operation's end."""
+        with self._lock:
+            if uuid in self._busy:
+                self._pending.add(uuid)
+                return True
+        return False
+
+    def record(self, uuid: str) -> Guest:
+        """Read the record of a guest.
+
+        :raises GuestNotFound: the guest has no record
+        """
+        guest = self.storage.load(uuid)
+        if guest is None:
+            raise exception.GuestNotFound(instance_id=uuid)
+        return guest
+
+    def power_state(self, uuid: str) -> int:
+        """Return the power state of a guest; a guest that libvirt does not know and that has a record is off.
+
+        :raises GuestNotFound: the guest has neither
+        """
+        try:
+            return self.hypervisor.power_state(uuid)
+        except exception.GuestNotFound:
+            if self.storage.load(uuid):
+                return states.SHUTDOWN
+            raise
+
+    def is_active(self, uuid: str) -> bool:
+        """Return whether the guest runs or is paused."""
+        try:
+            return self.hypervisor.power_state(uuid) in (states.RUNNING, states.POWER_PAUSED)
+        except exception.GuestNotFound:
+            return False
+
+    def power_off(self, uuid: str, timeout: float = 0) -> None:
+        """Ask the guest to shut down, wait ``timeout`` seconds, then switch it off.
+
+        :raises GuestNotFound: neither libvirt nor this host knows the guest
+        """
+        with self.operation(uuid):
+            try:
+                if not self.shut_down(uuid, timeout):
+                    self.hypervisor.guest('stop the guest', uuid, calls.stop)
+            except exception.GuestNotFound:
+                self.record(uuid)        # a guest with a record is off already
+
+    def shut_down(self, uuid: str, timeout: float) -> bool:
+        """Ask a running guest to shut down; return whether it is off within ``timeout`` seconds.
+
+        :raises GuestNotFound: libvirt has no such guest
+        """
+        deadline = time.monotonic() + timeout
+        ask_at = 0.0
+        while self.hypervisor.power_state(uuid) == states.RUNNING and time.monotonic() < deadline:
+            if time.monotonic() >= ask_at:           # a guest that is still booting ignores the request
+                self.hypervisor.guest('ask the guest to shut down', uuid, calls.ask_to_shut_down)
+                ask_at = time.monotonic() + SHUTDOWN_RETRY_S
+            time.sleep(POLL)
+        return self.hypervisor.power_state(uuid) == states.SHUTDOWN
+
+    def remove_unused_images(self) -> None:
+        """Remove images that no guest uses from the cache, once per IMAGE_CACHE_INTERVAL."""
+        if time.monotonic() - self._images_cleaned_at > IMAGE_CACHE_INTERVAL or not self._images_cleaned_at:
+            self._images_cleaned_at = time.monotonic()
+            self.storage.remove_unused_images()

@@ -1,0 +1,242 @@
+"""Virtual machines of this host: their definition in libvirt, their start, and their removal."""
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TYPE_CHECKING
+
+from oslo_config import cfg
+
+from nova import exception
+from nova import states
+from nova.hardware import cpus
+from nova.hardware import fit
+from nova.virt.libvirt import calls
+from nova.virt.libvirt import disk_clients
+from nova.virt.libvirt import graphics
+from nova.virt.libvirt import guest_power
+from nova.virt.libvirt import mediated_calls as mediated
+from nova.virt.libvirt import spec
+from nova.virt.libvirt import xml
+from nova.virt.libvirt.domain import cells
+from nova.virt.libvirt.domain import rescued
+from nova.virt.libvirt.moves import shared_storage
+from nova.virt.libvirt.moves import tpm_state
+from nova.virt.libvirt.privileged import steps
+from nova.virt.libvirt.volumes import operations
+from nova.virt.libvirt.volumes import probe
+
+if TYPE_CHECKING:
+    from nova.objects.instance import Instance
+    from nova.virt.driver import SpawnRequest
+    from nova.virt.libvirt.host import Host
+    from nova.virt.libvirt.local_disks.storage import Storage
+    from nova.virt.libvirt.platform import Platform
+    from nova.virt.libvirt.privileged.remote import RemoteSteps
+    from nova.virt.libvirt.volumes.connections import VolumeConnections
+
+LOG = logging.getLogger(__name__)
+
+
+class Guests(guest_power.GuestPower):
+    """
+    :param host: name of this host
+    :param volumes: VolumeConnections of this host
+    :param clients: recorder of the Ceph clients of guests
+    :param disk_key: function(uuid) -> passphrase of a guest's encrypted disks; raises VirtError
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, host: str, storage: Storage, hypervisor: Host,
+                 host_steps: steps.LocalSteps | RemoteSteps, platform: Platform, volumes: VolumeConnections,
+                 clients: disk_clients.DiskClients, disk_key: Callable[[str], str]) -> None:
+        super().__init__(storage, hypervisor)
+        self._conf, self._host, self._steps, self._platform = conf, host, host_steps, platform
+        self._volumes, self._clients, self._disk_key = volumes, clients, disk_key
+        self._placing = threading.Lock()
+
+    # ---- records ----------------------------------------------------------------------
+
+    def describe(self, instance: Instance, request: SpawnRequest, disks: list[xml.Disk], boot_files: dict[str, str],
+                 known: Sequence[Any] = ()) -> xml.Guest:
+        """Make the Guest of an instance, its volumes connected; nothing is recorded.
+
+        :param boot_files: {'kernel': path, 'ramdisk': path}; empty if the root disk boots by itself
+        :param known: Volumes that the guest had, which keep their targets
+        :raises ImageUnacceptable: the image asks for unknown hardware
+        :raises VirtError: this host does not reach a volume
+        """
+        return spec.guest(
+            instance, request, self._platform.virt_type, self.storage, disks, boot_files, self._platform.traits,
+            lambda machine: self._volumes.connect_all(instance, request.block_devices, machine, disks, known))
+
+    def refresh(self, uuid: str, network_info: Any) -> xml.Guest:
+        """Update the record of a guest with its present ports and the present addresses of its disks.
+
+        :raises GuestNotFound: the guest has no record
+        """
+        guest = self.record(uuid)
+        guest.virt_type = self._platform.virt_type
+        self.storage.refresh(guest)
+        guest.interfaces = spec.interfaces(network_info, guest)
+        self.storage.save(guest)
+        return guest
+
+    def domain_xml(self, guest: xml.Guest, keep: bool = True) -> str:
+        """Return the domain XML of a guest. Choose its consoles' ports, and its CPUs if it has no NUMA topology.
+
+        :param keep: record these choices; False for a guest whose record belongs to another host
+        """
+        topology = self._platform.topology
+        with self._placing:
+            others = [other for other in self.storage.guests() if other.uuid != guest.uuid]
+            if topology is not None and guest.numa is None:
+                limits = fit.Overcommit(self._conf.cpu_allocation_ratio, self._conf.ram_allocation_ratio)
+                guest.cell, shared = cells.floating(topology, guest, others, limits)
+                guest.cpuset = cpus.show(shared)
+            guest.consoles = graphics.assign(
+                self._conf, guest.consoles, guest.serial_ports, lambda name: self.storage.path(guest.uuid, name),
+                graphics.used_ports(others))
+            if keep:
+                self.storage.save(guest)
+        return xml.domain(guest, topology, self._platform.processor)
+
+    # ---- start ------------------------------------------------------------------------
+
+    def define(self, guest: xml.Guest) -> None:
+        """Plug the ports of a guest and define it; it does not start."""
+        self._plug(guest)
+        self.hypervisor.run('define the guest', calls.define, guest.uuid, self.domain_xml(guest))
+
+    def start(self, guest: xml.Guest, await_networks: Callable[[], None] | None = None) -> None:
+        """Plug the ports of a guest, define it and start it.
+
+        :param await_networks: see SpawnRequest; the guest is defined and paused when it is called
+        """
+        if await_networks is None and not disk_clients.images_of(guest):
+            self._prepare(guest)
+            self._plug(guest)
+            self.hypervisor.run('start the guest', calls.define_and_start, guest.uuid, self.domain_xml(guest))
+            return
+        self.start_paused(guest)
+        if await_networks is not None:
+            await_networks()
+        self.hypervisor.guest('start the guest', guest.uuid, calls.start)
+
+    def start_paused(self, guest: xml.Guest) -> None:
+        """Start a guest before its first instruction: its devices exist, and it does not run."""
+        self._prepare(guest)
+        self._plug(guest)
+        with self._opening_disks(guest):
+            self.hypervisor.run('start the guest', calls.define_and_pause, guest.uuid, self.domain_xml(guest))
+
+    def power_on(self, uuid: str, network_info: Any) -> None:
+        """Start a guest that is off; let a suspended or paused one go on.
+
+        :raises GuestNotFound: the guest has no record
+        """
+        try:
+            state = self.hypervisor.power_state(uuid)
+        except exception.GuestNotFound:
+            state = states.SHUTDOWN
+        if state == states.SHUTDOWN:
+            self.start(self.refresh(uuid, network_info))
+            return
+        if state == states.POWER_SUSPENDED:
+            with self._opening_disks(self.record(uuid)):
+                self.hypervisor.guest('start the guest', uuid, calls.start_paused)
+        self.hypervisor.guest('start the guest', uuid, calls.start)
+
+    @contextlib.contextmanager
+    def _opening_disks(self, guest: xml.Guest) -> Iterator[None]:
+        """Record the Ceph clients that the start in the block creates. Stop the guest if they cannot be recorded."""
+        try:
+            with self._clients.starting(guest):
+                yield
+        except exception.NovaException:
+            with contextlib.suppress(exception.GuestNotFound):
+                self.hypervisor.guest('stop the guest', guest.uuid, calls.stop)
+            raise
+
+    def _prepare(self, guest: xml.Guest) -> None:
+        """Give libvirt the secrets of the guest's disks and volumes, and make its mediated devices. Neither survives a
+        restart of libvirt or of the host.
+
+        :raises VirtError: a storage does not answer
+        """
+        probe.check(guest.volumes)
+        guest.memory_source = self._platform.memory_source
+        self._volumes.define_secrets(guest.volumes)
+        self._volumes.define_keys(guest.uuid, guest.volumes)
+        if mediated.needed(guest.hostdevs):
+            self.hypervisor.run('make the mediated devices', mediated.ensure, guest.uuid, guest.hostdevs)
+        if any(disk.secret for disk in rescued.files(guest)):
+            self.hypervisor.run('keep a key', operations.define_passphrase, guest.uuid, guest.uuid,
+                                self._disk_key(guest.uuid))
+
+    def _plug(self, guest: xml.Guest) -> None:
+        for port in guest.ports():
+            self._steps.plug(guest.uuid, port)
+
+    # ---- removal ----------------------------------------------------------------------
+
+    def remove(self, uuid: str, keep_disks: bool = False, keep_machine: bool = False) -> None:
+        """Stop a guest, and remove its definition, ports, devices and files; no error if there is none.
+
+        :param keep_disks: leave the directory
+        :param keep_machine: leave the UEFI variables and the state of the TPM
+        """
+        guest = self.storage.load(uuid)
+        # the backup of a resize has the same TPM
+        keep_state = keep_disks or keep_machine or self.storage.kept.load(uuid) is not None
+        with contextlib.suppress(exception.GuestNotFound):
+            self.hypervisor.guest('remove the guest', uuid, calls.undefine, keep_state)
+        if guest is not None and any(disk.secret for disk in rescued.files(guest)):
+            self.hypervisor.run('forget a key', operations.forget_passphrase, uuid, uuid)
+        if not keep_state:
+            self._remove_tpm(uuid)
+        for port in guest.ports() if guest is not None else ():
+            self._steps.unplug(uuid, port)
+        if guest is not None and mediated.needed(guest.hostdevs):
+            self.hypervisor.run('give back the mediated devices', mediated.remove, uuid, guest.hostdevs)
+        if not keep_disks and shared_storage.may_remove(guest, self._host):
+            self.storage.remove(uuid, kept=spec.machine_files(keep_machine))
+
+    def _remove_tpm(self, uuid: str) -> None:
+        """Remove the TPM state of a guest that libvirt does not know, or that lost its TPM in a resize.
+
+        Only libvirt may remove it: define a guest of that uuid and undefine it.
+        """
+        if not os.path.isdir(os.path.join(tpm_state.PLACE, uuid)):
+            return
+        made = xml.Guest(uuid, f'instance-{uuid}', self.storage.directory, self._platform.virt_type, 1,
+                         spec.MEMORY_MINIMUM, self.storage.path(uuid, steps.CONSOLE_LOG),
+                         settings={'tpm_version': '2.0'})
+        self.hypervisor.run('remove the TPM', calls.forget, uuid, xml.domain(made))
+
+    def undo(self, uuid: str, keep_machine: bool = False) -> None:
+        """Remove what a failed attempt made of a guest and disconnect its volumes; log a failure, and do not raise."""
+        try:
+            guest = self.storage.load(uuid)
+            self.remove(uuid, keep_machine=keep_machine)
+            self._volumes.disconnect(guest.volumes if guest else ())
+        except (exception.VirtError, OSError):
+            LOG.exception('What a failed build left of %s could not be removed.', uuid)
+
+    def keeps_machine(self, instance: Instance, guest: xml.Guest | None) -> bool:
+        """Return whether a rebuilt guest gets the UEFI variables and the TPM that it had.
+
+        A rebuild that failed has removed the record: the file ``spec.MACHINE`` describes the machine then.
+
+        :param guest: the record before the rebuild; None if there is none
+        """
+        path = self.storage.path(instance.uuid, spec.MACHINE)
+        if guest is not None and any(guest.settings.get(name) for name in ('firmware_type', 'tpm_version')):
+            spec.MACHINE_FORMAT.write(path, spec.machine_of(guest))
+        try:
+            machine = spec.MACHINE_FORMAT.read(path)
+        except exception.RecordUnreadable as error:
+            raise exception.VirtError(operation='keep the machine of the guest', reason=error.message) from None
+        return machine is not None and spec.has_same_machine(machine, instance, self._platform.traits)

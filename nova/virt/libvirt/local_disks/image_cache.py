@@ -1,0 +1,289 @@
+"""Images on this host: downloaded once, checked before any tool reads them, removed when unused for long.
+
+An image in a format that no guest of ours runs on (``qemu_img.FOREIGN``) is converted to qcow2, once.
+
+A cached image is ``<directory>/<image id>.<format>`` with the format that it was checked to be. It appears by a
+rename after the check, so that what has that name is whole and good. It is ours and read-only: guests share it, and one
+that takes over its QEMU must not write into the disks of all others.
+"""
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import re
+import stat
+import struct
+import time
+from collections.abc import Callable, Collection
+from typing import Any, TYPE_CHECKING
+
+from nova import exception
+from nova.disk_files import files
+from nova.disk_files import qemu_img
+from nova.runtime import concurrency
+from nova.runtime import disk_space
+from nova.runtime import durable_files
+from nova.runtime import progress
+from nova.virt import image_signatures
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.disk_files.qemu_img import Tool
+    from nova.virt.driver import ImageSource
+
+LOG = logging.getLogger(__name__)
+
+# An image's disk_format: format of its file on this host.
+FORMATS = {'raw': 'raw', 'qcow2': 'qcow2', 'iso': 'raw', 'ami': 'raw', 'aki': 'raw', 'ari': 'raw',
+           **dict.fromkeys(qemu_img.FOREIGN, 'qcow2')}
+ISO = 'iso'                              # of a CD-ROM
+IMAGE_ID = re.compile(r'[0-9A-Za-z][0-9A-Za-z_-]{0,63}\Z')
+MODE = 0o640                             # the group is QEMU's once libvirt has taken the file over
+BASE_MODE = 0o444                        # of a cached image: QEMU reads it as it is, and no process writes it
+SCRATCH = ('.part', '.lock')
+
+QCOW2_MAGIC = b'QFI\xfb'
+QCOW2_DATA_FILE = 1 << 2                 # incompatible feature bit 2, docs/interop/qcow2.rst of QEMU
+
+
+@dataclasses.dataclass(frozen=True)
+class Base:
+    path: str
+    format: str
+    virtual_size: int                    # bytes
+
+
+class ImageCache:
+    """
+    :param directory: where the cached images lie
+    :param images: an ImageSource
+    :param qemu_img: a qemu_img.Tool
+    :param inspect: called with (path, disk format) after a download; raises when the image must not be used
+    :param max_age: seconds after which an unused image is removed
+    :param verify: called with (context, image, path) each time before a file is used; raises when its signature is
+                   not good
+    :param reserve: nova.runtime.disk_space.Reserve that downloads leave
+    """
+
+    def __init__(self, directory: str, images: ImageSource, qemu_img: Tool,
+                 inspect: Callable[[str, str], None] | None, max_age: float,
+                 verify: Callable[[Any, dict[str, Any], str], None] | None = None,
+                 reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
+        self._reserve = reserve
+        self._directory, self._images, self._qemu_img = directory, images, qemu_img
+        self._inspect, self._max_age, self._verify = inspect, max_age, verify
+
+    def fetch(self, context: RequestContext, image: dict[str, Any],
+              report: progress.Report = progress.ignore, most_bytes: int | None = None) -> Base:
+        """The Base of an image, downloaded when it is not here yet.
+
+        :param context: of the task, for the ImageSource
+        :param image: dict as ImageSource.show gives it
+        :param report: called with how much of it has come
+        :param most_bytes: that the disk may have which is made of it; None: there is no bound
+        :raises ImageUnacceptable: its format is not supported, its data has another one, or its disk is too large
+        :raises InsufficientStorage: there is no room for it
+        """
+        image_id, disk_format = image['id'], image.get('disk_format')
+        if not IMAGE_ID.match(image_id):
+            raise exception.ImageUnacceptable(image_id='', reason='its id is not valid')
+        if disk_format not in FORMATS:
+            raise exception.ImageUnacceptable(image_id=image_id,
+                                              reason=f'disk format {disk_format} is not supported by this host')
+        path = os.path.join(self._directory, f'{image_id}.{FORMATS[disk_format]}')
+        with files.lock(path + '.lock'):
+            # the signature of a converted image is that of what was downloaded
+            again = disk_format in qemu_img.FOREIGN and self._verify and image_signatures.is_signed(image)
+            if again or not os.path.exists(path):
+                self._download(context, image, path, report, most_bytes)
+            elif self._verify:           # who asks may trust other certificates than who had it downloaded
+                self._verify(context, image, path)
+            protect(path)
+            os.utime(path)               # last use: what remove_unused goes by
+        base = Base(path, FORMATS[disk_format], _virtual_size(path, FORMATS[disk_format]))
+        check_size(image_id, base.virtual_size, most_bytes)
+        return base
+
+    def cache_image(self, context: RequestContext, image_id: str) -> None:
+        """Feature ImageCache: fetch an image before a guest needs it."""
+        self.fetch(context, self._images.show(context, image_id))
+
+    def has(self, context: RequestContext, path: str) -> bool:
+        """Return whether the cache has the image at ``path``, after an attempt to fetch it."""
+        image_id = os.path.basename(path).rpartition('.')[0]
+        try:
+            found = self.fetch(context, self._images.show(context, image_id))
+        except exception.NovaException as error:
+            LOG.info('Image %s cannot be had (%s); the disk is copied with what it has of it.', image_id, error)
+            return False
+        return found.path == path
+
+    def _download(self, context: RequestContext, image: dict[str, Any], path: str, report: progress.Report,
+                  most_bytes: int | None) -> None:
+        image_id, disk_format = image['id'], image['disk_format']
+        part = converted = path + '.part'
+        if disk_format in qemu_img.FOREIGN:
+            part = os.path.join(self._directory, f'{image_id}.{disk_format}.part')
+        for left in (part, converted):   # of a download that a crash ended
+            files.remove(left)
+        try:
+            # the source writes beside ``part`` first, so nothing of it counts as written before the end
+            with self._reserve.claimed(self._directory, image.get('size') or 0, part):
+                self._images.download(context, image_id, part, progress.of_bytes(report, image.get('size')))
+            os.chmod(part, MODE)
+            if self._verify:
+                self._verify(context, image, part)
+            self._check(image_id, disk_format, part)
+            if disk_format in qemu_img.FOREIGN:
+                self._convert(image_id, disk_format, part, converted, most_bytes)
+                files.remove(part)
+                part = converted
+            protect(part)
+            concurrency.blocking(durable_files.commit, part, path)
+        finally:
+            files.remove(part)
+            files.remove(converted)
+
+    def _convert(self, image_id: str, disk_format: str, source: str, target: str, most_bytes: int | None) -> None:
+        """Make a qcow2 file of an image that was checked.
+
+        qemu-img reads it in its sandbox. Its time, the bytes of the disk and the room for its data are bounded.
+        """
+        check_size(image_id, int(self._qemu_img.info(source, disk_format)['virtual-size']), most_bytes)
+        with self._reserve.claimed(self._directory, self._qemu_img.measure(source, disk_format), target):
+            try:
+                self._qemu_img.convert(source, disk_format, target, 'qcow2')
+            except exception.VirtError as error:
+                LOG.warning('Image %s of the format %s is not converted: %s', image_id, disk_format, error)
+                raise exception.ImageUnacceptable(
+                    image_id=image_id, reason=f'it cannot be converted from {disk_format} to qcow2') from error
+
+    def _check(self, image_id: str, disk_format: str, path: str) -> None:
+        reason = header_refusal(path, disk_format)
+        if not reason and self._inspect:
+            self._inspect(path, disk_format)
+        if not reason:
+            reason = self._tool_refusal(path, disk_format if disk_format in qemu_img.FOREIGN else FORMATS[disk_format])
+        if reason:
+            raise exception.ImageUnacceptable(image_id=image_id, reason=reason)
+
+    def _tool_refusal(self, path: str, disk_format: str) -> str | None:
+        """A second opinion: what qemu-img makes of the image."""
+        try:
+            info = self._qemu_img.info(path, disk_format)
+        except exception.VirtError as error:
+            LOG.warning('qemu-img refuses an image: %s', error)
+            return f'it cannot be read as {disk_format}'
+        data = info.get('format-specific', {}).get('data', {})
+        if info.get('backing-filename') or info.get('full-backing-filename'):
+            return 'it has a backing file'
+        if data.get('data-file'):
+            return 'it has an external data file'
+        return 'it is encrypted' if info.get('encrypted') else None
+
+    def remove_unused(self, in_use: Collection[str]) -> None:
+        """Remove images that nothing uses and no request needed lately, and what crashed downloads left.
+
+        :param in_use: set of paths that disks of guests refer to
+        """
+        oldest = time.time() - self._max_age
+        for entry in list(os.scandir(self._directory)):
+            if entry.name.endswith(SCRATCH) or entry.path in in_use or entry.stat().st_mtime > oldest:
+                continue
+            with files.lock(entry.path + '.lock', wait=False) as held:
+                if held and os.stat(entry.path).st_mtime <= oldest:
+                    LOG.info('Removing the cached image %s: unused.', entry.name)
+                    files.remove(entry.path)
+                    files.remove(entry.path + '.lock')
+
+    def clean(self) -> None:
+        """Remove what downloads left that ended with their process."""
+        found = sorted(entry.name for entry in os.scandir(self._directory))
+        for name in found:
+            if name.endswith('.part'):
+                # a download has parts of its own; the lock of the image, as it is kept, covers them all
+                image_id, _dot, disk_format = name.partition('.part')[0].rpartition('.')
+                kept = FORMATS.get(disk_format, disk_format)
+                with files.lock(self._path(f'{image_id}.{kept}.lock'), wait=False) as held:
+                    if held:
+                        files.remove(self._path(name))
+        for name in found:
+            if name.endswith('.lock') and name.removesuffix('.lock') not in found:
+                with files.lock(self._path(name), wait=False) as held:
+                    if held:
+                        files.remove(self._path(name))
+
+    def protect(self) -> None:
+        """Take back the images that libvirt gave to QEMU's user for an earlier release."""
+        for entry in list(os.scandir(self._directory)):
+            if not entry.name.endswith(SCRATCH) and entry.is_file(follow_symlinks=False):
+                protect(entry.path)
+
+    def path_of(self, name: str) -> str:
+        """Where the image with this file name is, when it is here."""
+        return self._path(name)
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._directory, name)
+
+
+def protect(path: str) -> None:
+    """Make a cached image ours and read-only, when it is not yet."""
+    status = os.stat(path, follow_symlinks=False)
+    owner = os.geteuid(), os.getegid()
+    try:
+        if (status.st_uid, status.st_gid) != owner:
+            os.chown(path, *owner, follow_symlinks=False)
+        if stat.S_IMODE(status.st_mode) != BASE_MODE or (status.st_uid, status.st_gid) != owner:
+            os.chmod(path, BASE_MODE)
+    except PermissionError:
+        LOG.warning('The cached image %s belongs to the user %s, who may write it.', path, status.st_uid)
+
+
+def check_size(image_id: str, size: int, most_bytes: int | None) -> None:
+    """:raises ImageUnacceptable: the disk of an image is larger than it may be"""
+    if most_bytes is not None and size > most_bytes:
+        raise exception.ImageUnacceptable(
+            image_id=image_id, reason=f'its virtual size of {size} bytes is over the {most_bytes} bytes of the root '
+                                      'disk')
+
+
+def header_refusal(path: str, disk_format: str) -> str | None:
+    """Why no tool may open this file as ``disk_format``: a sentence, or None. Reads the header only."""
+    with open(path, 'rb') as file:
+        header = file.read(112)
+    is_qcow2 = header.startswith(QCOW2_MAGIC)
+    if disk_format != 'qcow2':
+        return f'its disk format is {disk_format}, but its data is qcow2' if is_qcow2 else None
+    if not is_qcow2 or len(header) < 72:
+        return 'its disk format is qcow2, but its data is not'
+    version, backing_offset, backing_size = struct.unpack_from('>IQI', header, 4)
+    encryption, = struct.unpack_from('>I', header, 32)
+    if version not in (2, 3) or (version == 3 and len(header) < 104):
+        return 'its qcow2 header is not valid'
+    if backing_offset or backing_size:
+        return 'it has a backing file'
+    if _names_data_file(header):
+        return 'it has an external data file'
+    return 'it is encrypted' if encryption else None
+
+
+def has_data_file(path: str) -> bool:
+    """Whether a qcow2 file says that its data is in another one, which QEMU would open, whatever was put below it."""
+    with open(path, 'rb') as file:
+        return _names_data_file(file.read(80).ljust(80, b'\0'))
+
+
+def _names_data_file(header: bytes) -> bool:
+    version, = struct.unpack_from('>I', header, 4)
+    features, = struct.unpack_from('>Q', header, 72) if version >= 3 else (0,)
+    return bool(features & QCOW2_DATA_FILE)
+
+
+def _virtual_size(path: str, disk_format: str) -> int:
+    """Bytes of the disk that a guest sees. The file was checked when it came in."""
+    if disk_format == 'raw':
+        return os.path.getsize(path)
+    with open(path, 'rb') as file:
+        return struct.unpack_from('>Q', file.read(32), 24)[0]

@@ -1,0 +1,91 @@
+"""Connect volumes to this host, and give libvirt the secrets that open them."""
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from oslo_config import cfg
+
+from nova import exception
+from nova.virt.libvirt.domain import volume_disks as disk
+from nova.virt.libvirt.volumes import operations
+
+if TYPE_CHECKING:
+    from nova.objects.instance import Instance
+    from nova.virt.libvirt.host import Host
+    from nova.virt.libvirt.local_disks.storage import Storage
+    from nova.virt.libvirt.volumes.connectors import Connectors
+    from nova.virt.libvirt.xml import Disk
+
+
+class VolumeConnections:
+    """
+    :param key: function(server uuid, volume id) -> passphrase of an encrypted volume; raises VirtError
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, storage: Storage, hypervisor: Host, connectors: Connectors,
+                 key: Callable[[str, str], str]) -> None:
+        self._conf, self._storage, self._hypervisor = conf, storage, hypervisor
+        self._connectors, self._key = connectors, key
+
+    def connect_all(self, instance: Instance, devices: Iterable[disk.Device], machine: str, disks: Sequence[Disk],
+                    known: Sequence[disk.Volume] = ()) -> list[disk.Volume]:
+        """Connect the volumes among the devices of a guest.
+
+        :param disks: local disks of the guest; they get their cache mode and their I/O threads with the volumes
+        :param known: Volumes that the guest had, which keep their targets
+        :raises VirtError: this host does not reach one of them
+        """
+        made, taken = [], {each.target for each in disks}
+        kept = {each.volume_id: each.target for each in known}
+        for device in devices:
+            if device.get('destination_type') == 'volume':
+                wanted = kept.get(device['volume_id']) or device.get('device_name')
+                made.append(self.connect(instance, {**device, 'device_name': wanted}, machine, taken))
+                taken.add(made[-1].target)
+        choices = self._choices()
+        for local in disks:
+            if local.source is None and not local.readonly:
+                local.cache = choices.cache['file']
+        disk.spread([*disks, *made], self._conf.libvirt.io_threads, choices)
+        return made
+
+    def connect(self, instance: Instance, device: disk.Device, machine: str, taken: set[str]) -> disk.Volume:
+        """Connect one volume.
+
+        :param taken: targets of the guest's other disks
+        :raises VirtError: this host does not reach it
+        """
+        source = self._connectors.connect(device['connection_info'])
+        if source.pop('encrypted', False):
+            source['luks'] = device['volume_id']         # the id of its secret, too
+        return disk.volume(device, source, instance.image_properties or {}, machine, taken, self._choices())
+
+    def _choices(self) -> disk.Choices:
+        options = self._conf.libvirt
+        cache = {'file': self._storage.disk_cache, 'block': 'none', 'network': 'writeback', **options.disk_cachemodes}
+        return disk.Choices(cache, options.detect_zeroes)
+
+    def define_secrets(self, volumes: Iterable[disk.Volume]) -> None:
+        """Give libvirt the secrets for the login to the storages of volumes; a restart of libvirt drops them."""
+        for volume in volumes:
+            if volume.source.get('secret'):
+                self._hypervisor.run('keep a secret', operations.define_secret, '', volume.source['auth'],
+                                     volume.source['secret'])
+
+    def define_keys(self, uuid: str, volumes: Iterable[disk.Volume]) -> None:
+        """Give libvirt the passphrases of the encrypted volumes of a guest; a restart of libvirt drops them."""
+        for volume in volumes:
+            if volume.source.get('luks'):
+                self._hypervisor.run('keep a key', operations.define_passphrase, uuid, volume.volume_id,
+                                     self._key(uuid, volume.volume_id))
+
+    def disconnect(self, volumes: Iterable[disk.Volume]) -> None:
+        """Disconnect volumes that no guest of this host uses any more."""
+        for volume in volumes:
+            if volume.source.get('luks'):
+                with contextlib.suppress(exception.HypervisorUnreachable):      # libvirt drops it at its end
+                    self._hypervisor.run('forget a key', operations.forget_passphrase, '', volume.volume_id)
+            if volume.source.get('connection'):      # any other is open in QEMU alone
+                self._connectors.disconnect(volume.source['connection'])

@@ -1,0 +1,126 @@
+"""Access of hosts to embedded volumes: local files on the volume host, NBD exports with TLS elsewhere."""
+from __future__ import annotations
+
+import os
+import pathlib
+import typing
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from oslo_config.cfg import ConfigOpts
+
+from nova import exception
+from nova.db.volumes import volumes as db
+from nova.runtime import certificates
+from nova.runtime import durable_files
+from nova.runtime import host_identity
+from nova.runtime import tls
+from nova.volume.exports import exporter
+from nova.volume.store import attachments
+from nova.volume.store import files as volume_files
+
+# file in [volume] export_tls_dir: function(content), which raises ValueError
+_CREDENTIALS: dict[str, typing.Callable[[bytes], object]] = {
+    'ca-cert.pem': x509.load_pem_x509_certificate, 'server-cert.pem': x509.load_pem_x509_certificate,
+    'server-key.pem': lambda data: serialization.load_pem_private_key(data, None)}
+EXPORTS, CREDENTIALS = 'exports', 'tls'
+CERTIFICATE = 'volumes'          # name of the deployment's certificate for exports
+# A daemon keeps its certificate as long as it runs, that is, while its host has volumes. Each authority is valid for
+# longer.
+CERTIFICATE_DAYS = certificates.AUTHORITY_LEFT_DAYS - 1
+
+
+class EmbeddedAttachBackend(attachments.AttachBackend):
+    """Files and exports.
+
+    :param conf: uses [volume], host, my_ip and state_path
+    :param database: the API database
+    """
+
+    def __init__(self, conf: ConfigOpts, database: typing.Any, files: volume_files.VolumeFiles) -> None:
+        self._conf, self._db, self._files = conf, database, files
+        self._directory = os.path.join(files.directory, EXPORTS)
+        self.exports = exporter.Exporter(self._directory, conf.my_ip, conf.volume.export_port, self._credentials,
+                                         self._wanted, self._ending)
+
+    def check_credentials(self) -> None:
+        """Check the configured certificate files at the start.
+
+        :raises InvalidInput: a file in [volume] export_tls_dir is missing or invalid
+        """
+        directory = self._conf.volume.export_tls_dir
+        for name, load in _CREDENTIALS.items() if directory else ():
+            path = os.path.join(directory, name)
+            try:
+                with open(path, 'rb') as file:
+                    load(file.read())
+            except (OSError, ValueError, TypeError) as error:
+                why = error.strerror if isinstance(error, OSError) else 'it is not in the PEM format'
+                raise exception.InvalidInput(f'[volume] export_tls_dir: cannot use {path}: {why}.') from None
+
+    def watch(self) -> None:
+        """Start the reconciliation of exports."""
+        self.exports.watch()
+
+    def stop(self, timeout: float) -> bool:
+        return self.exports.stop(timeout)
+
+    def is_export(self, connector: attachments.Connector | None) -> bool:
+        if not connector:
+            return False
+        return connector.get('host') != self._conf.host and connector.get('ip') not in (None, self._conf.my_ip)
+
+    def check(self, connector: attachments.Connector) -> None:
+        if self.is_export(connector):
+            self.exports.check(connector.get('host'))
+
+    def open(self, row: attachments.Row, attachment_id: str, connector: attachments.Connector) -> attachments.Row:
+        common = {'volume_id': row['id'], 'access_mode': 'ro' if row['readonly'] else 'rw',
+                  'multiattach': bool(row['multiattach']), 'encrypted': row['key_id'] is not None}
+        if not self.is_export(connector):
+            if self._files.size(self._files.volume(row['id'])) is None:
+                raise exception.InvalidVolume(reason='the file of the volume is not on this host.')
+            return {'driver_volume_type': 'local', 'data': {
+                **common, 'device_path': self._files.volume(row['id']), 'format': 'raw'}}
+        made = self.exports.open(attachment_id, connector['host'])
+        return {'driver_volume_type': 'nbd', 'data': {**common, **made, 'tls': True}}
+
+    def close(self, attachment_id: str, connector: attachments.Connector) -> None:
+        self.exports.close(attachment_id, connector['host'])
+
+    def copy(self, attachment_id: str, connector: attachments.Connector, path: str) -> None:
+        """Make a point-in-time copy of an exported volume in a qcow2 file; its guest continues.
+
+        :raises InvalidVolume: the copy failed
+        """
+        self.exports.copy(attachment_id, connector['host'], path)
+
+    def _wanted(self, attachment_id: str | None) -> list[exporter.DesiredExport]:
+        found = []
+        with self._db.reader() as conn:
+            for row in db.connected(conn, attachment_id):
+                connector = row['connector']
+                if row['status'] != attachments.CLOSING and self.is_export(connector):
+                    found.append(exporter.DesiredExport(
+                        row['id'], connector['host'], self._files.volume(row['volume_id']), bool(row['readonly'])))
+        return found
+
+    def _ending(self) -> set[tuple[str, str]]:
+        with self._db.reader() as conn:
+            found = db.connected(conn)
+        return {(host, row['id']) for row in found for host in (
+            row['connector'].get('host') if row['status'] == attachments.CLOSING else None,
+            row['connector'].get(attachments.PREVIOUS_HOST)) if host is not None}
+
+    def _credentials(self) -> str:
+        """Return the directory with QEMU's certificate files; created from the deployment's certificates by default."""
+        if self._conf.volume.export_tls_dir:
+            return str(self._conf.volume.export_tls_dir)
+        authority = certificates.Authority(pathlib.Path(host_identity.state_path(self._conf)) / tls.DIRECTORY)
+        pair = authority.pair(CERTIFICATE, [self._conf.my_ip], CERTIFICATE_DAYS)
+        directory = os.path.join(self._directory, CREDENTIALS)
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        for source, name in ((authority.trusted, 'ca-cert.pem'), (pair.certificate, 'server-cert.pem'),
+                             (pair.key, 'server-key.pem')):
+            durable_files.replace(os.path.join(directory, name), pathlib.Path(source).read_bytes())
+        return directory
