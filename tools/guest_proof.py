@@ -461,11 +461,14 @@ class Proof:
     def _told(self, ident, document, tags):
         """The text of what a metadata document of a guest says of its devices, which the guest has there."""
         devices = {device['tags'][0]: device for device in json.loads(self.cloud.printed(ident, document)[-1])}
-        places = dict(each.split('=') for each in self.cloud.printed(ident, 'places')[-1].split() if each[0] != '=')
         check(devices.keys() == tags, f'{document}: the tags are {sorted(devices)}')
+
+        def places():
+            return dict(each.split('=') for each in self.cloud.printed(ident, 'places')[-1].split() if each[0] != '=')
         for device in devices.values():
-            found = places.get(device.get('mac') or device.get('serial', '')[:20] or device['path'])
-            check((device['bus'], device['address']) == ('pci', found), f'{document}: {device}; the guest: {places}')
+            name = device.get('mac') or device.get('serial', '')[:20] or device['path']
+            found = self.cloud.until(lambda name=name: places().get(name), f'{name} in the guest')
+            check((device['bus'], device['address']) == ('pci', found), f'{document}: {device}; the guest: {places()}')
         return ' '.join(f'{tag}={device["address"]}' for tag, device in sorted(devices.items()))
 
     def volume(self):
