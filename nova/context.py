@@ -124,7 +124,7 @@ class RequestContext(context.RequestContext):
         made.image_grant = image_grant
         return made
 
-    def token_has_run_out(self) -> bool:
+    def token_has_expired(self) -> bool:
         """Whether the token has expired since the request arrived."""
         return self.token_expires_at is not None and utils.utcnow() >= self.token_expires_at
 
@@ -136,7 +136,7 @@ class RequestContext(context.RequestContext):
 
     @property
     def sees(self) -> Projects | str:
-        """Project whose resources the caller can see: ALL_PROJECTS for administrators, else the id of the project.
+        """Visible projects: ALL_PROJECTS for administrators, else the id of the caller's project.
 
         :raises ProjectNeeded: the token has no project
         """
@@ -167,7 +167,7 @@ def of_host(sent: RequestContext, project_id: str | None, user_id: str | None) -
     return made
 
 
-def caller_is(user_id: str | None, project_id: str | None) -> None:
+def set_caller(user_id: str | None, project_id: str | None) -> None:
     """Set the authenticated caller in the context of the current request."""
     current = context.get_current()
     if current is not None:

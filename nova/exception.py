@@ -774,3 +774,9 @@ class DatabaseTooNew(NovaException):
 
 class DatabaseNotReady(NovaException):
     template = 'The %(branch)s database is at schema version %(found)s, expected %(expected)s; run: %(command)s'
+
+
+class DatabaseUnknown(DatabaseNotReady):
+    template = ('The %(branch)s database is at schema version %(found)s, which this release does not know: it needs '
+                '%(expected)s or newer, or converts %(predecessor)s. Use the tree that wrote it to bring it to '
+                '%(predecessor)s, or restore a backup.')

@@ -20,8 +20,8 @@ from nova.runtime.hooks import oslo_policy as policy_hooks
 
 LOG = logging.getLogger(__name__)
 
-REMEMBERED_S = 10         # time until a changed policy file takes effect for known callers
-MAX_REMEMBERED = 20000    # cached results
+CACHE_S = 10              # time until a changed policy file takes effect for known callers
+CACHE_SIZE = 20000    # cached results
 # Attributes of a caller that rules can compare, except the two lists of roles.
 _CALLER = operator.attrgetter('is_admin', *sorted(
     {*RequestContext(overwrite=False).to_policy_values()} - {'roles', 'service_roles'}))
@@ -41,7 +41,7 @@ def list_rules() -> list[Any]:
 class Policy:
     """Effective rules of a deployment: the defaults, overridden by policy.yaml and policy.d.
 
-    Changed files are reloaded within REMEMBERED_S. If they are invalid, the previous rules remain in effect.
+    Changed files are reloaded within CACHE_S. If they are invalid, the previous rules remain in effect.
 
     :param conf: configuration with [oslo_policy] policy_file and policy_dirs
     :raises InvalidInput: a policy file is invalid
@@ -51,7 +51,7 @@ class Policy:
         self._conf = conf
         self._enforcer = oslo_policy.Enforcer(conf, use_conf=False)
         self._answers: dict[tuple[Any, ...], bool] = {}
-        self._forget_at: float = 0
+        self._expires_at: float = 0
         self._lock = threading.Lock()
         self._seen = files.signature(conf)
         self._added: dict[str, str] = {}
@@ -73,7 +73,7 @@ class Policy:
         :param target: {'project_id', 'user_id'} of the resource for the rule; may be empty
         """
         key = (rule, _CALLER(context), tuple(context.roles), tuple(context.service_roles), *target.items())
-        if time.monotonic() > self._forget_at or len(self._answers) > MAX_REMEMBERED:
+        if time.monotonic() > self._expires_at or len(self._answers) > CACHE_SIZE:
             self.forget()
         found = self._answers.get(key)
         if found is None:
@@ -90,8 +90,7 @@ class Policy:
         """Whether the caller is an administrator; evaluated once, when a request arrives.
 
         An administrator needs a token that is scoped to a project. Administrators of a domain or of the system of the
-        identity
-        service have no rights on servers, networks, images and volumes.
+        identity service have no rights on servers, networks, images and volumes.
         """
         return bool(context.project_id) and self.allows(context, 'context_is_admin', {})
 
@@ -107,7 +106,7 @@ class Policy:
     def forget(self) -> None:
         """Discard the cached results and reload changed files."""
         with self._lock:
-            self._forget_at = time.monotonic() + REMEMBERED_S
+            self._expires_at = time.monotonic() + CACHE_S
             self._take_up()
             self._answers = {}
 
@@ -134,7 +133,7 @@ class Policy:
             return
         referred = {name for rule in rules.values() for name in files.references(rule.check)}
         for name, rule in written.items():
-            used = files.is_asked(name) or name in self._added or name in referred
+            used = files.has_effect(name) or name in self._added or name in referred
             if used or (rule.source, name) in self._warned:
                 continue
             self._warned.add((rule.source, name))

@@ -33,7 +33,7 @@ from nova.db.tables import network as t
 from nova.network import fake
 from nova.network import manager
 from nova.network import setup
-from nova.network.face import app
+from nova.network.rest import app
 from nova.tests import db_faults
 
 PROJECTS = ('a', 'b')

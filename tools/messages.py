@@ -22,8 +22,8 @@ from babel.messages import pofile
 from nova.api.dashboard import app as dashboard
 from nova.api.dashboard import texts
 
-FACES = ('nova/identity/api/', 'nova/identity/embedded/', 'nova/image/face/', 'nova/network/face/',
-         'nova/volume/face/')
+REST_PACKAGES = ('nova/identity/api/', 'nova/identity/embedded/', 'nova/image/rest/', 'nova/network/rest/',
+         'nova/volume/rest/')
 TREE = pathlib.Path(__file__).resolve().parents[1]
 LOCALES = TREE / 'nova' / 'locale'
 TEMPLATE = LOCALES / 'nova.pot'
@@ -55,13 +55,13 @@ def extracted():
     found = catalogs.Catalog(domain='nova', project='nova', header_comment=HEADER, charset='utf-8')
     for path in sorted((TREE / 'nova').rglob('*.py')):
         where = path.relative_to(TREE).as_posix()
-        if where.startswith(('nova/tests/', *FACES)):       # the embedded faces answer by themselves
+        if where.startswith(('nova/tests/', *REST_PACKAGES)):       # the embedded faces answer by themselves
             continue
         for _line, text in sorted(messages(path)):
             flags = ('python-format',) if '%(' in text else ()
             found.add(text, locations=[(where, None)], flags=flags)
     for path in sorted(dashboard.STATIC.rglob('*.js')):
-        for text in sorted(set(texts.marked(path.read_bytes()))):
+        for text in sorted(set(texts.translatable(path.read_bytes()))):
             found.add(text, locations=[(path.relative_to(TREE).as_posix(), None)])
     return found
 

@@ -1,11 +1,11 @@
-"""Pages of the reference that come from the Route rows, the parameters, the facts of answers and the history."""
+"""Pages of the reference that come from the Route rows, the parameters, the types of responses and the history."""
 import http
 
 import rst
 
 from nova import policies
 from nova.api import app
-from nova.api import facts
+from nova.api import response_types
 from nova.api import openapi
 from nova.api import versions
 from nova.web import faults
@@ -51,7 +51,7 @@ def _operation(rows):
     if 410 in first.errors:
         return [*lines, 'Removed for good: the answer is 410.', '']
     lines += [rst.escaped(openapi.meaning(first)), '']
-    if openapi.operation_of(first) in facts.own():
+    if openapi.operation_of(first) in response_types.own():
         lines += ['An addition of this product: no other compute API has it.', '']
     span = rst.since(min(row.since for row in rows), max(row.until or NEWEST for row in rows), NEWEST)
     rules = [rule for row in rows for rule in (row.policy, *row.checks) if rule]
@@ -110,27 +110,27 @@ def _fields(title, rows, at):
 
 def _answer(row):
     operation = openapi.operation_of(row)
-    if facts.media_type(operation):
-        return [f'The answer is of type {facts.media_type(operation)}.', '']
-    fields = [fact for fact in facts.responses().get(operation, ()) if fact['field'][0] != '(']
+    if response_types.media_type(operation):
+        return [f'The answer is of type {response_types.media_type(operation)}.', '']
+    fields = [fact for fact in response_types.responses().get(operation, ()) if fact['field'][0] != '(']
     table = rst.table(('Name', 'Versions', 'Type', 'Always'), [
         (rst.literal(fact['field']), _since(fact), rst.escaped(fact['type'].removesuffix('required').strip() or 'any'),
          'yes' if fact['type'].endswith('required') else '') for fact in fields], '34 14 44 8')
     lines = ['**Answer**', *table] if table else []
-    for fact in facts.rows('headers'):
-        if facts.nameless(fact['operation']) == operation:
+    for fact in response_types.rows('headers'):
+        if response_types.nameless(fact['operation']) == operation:
             lines += [f'Header ``{fact["header"]}`` of {fact["status"]} ({_since(fact) or "all versions"}): '
                       f'{fact["meaning"]}', '']
     return lines
 
 
 def _since(fact):
-    first, last = facts.minor(fact['min']), facts.minor(fact['max'])
+    first, last = response_types.minor(fact['min']), response_types.minor(fact['max'])
     return '' if (first, last) == (1, None) else rst.since(first, last, NEWEST)
 
 
 def flattened(schema, path=''):
-    """{field: (type in words, required)} of a JSON Schema, in the words of the facts."""
+    """{field: (type in words, required)} of a JSON Schema, in the words of response_types."""
     found = {}
     inner = [(f'{path}.{name}' if path else name, item, name in schema.get('required', ()))
              for name, item in schema.get('properties', {}).items()]

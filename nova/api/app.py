@@ -236,7 +236,7 @@ class ComputeApi(application.Api[Request]):
         if not req.relaxed:
             req.version = versions.negotiate(req.environ)
 
-    def serves_again(self, req: Request) -> bool:
+    def set_retry_path(self, req: Request) -> bool:
         """Retry without the suffix .json: an ID may end with it, or it selects the format."""
         if req.method != 'GET' or not req.path.endswith('.json'):
             return False

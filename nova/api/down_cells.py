@@ -67,7 +67,7 @@ def shown(req: api_request.Request, server_id: str, rule: str) -> api_request.Do
         row = mappings.get(conn, server_id)
         if row is None or (row['project_id'] != req.project_id and not req.context.is_admin):
             raise exception.InstanceNotFound(instance_id=server_id)
-        server_category.check_seen(req, row)
+        server_category.check_visible(req, row)
         req.authorize(rule, {'project_id': row['project_id'], 'user_id': row['user_id']})
         spec = request_specs.get(conn, server_id)
     image, group = spec.image or {}, (spec.hints or {}).get('group') or [None]

@@ -5,8 +5,8 @@ password or private key, so it is encrypted with a key derived from the client's
 response longer than ``MAX_ANSWER`` only the fact that it was sent is stored.
 
 If a process fails between its first write and its response, the row has no response. After the row has expired, a
-request with the same key repeats the work. ``Once.uuid`` then returns the UUIDs of the first attempt, so that existing
-servers are found (see server_create).
+request with the same key repeats the work. ``IdempotentRequest.uuid`` then returns the UUIDs of the first attempt, so
+that existing servers are found (see server_create).
 """
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MAX_ANSWER = 256 * 1024          # bytes; longer responses are not stored
 OF_USERS = ('/os-keypairs', '/os-certificates')     # private keys are not shown to other users of the project
 
 
-class Once:
+class IdempotentRequest:
     """One request with an Idempotency-Key.
 
     again        True if an earlier attempt may have been interrupted
@@ -95,43 +95,43 @@ def serve(req: api_request.Request, document: Any, work: Callable[[], Response])
     if not 1 <= len(key) <= MAX_KEY or not key.isascii() or not key.isprintable():
         raise exception.BadRequest(f'The Idempotency-Key must have 1 to {MAX_KEY} printable ASCII characters.')
     database, now = req.services.api_db, utils.utcnow()
-    req.once = once = Once(req.project_id, key, now)
-    mark = once.derived(_described(req, document)).hex()
-    row = database.run(KEYS.begin, req.project_id, once.key_hash, mark, now, counted=not req.of_ec2)
+    req.attempt = attempt = IdempotentRequest(req.project_id, key, now)
+    mark = attempt.derived(_described(req, document)).hex()
+    row = database.run(KEYS.begin, req.project_id, attempt.key_hash, mark, now, counted=not req.of_ec2)
     if row is not None:
         if row['request_hash'] != mark:
             raise exception.IdempotencyKeyInUse('This Idempotency-Key was already used for another request.')
         if row['answer'] is not None:
-            return _replay(once, row['answer'])
+            return _replay(attempt, row['answer'])
         if not database.run(KEYS.take_over, row, now):
             raise exception.IdempotencyKeyInUse('The first request with this Idempotency-Key is still in progress.',
                                                 retry_after=1)
-        once.again, once.created_at = True, row['created_at']
+        attempt.again, attempt.created_at = True, row['created_at']
     try:
         answer = work()
     except engine.CommitUnanswered:
         raise                            # the transaction may be committed: a repeated request finds its result
     except BaseException:
-        database.run(KEYS.forget, req.project_id, once.key_hash, once.tried_at)
+        database.run(KEYS.forget, req.project_id, attempt.key_hash, attempt.tried_at)
         raise
-    _keep(req, once, answer)
+    _keep(req, attempt, answer)
     return answer
 
 
-def _keep(req: api_request.Request, once: Once, answer: Response) -> None:
+def _keep(req: api_request.Request, attempt: IdempotentRequest, answer: Response) -> None:
     body = answer.body if isinstance(answer.body, bytes) else (
         b'' if answer.body is None else utils.encode_json(answer.body))
     kept = None if len(body) > MAX_ANSWER else body.decode()
-    sealed = once.seal(orjson.dumps([answer.status, answer.headers, kept]))
+    sealed = attempt.seal(orjson.dumps([answer.status, answer.headers, kept]))
     try:
-        req.services.api_db.run(KEYS.finish, req.project_id, once.key_hash, once.tried_at, sealed)
+        req.services.api_db.run(KEYS.finish, req.project_id, attempt.key_hash, attempt.tried_at, sealed)
     except Exception:
         # The request has succeeded: a repeated one finds its result (see the module).
         LOG.exception('Cannot store the response of request %s for its Idempotency-Key.', req.request_id)
 
 
-def _replay(once: Once, sealed: str) -> Response:
-    code, headers, body = orjson.loads(once.open(sealed))
+def _replay(attempt: IdempotentRequest, sealed: str) -> Response:
+    code, headers, body = orjson.loads(attempt.open(sealed))
     if body is None:
         raise exception.IdempotencyKeyInUse(
             'The request with this Idempotency-Key has succeeded; its response was too long to be stored.')

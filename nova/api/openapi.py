@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of the compute API at one microversion, generated from Route rows and response facts.
+"""The OpenAPI 3.1 document of the compute API at one microversion, generated from Route rows and response types.
 
 Pure functions: rows in, a dict out. ``GET /openapi.json`` and ``nova-manage api openapi`` show the document.
 """
@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from nova import policies
-from nova.api import facts
 from nova.api import faults as api_faults
 from nova.api import idempotency
 from nova.api import prefer_wait
+from nova.api import response_types
 from nova.api import versions
 from nova.web import faults
 from nova.web import json_types
@@ -58,7 +58,7 @@ def document(rows: list[Route], version: int, actions: str = MERGED) -> dict[str
     """
     operations: dict[str, dict[str, list[Route]]] = {}
     for row in served(rows, version):
-        path = facts.nameless(row.path)
+        path = response_types.nameless(row.path)
         if actions == SPLIT and row.action:
             path += '#' + row.action
         operations.setdefault(path, {}).setdefault(row.method.lower(), []).append(row)
@@ -66,7 +66,7 @@ def document(rows: list[Route], version: int, actions: str = MERGED) -> dict[str
     paths: dict[str, Document] = {}
     for path, methods in operations.items():
         first = next(iter(methods.values()))[0]
-        shown = first.path + path[len(facts.nameless(first.path)):]
+        shown = first.path + path[len(response_types.nameless(first.path)):]
         paths[shown] = {'parameters': _parts(first.path)} if '{' in path else {}
         for method, same in methods.items():
             paths[shown][method] = _operation(same, first.path, version, used, actions == MERGED)
@@ -95,8 +95,8 @@ def served(rows: Iterable[Route], version: int) -> list[Route]:
 
 
 def operation_of(row: Route) -> str:
-    """Return the key of a row in the facts."""
-    return f'{row.method} {facts.nameless(row.path)} {row.action or ""}'.strip()
+    """Return the key of a row in response_types."""
+    return f'{row.method} {response_types.nameless(row.path)} {row.action or ""}'.strip()
 
 
 def codes_of_success(row: Route, version: int) -> tuple[int, ...]:
@@ -233,10 +233,10 @@ def _success(code: int, rows: list[Route], version: int) -> Document:
     answer: Document = {'description': http.HTTPStatus(code).phrase,
               'headers': {name: {'$ref': f'#/components/headers/{name}'} for name in _headers(version)}}
     for row in rows:
-        for fact in facts.headers(operation_of(row), version):
-            if fact['status'] == str(code):
-                answer['headers'][fact['header']] = {
-                    'description': fact['meaning'], 'required': len(rows) == 1 and fact['always'] == 'yes',
+        for header in response_types.headers(operation_of(row), version):
+            if header['status'] == str(code):
+                answer['headers'][header['header']] = {
+                    'description': header['meaning'], 'required': len(rows) == 1 and header['always'] == 'yes',
                     'schema': {'type': 'string', 'format': 'uri'}}
     if any(map(idempotency.applies, rows)):
         answer['headers']['Idempotency-Replayed'] = {
@@ -256,16 +256,16 @@ def _success(code: int, rows: list[Route], version: int) -> Document:
 
 
 def _media_type(row: Route) -> str:
-    return facts.media_type(operation_of(row)) or JSON
+    return response_types.media_type(operation_of(row)) or JSON
 
 
 def _schema(row: Route, code: int, version: int) -> json_types.Schema | None:
     """Return the schema of a response body for a success code; None without a body."""
     if code in (204, 304):
         return None
-    if facts.media_type(operation_of(row)):
+    if response_types.media_type(operation_of(row)):
         return {'type': 'string'}
-    return facts.body(operation_of(row), version)
+    return response_types.body(operation_of(row), version)
 
 
 # ---- schemas of requests -----------------------------------------------------

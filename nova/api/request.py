@@ -41,16 +41,16 @@ class Request(request.Request):
     segments  of the path, below version and project
     context   the caller; None for a public route
     record    nova.db.audit.log.Record of a routed request that writes, else None
-    once      idempotency.Once of a request with an Idempotency-Key, else None
+    attempt   idempotency.IdempotentRequest of a request with an Idempotency-Key, else None
     """
 
-    __slots__ = ('services', 'request_id', 'project_in_path', 'base_path', 'segments', 'record', 'once', 'found_in',
+    __slots__ = ('services', 'request_id', 'project_in_path', 'base_path', 'segments', 'record', 'attempt', 'found_in',
                  '_allowed', '_link_prefix')
 
     context: nova_context.RequestContext
     services: app.Services
     route: Route                                 # None before routing
-    once: idempotency.Once | None
+    attempt: idempotency.IdempotentRequest | None
     record: log.Record | None
     request_id: str | None
 
@@ -58,7 +58,7 @@ class Request(request.Request):
         super().__init__(environ)
         self.services = services
         self.version = versions.MIN_VERSION
-        self.once = self.record = self.request_id = None
+        self.attempt = self.record = self.request_id = None
         self.segments: list[str] = []
         self.project_in_path = ''
         self.base_path = '/v2.1'
@@ -80,7 +80,7 @@ class Request(request.Request):
 
     def new_uuid(self) -> str:
         """Return a UUID for a new resource; a repeated request with an Idempotency-Key gets the same ones."""
-        return self.once.uuid() if self.once is not None else str(uuid.uuid4())
+        return self.attempt.uuid() if self.attempt is not None else str(uuid.uuid4())
 
     @property
     def adopts(self) -> str | None:

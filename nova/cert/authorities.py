@@ -153,8 +153,8 @@ class Authorities:
 
         :param project_id: None: the root authority
         :param forget: delete the previous certificates and keys, and for the root those of all projects. Certificates
-         that
-         they issued become invalid, and texts encrypted for them unreadable. False: they stay valid until they expire
+         that they issued become invalid, and texts encrypted for them unreadable. False: they stay valid until they
+         expire
         """
         if project_id is not None and not self._each_project:
             raise exception.InvalidInput(reason='projects have no authorities: [crypto] use_project_ca is '

@@ -115,10 +115,8 @@ def decrypted(key: rsa.RSAPrivateKey, data: bytes) -> str | None:
     """Decrypt a text; None if it was encrypted for another key.
 
     OpenSSL returns random bytes for a wrong padding, so that errors do not reveal the padding (Bleichenbacher). A
-    result that
-    is not printable or too short is therefore treated as undecryptable. Random bytes pass this check less than once in
-    a
-    billion.
+    result that is not printable or too short is therefore treated as undecryptable. Random bytes pass this check less
+    than once in a billion.
     """
     try:
         found = key.decrypt(data, padding.PKCS1v15())

@@ -23,6 +23,7 @@ from nova.cloud import apis
 from nova.cloud import assembly
 from nova.cloud import block_storage
 from nova.cloud import consoles
+from nova.cloud import conversion
 from nova.cloud import drivers
 from nova.cloud import first_start
 from nova.cloud import http_server
@@ -34,10 +35,10 @@ from nova.db.cells import cells as db_cells
 from nova.identity import auth
 from nova.identity.api import app as identity_app
 from nova.identity.embedded import bootstrap as identity_bootstrap
-from nova.image.face import app as image_app
+from nova.image.rest import app as image_app
 from nova.network import interface as network_interface
-from nova.network.face import app as network_app
-from nova.network.face import servers as network_servers
+from nova.network.rest import app as network_app
+from nova.network.rest import servers as network_servers
 from nova.rpc import bus as rpc_bus
 from nova.rpc import inprocess
 from nova.runtime import host_identity
@@ -46,7 +47,7 @@ from nova.runtime import state_directory
 from nova.runtime import tls
 from nova.runtime import wsgi
 from nova.runtime.http import server
-from nova.volume.face import app as volume_app
+from nova.volume.rest import app as volume_app
 from nova.web import pipeline
 
 LOG = logging.getLogger(__name__)
@@ -173,6 +174,7 @@ class Cloud:
         """Databases at the newest schema, first users, flavors and network."""
         conf = self.conf
         self.api_db, self.cell_db = assembly.open_databases(conf)
+        conversion.convert(conf, self.api_db, self.cell_db, {conf.host, *self.hosts})
         self._migrate(self.api_db, 'api')
         self._migrate(self.cell_db, 'cell')
         self.cells = db_cells.Cells(conf, self.api_db, self.cell_db,

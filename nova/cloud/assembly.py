@@ -300,15 +300,23 @@ def compute(conf: cfg.ConfigOpts, bus: Bus, host: str, images: Images, helper: H
 
 
 def virt_driver(conf: cfg.ConfigOpts, host: str, images: ImageSource, helper: Helper | None = None) -> ComputeDriver:
-    """The driver that compute_driver names.
+    """Make the driver that compute_driver names.
 
     :param helper: see ``compute``
-    :raises InvalidOption: there is none of this name, or it needs something that is not installed
+    :raises InvalidOption: there is none of this name, it needs something that is not installed, or it lacks a method
+        of the contract
     """
     from nova.runtime import entry_points
+    from nova.virt import driver
     name = CONTAINERS.get((conf.compute_driver, conf.libvirt.virt_type), conf.compute_driver)
     found = entry_points.named('compute_driver', name, VIRT_DRIVERS)
-    return found(conf, host, images, _image_check(conf), helper)
+    made: ComputeDriver = found(conf, host, images, _image_check(conf), helper)
+    missing = driver.missing_methods(made)
+    if missing:
+        raise exception.InvalidOption(
+            f'compute_driver: the driver {name} does not implement {", ".join(missing)}. '
+            f'The contract of drivers in nova/virt/driver.py requires these methods.')
+    return made
 
 
 def _image_check(conf: cfg.ConfigOpts) -> Callable[[str, str], None]:

@@ -14,7 +14,7 @@ from nova.identity import auth
 from nova.runtime import service as services
 from nova.runtime import wsgi
 from nova.runtime.http import priorities
-from nova.volume.face import app
+from nova.volume.rest import app
 from nova.volume.store import services as volume_services
 from nova.web import paste_registry
 from nova.web import pipeline

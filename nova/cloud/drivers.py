@@ -49,7 +49,7 @@ def read(conf: cfg.ConfigOpts) -> str | None:
 
 def record(conf: cfg.ConfigOpts) -> None:
     if read(conf) is None:
-        durable_files.replace(_file(conf), conf.compute_driver.encode(), 0o644)
+        durable_files.replace(_file(conf), conf.compute_driver.encode())
 
 
 def unusable(conf: cfg.ConfigOpts) -> str | None:

@@ -18,16 +18,16 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Any]          # of 
 
 # Which threads a request takes; the first line that fits counts, what fits none is the compute API.
 FACES = [
-    priorities.Face(rb'(GET|HEAD) /healthcheck(\?|$)', 'health'),
-    priorities.Face(rb'POST /identity/v3/auth/tokens', 'login'),
-    priorities.Face(rb'[A-Z]+ /identity', 'identity'),
-    priorities.Face(rb'GET /image/v2/images/[^/]*/file', 'downloads'),
-    priorities.Face(rb'[A-Z]+ /image', 'image', uploads=True),
-    priorities.Face(rb'GET /objectstore/', 'downloads'),
-    priorities.Face(rb'[A-Z]+ /objectstore', 'image', uploads=True),
-    priorities.Face(rb'[A-Z]+ /(network|volume)', 'network'),
-    priorities.Face(rb'GET /[^?]*/os-events\b', 'streams'),
-    priorities.Face(rb'GET /console/', 'consoles'),
+    priorities.RequestClass(rb'(GET|HEAD) /healthcheck(\?|$)', 'health'),
+    priorities.RequestClass(rb'POST /identity/v3/auth/tokens', 'login'),
+    priorities.RequestClass(rb'[A-Z]+ /identity', 'identity'),
+    priorities.RequestClass(rb'GET /image/v2/images/[^/]*/file', 'downloads'),
+    priorities.RequestClass(rb'[A-Z]+ /image', 'image', uploads=True),
+    priorities.RequestClass(rb'GET /objectstore/', 'downloads'),
+    priorities.RequestClass(rb'[A-Z]+ /objectstore', 'image', uploads=True),
+    priorities.RequestClass(rb'[A-Z]+ /(network|volume)', 'network'),
+    priorities.RequestClass(rb'GET /[^?]*/os-events\b', 'streams'),
+    priorities.RequestClass(rb'GET /console/', 'consoles'),
 ]
 
 

@@ -10,8 +10,8 @@ from nova.api import proxy_headers
 from nova.cloud import block_storage
 from nova.db.audit import log
 from nova.network import interface
-from nova.network.face import app
-from nova.network.face import servers
+from nova.network.rest import app
+from nova.network.rest import servers
 from nova.runtime import wsgi
 from nova.web import pipeline
 

@@ -60,7 +60,7 @@ class Nightly:
         name = f'state-{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M%S}.backup'
         named = self._conf.state_backup.passphrase_file
         made = state_backup.create(self._conf, self._api_db, self._cells, str(self._directory / name),
-                                   passphrases.of_file(named) if named else None)
+                                   passphrases.read_file(named) if named else None)
         self._newest = time.time()
         LOG.info('The nightly backup %s has %s rows and %s bytes.', self._directory / name, made.row_count, made.size)
         for path in self._kept()[:-keep]:

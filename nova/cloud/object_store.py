@@ -168,6 +168,7 @@ def server(conf: ConfigOpts, application: app.Application, threads: int, certifi
     :param threads: requests at the same time; half of them may be uploads
     """
     mounts = wsgi.Mounts([wsgi.Mount('', application, max_body=None)], lambda url: {})
-    plan = priorities.Plan(threads, max(2, threads // 2), (), [priorities.Face(b'(PUT|POST) /', '', uploads=True)])
+    plan = priorities.Plan(threads, max(2, threads // 2),
+                           classes=[priorities.RequestClass(b'(PUT|POST) /', '', uploads=True)])
     return wsgi.Server(mounts, conf.objectstore.listen, conf.objectstore.port, plan=plan, drain=conf.http.drain_time,
                        trusted=conf.http.trusted_proxies, tls=certificate and certificate.context)

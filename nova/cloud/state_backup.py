@@ -9,7 +9,7 @@ The members of a file (nova.runtime.backup_file):
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 import contextlib
 import dataclasses
 import json
@@ -56,7 +56,7 @@ ROOM = 64 << 20                                      # bytes that a restore leav
 
 def parts(conf: cfg.ConfigOpts) -> dict[str, pathlib.Path]:
     """{name in a backup: place} of the small files, and directories of such, that a deployment has on this host."""
-    state = _state(conf)
+    state = state_path(conf)
     found = {name: state / name for name in ('keys', tls.DIRECTORY, host_identity.DIRECTORY, 'driver', 'clouds.yaml')}
     found['CA'] = pathlib.Path(conf.crypto.ca_path or state / 'CA')
     if conf.crypto.keys_path:
@@ -65,7 +65,8 @@ def parts(conf: cfg.ConfigOpts) -> dict[str, pathlib.Path]:
     return found
 
 
-def _state(conf: cfg.ConfigOpts) -> pathlib.Path:
+def state_path(conf: cfg.ConfigOpts) -> pathlib.Path:
+    """Return the absolute state directory."""
     return pathlib.Path(os.path.abspath(host_identity.state_path(conf)))
 
 
@@ -73,7 +74,7 @@ def _images(conf: cfg.ConfigOpts) -> pathlib.Path | None:
     """The directory of the embedded image store; None where the images are elsewhere."""
     if conf.image.backend != 'embedded':
         return None
-    return pathlib.Path(conf.image.directory or _state(conf) / 'images')
+    return pathlib.Path(conf.image.directory or state_path(conf) / 'images')
 
 
 # ---- backup
@@ -331,8 +332,23 @@ def restore(conf: cfg.ConfigOpts, path: str, passphrase: Callable[[], str], repl
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise exception.InvalidInput(f'{path} is no file.')
         content = examine(conf, file, passphrase)
-        with contextlib.closing(state_directory.take(_state(conf))), engine.joining(None):
+        with contextlib.closing(state_directory.take(state_path(conf))), engine.joining(None):
             return _Restore(conf, content, replace).run(lambda: backup_file.Reader(file, passphrase))
+
+
+def check_stopped(conf: cfg.ConfigOpts, db: engine.Database, hosts: Collection[str] = ()) -> None:
+    """
+    :param hosts: whose services the caller has stopped
+    :raises Conflict: services use a database
+    """
+    with db.reader() as conn:
+        found = rows.services(conn)
+    now = utils.utcnow()
+    live = sorted({f'{row["binary"]} on {row["host"]}' for row in found
+                   if row['host'] not in hosts and services.is_up(row, conf.service_down_time, now)})
+    if live:
+        raise exception.Conflict(f'Services use this database: {", ".join(live)}. Stop them, and try again after '
+                                 f'{conf.service_down_time} s.')
 
 
 class _Restore:
@@ -344,7 +360,7 @@ class _Restore:
 
     def __init__(self, conf: cfg.ConfigOpts, content: Content, replace: bool) -> None:
         self._conf, self._content, self._replace = conf, content, replace
-        self._state, self._images = _state(conf), _images(conf)
+        self._state, self._images = state_path(conf), _images(conf)
         self._owner = os.stat(self._state)
         self._branches = {name: _branch(name) for name in _databases(content.manifest)}
         self._targets: dict[str, Any] = {}           # name of a database: its URL
@@ -412,7 +428,7 @@ class _Restore:
                 if rows.is_empty(opened.db, self._branches[name]):
                     continue
                 there.append(f'the database {self._targets[name].render_as_string(hide_password=True)}')
-                self._check_stopped(opened.db)
+                check_stopped(self._conf, opened.db)
         if (self._state / state_directory.INCOMPLETE).exists():
             there.append(f'what a restore into {self._state} has left that did not come to its end')
         if there and not self._replace:
@@ -428,16 +444,6 @@ class _Restore:
         named = {member.split('/')[1] for member in self._content.files}
         files = [path for path in map(self._file, self._branches) if path is not None]
         return [*files, *(place for name, place in parts(self._conf).items() if name in named)]
-
-    def _check_stopped(self, db: engine.Database) -> None:
-        with db.reader() as conn:
-            found = rows.services(conn)
-        now = utils.utcnow()
-        live = sorted({f'{row["binary"]} on {row["host"]}' for row in found
-                       if services.is_up(row, self._conf.service_down_time, now)})
-        if live:
-            raise exception.Conflict(f'Services use this database: {", ".join(live)}. Stop them, and try again after '
-                                     f'{self._conf.service_down_time} s.')
 
     # ---- writing
 

@@ -35,7 +35,9 @@ def split(conf: cfg.ConfigOpts) -> Any:
 def parts(conf: cfg.ConfigOpts, helper: Any) -> list[Any]:
     from nova.cloud import assembly
     from nova.rpc import bus as rpc_bus
+    from nova.runtime import stored_files
 
+    stored_files.convert(conf)
     if helper is not None:
         LOG.info('Process %s does privileged steps for this one, whose user is %s.', helper.pid, os.geteuid())
     bus = rpc_bus.Bus(conf)

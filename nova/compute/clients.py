@@ -7,6 +7,7 @@ import typing
 from nova import context
 from nova import objects
 from nova.runtime import progress
+from nova.virt import driver
 
 Row = dict[str, typing.Any]
 Vif = dict[str, typing.Any]              # nova/objects/network_info.py
@@ -59,7 +60,7 @@ class Conductor(typing.Protocol):
     def server_rows(self, ctx: context.RequestContext, *, host: str, uuids: list[str]) -> dict[str, Row]: ...
 
     def report_guests(self, ctx: context.RequestContext, *, host: str, guests: list[Row],
-                      volumes: dict[str, dict[str, Row]] | None, done: list[str]) -> Row: ...
+                      volumes: dict[str, dict[str, driver.AttachedVolume]] | None, done: list[str]) -> Row: ...
 
     def get_request_spec(self, ctx: context.RequestContext, *, instance_uuid: str) -> objects.RequestSpec: ...
 

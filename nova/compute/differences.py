@@ -135,7 +135,7 @@ class Reporter:
                 self._plugging.add(uuid)
                 host.queue.submit(uuid, self._plug, ctx, uuid)
 
-    def _attached(self) -> dict[str, dict[str, dict[str, typing.Any]]]:
+    def _attached(self) -> dict[str, dict[str, virt.AttachedVolume]]:
         volumes = self._host.driver.get_feature(virt.Volumes)
         return volumes.attached_volumes() if volumes else {}
 

@@ -107,7 +107,7 @@ class GuestOperations:
         return states.POWER_STATE_NAMES[state]
 
     def get_console(self, ctx: context.RequestContext, instance: objects.Instance, kind: str,
-                    ) -> dict[str, typing.Any] | None:
+                    ) -> virt.ConsolePlace | None:
         """See virt.driver.Consoles.console.
 
         :raises InstanceNotReady: the server has no guest at the moment

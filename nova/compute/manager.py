@@ -67,10 +67,10 @@ class ComputeManager:
 
     def __init__(self, conf: cfg.ConfigOpts, name: str, driver: virt.ComputeDriver, conductor_client: object,
                  network_client: object, images: grants.GrantedImages, network_server: str | None = None) -> None:
-        conductor = retrying_client.Patient(conductor_client, 'conductor')
+        conductor = retrying_client.RetryingClient(conductor_client, 'conductor')
         self.host = host = Host(
             conf=conf, name=name, driver=driver, conductor=conductor, moves=conductor, volumes=conductor,
-            network=retrying_client.Patient(network_client, 'network', network_server), images=images,
+            network=retrying_client.RetryingClient(network_client, 'network', network_server), images=images,
             queue=queue.TaskQueue(conf.max_concurrent_builds, conf.max_concurrent_tasks,
                                   conf.max_concurrent_live_migrations),
             records=records.Records(os.path.join(host_identity.state_path(conf), records.DIRECTORY), name))

@@ -1,6 +1,6 @@
 """One task at a time for each server, without threads that wait: tasks of a busy server stand in its queue.
 
-Projects take turns at the threads (nova/runtime/turns.py): slow tasks of one project leave threads to the others.
+Projects take turns at the threads (nova/runtime/fairness.py): slow tasks of one project leave threads to the others.
 """
 import collections
 import concurrent.futures
@@ -13,7 +13,7 @@ import typing
 
 from nova import exception
 from nova.runtime import concurrency
-from nova.runtime import turns
+from nova.runtime import fairness
 
 LOG = logging.getLogger(__name__)
 
@@ -48,8 +48,8 @@ class TaskQueue:
             True: ('build', builds), False: ('task', tasks), MIGRATION: ('live-migration', migrations),
             COPIES: ('copy', COPIES_AT_ONCE)}
         self._pools = {kind: concurrency.Pool(name, size) for kind, (name, size) in sizes.items()}
-        self._turns: dict[bool | str, turns.Turns[_Work]] = {
-            kind: turns.Turns(size) for kind, (_name, size) in sizes.items()}
+        self._turns: dict[bool | str, fairness.FairQueue[_Work]] = {
+            kind: fairness.FairQueue(size) for kind, (_name, size) in sizes.items()}
         # uuid -> tasks that wait; a key means that one is running, or waits for its turn
         self._waiting: dict[str, collections.deque[_Work]] = {}
         self._lock = threading.Lock()
@@ -64,7 +64,7 @@ class TaskQueue:
         :param project_id: whose turn it takes; '': the host's own work
         """
         # it may begin when another task ends, on that one's thread
-        work = _Work(uuid, project_id, build, concurrency.carried(function), args)
+        work = _Work(uuid, project_id, build, concurrency.with_context(function), args)
         with self._lock:
             if self._stopped:
                 LOG.info('Task for server %s came while stopping; it is done after the next start.', uuid)

@@ -2,7 +2,7 @@
 
 ``RIGHTS`` has all of it, a row for each method of interface.py that hosts call; see rpc/admission.py. Methods without a
 row are for other services. Where a check says that the method's own statements decide, they have the caller's name
-(``own_host``) among their conditions.
+(``host_is_caller``) among their conditions.
 """
 import collections.abc
 import typing
@@ -26,15 +26,15 @@ from nova.objects.instance import SHELVED_IMAGE
 from nova.rpc import admission
 from nova.rpc.admission import Call
 from nova.rpc.admission import columns
+from nova.rpc.admission import connector_is_caller
 from nova.rpc.admission import destination
-from nova.rpc.admission import here
-from nova.rpc.admission import here_or_gone
+from nova.rpc.admission import host_is_caller
+from nova.rpc.admission import load_requester
+from nova.rpc.admission import on_caller
+from nova.rpc.admission import on_caller_or_deleted
 from nova.rpc.admission import one_of
-from nova.rpc.admission import own_connector
-from nova.rpc.admission import own_host
-from nova.rpc.admission import own_owner
+from nova.rpc.admission import owner_is_caller
 from nova.rpc.admission import source
-from nova.rpc.admission import who_asked
 
 SWAP = 'swap_volume'
 # (binary, topic)
@@ -56,21 +56,21 @@ def _confirms(call: Call) -> None:
     """The server is on the caller, or the caller is where it has left for good: the one task of a host on a server that
     lives elsewhere (compute/moves/resize.py).
     """
-    if admission.is_expecting_own(call):
+    if admission.is_expecting_caller(call):
         return
     if call.arguments.get('values'):
-        admission.expects_own(call)
+        admission.expects_caller(call)
     if call.server is None:
         raise exception.InstanceNotFound(instance_id=call.uuid)
     if call.server.task_state != states.RESIZE_CONFIRMING or not any(
             move['source_compute'] == call.host and move['status'] == 'confirming' for move in call.server.moves):
-        call.not_here()
+        call.raise_not_on_host()
 
 
 def _failure_here(call: Call) -> None:
     """A failure changes more than the server's row (Rebuilds.image_kept)."""
     if call.arguments.get('fault') is not None:
-        here(call)
+        on_caller(call)
 
 
 def _own_metadata(call: Call) -> None:
@@ -84,7 +84,7 @@ def _own_metadata(call: Call) -> None:
         return
     if not isinstance(wanted, dict):
         call.refuse('system_metadata is no dictionary')
-    here(call)
+    on_caller(call)
     present = call.server.system_metadata or {}
     images = _images_of(call)
     for key, value in wanted.items():
@@ -123,7 +123,7 @@ def _own_action(call: Call) -> None:
         return                               # nothing is left of it
     for action in call.server.actions:
         if action['request_id'] == call.request_id and action['owner'] != f'compute:{call.host}':
-            call.not_here()
+            call.raise_not_on_host()
 
 
 def _step_of(call: Call) -> None:
@@ -179,93 +179,93 @@ def _own_nodes(call: Call) -> None:
 def _has_been_there(call: Call) -> None:
     """The server is on the caller, or has been, or was to come."""
     if (call.server is None or call.server.host != call.host) and not call.read(call, 'was_there'):
-        call.not_here()
+        call.raise_not_on_host()
 
 
-_SERVICE = (own_host, _service_of_host)
-_VOLUME = (here,)
+_SERVICE = (host_is_caller, _service_of_host)
+_VOLUME = (on_caller,)
 
 RIGHTS = {
     # ---- tasks: the server's host is among the conditions of the write
-    'update_instance': (admission.expects_own, columns('values', {*_STATE, 'progress', 'fault'}), _own_metadata),
-    'begin_task': (own_owner, columns('values', {'task_state'}), _confirms),
-    'end_task': (own_host, admission.expects_own, columns('values', {*_STATE, 'deleted_at'}),
+    'update_instance': (admission.expects_caller, columns('values', {*_STATE, 'progress', 'fault'}), _own_metadata),
+    'begin_task': (owner_is_caller, columns('values', {'task_state'}), _confirms),
+    'end_task': (host_is_caller, admission.expects_caller, columns('values', {*_STATE, 'deleted_at'}),
                  columns('fault', _FAULT), _own_metadata, _failure_here),
-    'begin_beside': (own_host, own_owner),
-    'end_beside': (own_host, columns('values', {'network_info'}), _own_action),
-    'port_gone': (own_host, here),
-    'reschedule_instance': (own_host, columns('fault', _FAULT), who_asked),
-    'leave_host': (own_host, one_of('task_state', (states.SHELVING_OFFLOADING, states.UNSHELVING)),
+    'begin_beside': (host_is_caller, owner_is_caller),
+    'end_beside': (host_is_caller, columns('values', {'network_info'}), _own_action),
+    'port_gone': (host_is_caller, on_caller),
+    'reschedule_instance': (host_is_caller, columns('fault', _FAULT), load_requester),
+    'leave_host': (host_is_caller, one_of('task_state', (states.SHELVING_OFFLOADING, states.UNSHELVING)),
                    columns('fault', _FAULT)),
-    'instance_destroyed': (own_host,),
-    'check_rebuild': (here,),
-    'continue_evacuation': (here,),
-    'notify': (own_host, _has_been_there),
+    'instance_destroyed': (host_is_caller,),
+    'check_rebuild': (on_caller,),
+    'continue_evacuation': (on_caller,),
+    'notify': (host_is_caller, _has_been_there),
     # ---- what a host reads
-    'get_request_spec': (here,),
-    'get_disk_key': (here,),
-    'get_volume_key': (here,),
-    'get_block_devices': (here,),
-    'instances_on_host': (own_host,),
-    'beside_on_host': (own_host,),
-    'evacuated_from': (own_host,),
-    'stray_guests': (own_host,),
-    'became_of': (own_host,),
-    'server_rows': (own_host,),
-    'report_guests': (own_host,),
-    'object_backport': (admission.anything,),
+    'get_request_spec': (on_caller,),
+    'get_disk_key': (on_caller,),
+    'get_volume_key': (on_caller,),
+    'get_block_devices': (on_caller,),
+    'instances_on_host': (host_is_caller,),
+    'beside_on_host': (host_is_caller,),
+    'evacuated_from': (host_is_caller,),
+    'stray_guests': (host_is_caller,),
+    'became_of': (host_is_caller,),
+    'server_rows': (host_is_caller,),
+    'report_guests': (host_is_caller,),
+    'object_backport': (admission.allow,),
     # ---- moves
-    'continue_moves': (own_host,),
-    'move_accepted': (own_host, destination),
-    'move_refused': (own_host, destination, columns('fault', _FAULT)),
-    'move_sent': (own_host, source),
-    'move_finished': (own_host, destination),
-    'move_confirmed': (own_host, source),
-    'move_dropped': (own_host, destination),
-    'move_reverted': (own_host, source),
-    'move_failed': (own_host, _step_of, columns('fault', _FAULT)),
+    'continue_moves': (host_is_caller,),
+    'move_accepted': (host_is_caller, destination),
+    'move_refused': (host_is_caller, destination, columns('fault', _FAULT)),
+    'move_sent': (host_is_caller, source),
+    'move_finished': (host_is_caller, destination),
+    'move_confirmed': (host_is_caller, source),
+    'move_dropped': (host_is_caller, destination),
+    'move_reverted': (host_is_caller, source),
+    'move_failed': (host_is_caller, _step_of, columns('fault', _FAULT)),
     'prepare_live_migration': (source,),
-    'report_live_migration': (own_host, columns('values', _PROGRESS)),
-    'live_migration_arrived': (own_host, source),
-    'live_migration_failed': (own_host, source, columns('fault', _FAULT)),
-    'live_migration_finished': (own_host, destination, columns(
+    'report_live_migration': (host_is_caller, columns('values', _PROGRESS)),
+    'live_migration_arrived': (host_is_caller, source),
+    'live_migration_failed': (host_is_caller, source, columns('fault', _FAULT)),
+    'live_migration_finished': (host_is_caller, destination, columns(
         'values', {'task_state', 'power_state', 'network_info'}), columns('fault', _FAULT)),
-    'resume_live_migration': (own_host, who_asked),
-    'evacuation_finished': (own_host, destination, columns(
+    'resume_live_migration': (host_is_caller, load_requester),
+    'evacuation_finished': (host_is_caller, destination, columns(
         'values', {'task_state', 'vm_state', 'power_state', 'network_info'})),
-    'evacuation_failed': (own_host, destination, columns('fault', _FAULT)),
-    'evacuated_guest_removed': (own_host,),
+    'evacuation_failed': (host_is_caller, destination, columns('fault', _FAULT)),
+    'evacuated_guest_removed': (host_is_caller,),
     # ---- volumes, shares, images
-    'prepare_volumes': (here, own_connector),
-    'complete_volumes': (here,),
-    'disconnect_volumes': (here_or_gone,),
-    'connect_volume': (here, own_connector),
+    'prepare_volumes': (on_caller, connector_is_caller),
+    'complete_volumes': (on_caller,),
+    'disconnect_volumes': (on_caller_or_deleted,),
+    'connect_volume': (on_caller, connector_is_caller),
     'get_volume_device': _VOLUME,
     'volume_attached': _VOLUME,
-    'volume_detached': (here_or_gone,),
+    'volume_detached': (on_caller_or_deleted,),
     'volume_stays': _VOLUME,
     'refresh_volume': _VOLUME,
-    'connect_new_volume': (own_connector, _swap_on_host),
-    'volume_swapped': (here, _swap_of_server),
-    'volume_not_swapped': (here, _swap_of_server),
+    'connect_new_volume': (connector_is_caller, _swap_on_host),
+    'volume_swapped': (on_caller, _swap_of_server),
+    'volume_not_swapped': (on_caller, _swap_of_server),
     'volume_snapshot_status': (one_of('status', ('creating', 'deleting', 'error', 'error_deleting')),
                                _snapshot_on_host),
-    'volume_file_changed': (here,),
-    'reimage_root': (here, _image_of_rebuild),
-    'snapshot_volumes': (here, _image_of_action),
-    'image_cached': (own_host,),
-    'allow_share': (own_host, here),
-    'share_attached': (here, one_of('status', ('attached', 'error'))),
-    'share_detached': (own_host, here_or_gone),
+    'volume_file_changed': (on_caller,),
+    'reimage_root': (on_caller, _image_of_rebuild),
+    'snapshot_volumes': (on_caller, _image_of_action),
+    'image_cached': (host_is_caller,),
+    'allow_share': (host_is_caller, on_caller),
+    'share_attached': (on_caller, one_of('status', ('attached', 'error'))),
+    'share_detached': (host_is_caller, on_caller_or_deleted),
     # ---- the host itself
-    'report_power_states': (own_host,),
+    'report_power_states': (host_is_caller,),
     'report_service': _SERVICE,
     'register_service': _SERVICE,
     'service_alive': _SERVICE,
-    'enroll_host': (own_host,),
-    'audit_instance_usage': (own_host,),
-    'report_availability': (own_host,),
-    'report_nodes': (own_host, _own_nodes),
+    'enroll_host': (host_is_caller,),
+    'audit_instance_usage': (host_is_caller,),
+    'report_availability': (host_is_caller,),
+    'report_nodes': (host_is_caller, _own_nodes),
 }
 
 

@@ -1,9 +1,12 @@
 """Schemas: alembic with one branch of revisions for the API database and one for cell databases.
 
-Revisions are named ``<branch>_<number>`` in a linear order, so that file names show the newest one without loading
-alembic. They only add (EXPAND), so that the previous release's code runs on a newer schema. Revisions that drop or
-tighten form a second line, ``<branch>_contract_<number>`` (CONTRACT), which a command applies when no older service
-runs. The number of a database's newest contraction is its generation: code that does not know it is refused.
+The revisions of a branch are two sequences, one for each phase of an upgrade. The names of the files give the newest
+revision, without loading alembic.
+
+    <branch>_expand_<number>     adds tables, columns and indexes: the code of the release before runs on the result
+    <branch>_contract_<number>   drops and tightens: applied by a command when no older service is alive
+
+The number of a database's newest contraction is its generation: code that does not know it is refused.
 """
 from __future__ import annotations
 
@@ -40,6 +43,9 @@ BRANCHES = {
              'nova-manage db sync'),
 }
 
+# branch: last revision of the tree before the first release, whose databases nova.db.conversion converts
+PREDECESSORS = {'api': 'api_0033', 'cell': 'cell_0011'}
+CONVERT = 'nova-manage db convert'
 # branch: function that inserts the predefined rows
 ROWS = {'api': categories.ensure}
 
@@ -58,12 +64,12 @@ def head(branch: str, phase: str = EXPAND) -> str | None:
 
 
 def directory(branch: str, phase: str = EXPAND) -> pathlib.Path:
-    """Return the directory of a branch's revisions."""
-    return DIRECTORY / (branch if phase == EXPAND else f'{branch}_contract')
+    """Return the directory of the revisions of one phase."""
+    return DIRECTORY / _prefix(branch, phase).removesuffix('_')
 
 
 def revisions(branch: str) -> list[str]:
-    """Return the EXPAND revisions of a branch, oldest first."""
+    """Return the revisions of a branch that expand its schema, the oldest first."""
     prefix = _prefix(branch, EXPAND)
     return sorted(name.removesuffix('.py') for name in os.listdir(directory(branch)) if name.startswith(prefix))
 
@@ -75,7 +81,7 @@ def create(conn: sa.Connection, branch: str, revision: str) -> None:
 
 
 def _prefix(branch: str, phase: str) -> str:
-    return f'{branch}_' if phase == EXPAND else f'{branch}_contract_'
+    return f'{branch}_expand_' if phase == EXPAND else f'{branch}_contract_'
 
 
 def _number(branch: str, phase: str, revision: str | None) -> int | None:
@@ -107,6 +113,11 @@ def version_of(conn: sa.Connection, phase: str = EXPAND) -> str | None:
     return conn.exec_driver_sql(f'SELECT version_num FROM {phase}').scalar()
 
 
+def stamp(conn: sa.Connection, revision: str) -> None:
+    """Record the revision of a database that has one."""
+    conn.execute(sa.update(sa.table(EXPAND, sa.column('version_num'))).values(version_num=revision))
+
+
 def is_behind(db: Database, branch: str, phase: str = EXPAND) -> bool:
     """Tell whether the database lacks revisions of this code; False if it has newer ones."""
     found = _number(branch, phase, version(db, phase))
@@ -117,7 +128,10 @@ def sync(db: Database, branch: str) -> None:
     """Upgrade a database to the newest revision if necessary. Parallel calls are safe.
 
     Tables from an older release on a server with another default collation are converted to the common collation.
+
+    :raises DatabaseNotReady: it is to be converted first (nova.db.conversion), or its revision is unknown
     """
+    refuse_other(db, branch)
     _unify_collations(db, branch)
     if _upgrade(db, branch, EXPAND):
         LOG.info('The %s database is at revision %s', branch, head(branch))
@@ -130,7 +144,7 @@ def _unify_collations(db: Database, branch: str) -> None:
     with db.reader() as conn:
         differ = len(set(collations.found(conn, tables).values())) > 1
     if differ:
-        with db.writer() as conn, _alone(conn):
+        with db.writer() as conn, alone(conn):
             collations.unify(conn, tables)
 
 
@@ -147,7 +161,7 @@ def _upgrade(db: Database, branch: str, phase: str) -> bool:
         return False
     from alembic import command
 
-    with db.writer() as conn, _alone(conn):
+    with db.writer() as conn, alone(conn):
         if version_of(conn, phase) == head(branch, phase):
             return False
         with collations.stated(conn, metadata(branch).tables):
@@ -165,14 +179,35 @@ def check(db: Database, branch: str) -> None:
     """
     with db.reader() as conn:
         found, contracted = version_of(conn), version_of(conn, CONTRACT)
+    name = _name(db, branch)
+    _refuse_other(name, branch, found)
     number = _number(branch, EXPAND, found)
-    name = db.name if db.name.startswith(branch) else branch         # one of several cells is named
     if number is None or number < _newest(branch, EXPAND):
         raise exception.DatabaseNotReady(branch=name, found=found or 'none', expected=head(branch),
                                          command=BRANCHES[branch][1])
     generation = _number(branch, CONTRACT, contracted)
     if generation is None or generation > _newest(branch, CONTRACT):
         raise exception.DatabaseTooNew(branch=name, found=contracted, known=head(branch, CONTRACT) or 'none')
+
+
+def refuse_other(db: Database, branch: str) -> None:
+    """
+    :raises DatabaseNotReady: a database is of the tree before the first release, or its revision is unknown
+    """
+    _refuse_other(_name(db, branch), branch, version(db))
+
+
+def _refuse_other(name: str, branch: str, found: str | None) -> None:
+    if found == PREDECESSORS[branch]:
+        raise exception.DatabaseNotReady(branch=name, found=found, expected=revisions(branch)[0], command=CONVERT)
+    if _number(branch, EXPAND, found) is None:
+        raise exception.DatabaseUnknown(branch=name, found=found, expected=revisions(branch)[0],
+                                        predecessor=PREDECESSORS[branch])
+
+
+def _name(db: Database, branch: str) -> str:
+    """Return the name of a database in messages: one of several cells is called by its own."""
+    return db.name if db.name.startswith(branch) else branch
 
 
 def config(branch: str, conn: sa.Connection, phase: str = EXPAND) -> Any:
@@ -202,8 +237,8 @@ def _is_ours(name: Any, kind: str, parents: dict[str, Any]) -> bool:
 
 
 @contextlib.contextmanager
-def _alone(conn: sa.Connection) -> Iterator[None]:
-    """Lock the database against other migrations; SQLite's write transaction is such a lock.
+def alone(conn: sa.Connection) -> Iterator[None]:
+    """Lock a database against other migrations; in SQLite the write transaction is such a lock.
 
     :raises Unavailable: another migration takes longer than LOCK_TIMEOUT (MariaDB; PostgreSQL waits)
     """

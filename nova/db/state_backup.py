@@ -20,6 +20,7 @@ from oslo_db import exception as db_exc
 import sqlalchemy as sa
 
 from nova import exception
+from nova.db import conversion
 from nova.db import engine
 from nova.db import errors
 from nova.db import schema
@@ -164,9 +165,11 @@ def _snapshot(db: engine.Database) -> Iterator[engine.Connection]:
 def revision(conn: engine.Connection, branch: str) -> str:
     """Return the revision of a database.
 
-    :raises DatabaseNotReady: it is not exactly the revision of this code
+    :raises DatabaseNotReady: it is neither the revision of this code nor one that is to be converted
     """
     found = schema.version_of(conn)
+    if found == schema.PREDECESSORS[branch]:
+        return found
     if found != schema.head(branch) or schema.version_of(conn, schema.CONTRACT) != schema.head(branch, schema.CONTRACT):
         raise exception.DatabaseNotReady(branch=branch, found=found or 'none', expected=schema.head(branch),
                                          command=schema.BRANCHES[branch][1])
@@ -175,7 +178,7 @@ def revision(conn: engine.Connection, branch: str) -> str:
 
 def batches(conn: engine.Connection, branch: str) -> Iterator[tuple[str, list[str], Batch]]:
     """Yield (table, names of its columns, rows) of all tables of a branch, large tables in several batches."""
-    for name, columns in _raw_tables(branch).items():
+    for name, columns in _present(conn, branch).items():
         table, batch, size = _table(name, columns), [], 0
         found = conn.execute(sa.select(table), execution_options={'yield_per': BATCH_ROWS})
         for row in found:
@@ -187,6 +190,17 @@ def batches(conn: engine.Connection, branch: str) -> Iterator[tuple[str, list[st
                 batch, size = [], 0
         if batch:
             yield name, list(columns), batch
+
+
+def _present(conn: engine.Connection, branch: str) -> dict[str, dict[str, Any]]:
+    """Return the part of ``_raw_tables`` that a database has: all, unless it is to be converted."""
+    tables = _raw_tables(branch)
+    if schema.version_of(conn) != schema.PREDECESSORS[branch]:
+        return tables
+    inspector = sa.inspect(conn)
+    known = {name: {column['name'] for column in inspector.get_columns(name)} for name in inspector.get_table_names()}
+    return {name: {column: kind for column, kind in columns.items() if column in known[name]}
+            for name, columns in tables.items() if name in known}
 
 
 def _raw_tables(branch: str) -> dict[str, dict[str, Any]]:
@@ -234,7 +248,7 @@ def _values(known: dict[str, Any], columns: list[str], rows: Batch) -> list[dict
 
 def knows(branch: str, revision: Any) -> bool:
     """Tell whether this code can create a database of a revision and upgrade it."""
-    return revision in schema.revisions(branch)
+    return revision in (*schema.revisions(branch), schema.PREDECESSORS[branch])
 
 
 def is_empty(db: engine.Database, branch: str) -> bool:
@@ -263,10 +277,11 @@ def prepare(db: engine.Database, branch: str, revision: str) -> None:
         for name in sorted(_ours(conn, branch)):
             conn.exec_driver_sql(f'DROP TABLE {conn.dialect.identifier_preparer.quote(name)}')
     with db.writer() as conn:
-        schema.create(conn, branch, revision)
+        first = schema.revisions(branch)[0]
+        schema.create(conn, branch, first if revision == schema.PREDECESSORS[branch] else revision)
         for name in _ours(conn, branch) & set(_raw_tables(branch)):
             conn.execute(sa.delete(sa.table(name)))
-        _set_version(conn, RESTORING)
+        schema.stamp(conn, RESTORING)
 
 
 def insert(db: engine.Database, branch: str, table: str, columns: list[str], rows: Batch) -> None:
@@ -284,12 +299,9 @@ def finish(db: engine.Database, branch: str, revision: str) -> None:
     with db.writer() as conn:
         if conn.dialect.name == 'postgresql':
             _follow_sequences(conn, branch)
-        _set_version(conn, revision)
+        schema.stamp(conn, revision)
+    conversion.convert(db, branch)
     schema.sync(db, branch)
-
-
-def _set_version(conn: engine.Connection, version: str) -> None:
-    conn.execute(sa.update(sa.table(schema.EXPAND, sa.column('version_num'))).values(version_num=version))
 
 
 def _follow_sequences(conn: engine.Connection, branch: str) -> None:

@@ -65,7 +65,7 @@ def check(flavor: Flavor, properties: Mapping[str, Any] | None, topology: numa.G
 
 
 def while_running(old: Flavor, new: Flavor) -> bool:
-    """Tell whether a running guest can be resized between these flavors, of which the new one was checked."""
+    """Tell whether a running guest can be resized between these flavors; the new one is valid."""
     vcpus, memory_mb = of_flavor(old)
     if not vcpus and not memory_mb or pci.requested(dict(old)):
         return False

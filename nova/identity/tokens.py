@@ -124,8 +124,7 @@ class KeyRing:
 
     Key rotation on hosts with copies of the file has three steps. A new key is staged: it decrypts tokens on all hosts.
     Then it is promoted: it encrypts new tokens. Old keys are retired after their tokens have expired. All valid tokens
-    are
-    accepted during the rotation.
+    are accepted during the rotation.
 
     :param directory: directory of the file, created with mode 0700. Hosts that share tokens share the file.
     :raises NovaException: the file is readable by others
@@ -229,8 +228,7 @@ class KeyRing:
 
         :param older_than_s: minimum age of the encrypting key in seconds
         :param reseal: ``reseal(renewed)`` re-encrypts stored secrets: ``renewed(sealed)`` returns the replacement, or
-         None if
-         the secret has the current key or no known key
+         None if the secret has the current key or no known key
         :returns: number of deleted keys
         :raises Conflict: the encrypting key is too young
         """

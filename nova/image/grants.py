@@ -122,7 +122,7 @@ class GrantedImages:
     ``ctx`` has the grant of the task (context.RequestContext.granted). An image outside the grant raises ImageNotFound;
     an expired grant raises Forbidden.
 
-    Requests carry the user's token until it expires, so that the image service checks it as well. Later ones carry the
+    Requests carry the user's token until it expires, so that the image service checks it too. Later ones carry the
     service token; therefore the grant is also checked here.
 
     :param images: nova.image.api.Images

@@ -84,7 +84,8 @@ class Allocation:
     def __init__(self, conn: Connection, network: HostNetwork, orders: list[AllocationRequest]) -> None:
         self._conn, self._network, self._conf, self._orders = conn, network, network.conf, orders
         self._project = str(orders[0].instance.project_id)
-        self._allocator = ipam.AddressAllocator(conn, ipam.quarantine(self._conf.network.dhcp_lease_time), len(orders))
+        self._allocator = ipam.AddressAllocator(
+            conn, ipam.quarantine_cutoff(self._conf.network.dhcp_lease_time), len(orders))
         self._made: list[dict[str, Any]] = []
         self._bound: list[tuple[str, str]] = []                    # (port, group)
         self._fixed: dict[str, list[dict[str, str]]] = {}
@@ -131,7 +132,7 @@ class Allocation:
         return self._network.vifs(self._conn, rows)
 
     def _allocate(self, order: AllocationRequest, existing: dict[str, Any], any_network: Networks, known: Networks,
-              default_group: str | None) -> list[dict[str, Any]]:
+                  default_group: str | None) -> list[dict[str, Any]]:
         requests = selection.choose(any_network) if order.requests is None else order.requests
         groups = security.resolve(self._conn, self._project, order.group_names, default_group) if any(
             not request['port_id'] for request in requests) else []

@@ -22,9 +22,9 @@ from nova.network import groups
 from nova.network import ipam
 from nova.network import security
 from nova.network import selection
-from nova.network.face import app
-from nova.network.face import faults
-from nova.network.face import topology
+from nova.network.rest import app
+from nova.network.rest import faults
+from nova.network.rest import topology
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
@@ -84,7 +84,7 @@ class API:
         :raises NetworkRequestInvalid: the administrator has not prepared automatic allocation
         """
         try:
-            self.api_db.run(ipam.retry_on_duplicate(topology.make), app.Face(self.conf, self.api_db), project_id)
+            self.api_db.run(ipam.retry_on_duplicate(topology.make), app.Deps(self.conf, self.api_db), project_id)
         except (faults.AutoAllocationFailure, faults.OverQuota) as error:
             raise exception.NetworkRequestInvalid(
                 reason=f'no network is available to the project, and none can be created: {error.message}') from None
@@ -162,7 +162,7 @@ class API:
             return list(names or ())
         project_id = nova_context.the_project(context.project_id)
         with self.api_db.reader() as conn:
-            security.pick(conn, project_id, wanted)
+            security.resolve_groups(conn, project_id, wanted)
             rows = security_groups.of_project(conn, project_id)
         known = {row['id']: row['name'] for row in rows}
         return list(dict.fromkeys(known.get(name, name) for name in names))
@@ -202,7 +202,7 @@ class API:
     @staticmethod
     def _change_groups(conn: Connection, project_id: str, instance_uuid: str, name: str,
                        change: Callable[..., Any]) -> list[str]:
-        group_id, = security.pick(
+        group_id, = security.resolve_groups(
             conn, project_id, [name],
             security_groups.ensure_default(conn, project_id) if name == security_groups.DEFAULT else None, lock=True)
         if networks.lock(conn, t.security_groups, group_id) is None:       # deleted concurrently
@@ -272,4 +272,4 @@ def _are_used(network: NetworksRow, names: Collection[str]) -> bool:
 
     :raises NetworkRequestInvalid: they get none, but names has other groups than the default
     """
-    return security.check_used(network['id'], attach.is_secured(network), names)
+    return security.check_used(network['id'], attach.has_port_security(network), names)

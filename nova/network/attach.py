@@ -118,10 +118,10 @@ def new_port(project_id: str, network: Mapping[str, Any], binding: dict[str, Any
     """Return the row of a new port of a server; port security as in the network."""
     return {'id': str(uuid.uuid4()), 'project_id': project_id, 'network_id': network['id'], 'name': '',
             'mac_address': ipam.new_mac(), 'admin_state_up': True, 'made_for_server': True, 'description': '',
-            'port_security_enabled': is_secured(network), **binding}
+            'port_security_enabled': has_port_security(network), **binding}
 
 
-def is_secured(network: Mapping[str, Any]) -> bool:
+def has_port_security(network: Mapping[str, Any]) -> bool:
     """Return whether new server ports in a network have port security."""
     # flat networks are shared with other projects
     return bool(network['port_security_enabled'] or network['network_type'] == networks.FLAT)
@@ -144,14 +144,14 @@ def claim(allocator: ipam.AddressAllocator, network: NetworksRow, subnets: list[
     wanted = [{'ip_address': address}] if address else []
     try:
         return allocator.claim(network['id'], subnets, port['id'], wanted, port['mac_address'],
-                           anywhere=port['project_id'] == network['project_id'], owner=port['device_owner'])
+                               anywhere=port['project_id'] == network['project_id'], owner=port['device_owner'])
     except exception.InvalidInput as error:
         raise exception.NetworkRequestInvalid(reason=error.kwargs['reason'])
 
 
 def _claim_now(conn: Connection, conf: ConfigOpts, network: NetworksRow, subnets: list[SubnetsRow],
                port: Mapping[str, Any], address: str | None) -> None:
-    allocator = ipam.AddressAllocator(conn, ipam.quarantine(conf.network.dhcp_lease_time))
+    allocator = ipam.AddressAllocator(conn, ipam.quarantine_cutoff(conf.network.dhcp_lease_time))
     claim(allocator, network, subnets, port, address)
     allocator.store()
 

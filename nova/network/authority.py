@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from nova.db.servers import ownership
 from nova.rpc import admission
-from nova.rpc.admission import here
-from nova.rpc.admission import here_or_gone
-from nova.rpc.admission import own_host
+from nova.rpc.admission import host_is_caller
+from nova.rpc.admission import on_caller
+from nova.rpc.admission import on_caller_or_deleted
 
 if TYPE_CHECKING:
     from nova.db.engine import Database
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def _own_project(call: admission.Call) -> None:
     """Replace the message's project by the server's own."""
-    here(call)
+    on_caller(call)
     call.arguments['instance'].project_id = call.server.project_id
 
 
@@ -31,7 +31,7 @@ def _own_request(call: admission.Call) -> None:
 
 def _plumbs(call: admission.Call) -> None:
     """Require that ports move to the caller with the server, or back to the source host of an evacuation."""
-    here(call)
+    on_caller(call)
     host = call.arguments.get('host')
     if host != call.host and not any(move['source_compute'] == host and move['dest_compute'] == call.host
                                      for move in call.server.moves):
@@ -41,7 +41,7 @@ def _plumbs(call: admission.Call) -> None:
 def _is_about_to_come(call: admission.Call) -> None:
     """Require that the caller is the destination of a running migration of the server."""
     if call.server is None or not any(move['dest_compute'] == call.host for move in call.server.moves):
-        call.not_here()
+        call.raise_not_on_host()
 
 
 def _own_ports(call: admission.Call) -> None:
@@ -50,26 +50,26 @@ def _own_ports(call: admission.Call) -> None:
     In most calls all ports are on the caller, so the server need not be read: see deallocate_for_instance.
     """
     if call.arguments.get('host') not in (None, call.host):
-        own_host(call)
+        host_is_caller(call)
 
 
 RIGHTS = {
-    'allocate_for_instance': (own_host, _own_project),
+    'allocate_for_instance': (host_is_caller, _own_project),
     'deallocate_for_instance': (_own_ports,),
-    'attach_port': (own_host, _own_request, _own_project),
-    'find_port': (here,),
-    'detach_port': (own_host, here_or_gone),
-    'add_address': (own_host, here),
-    'remove_address': (own_host, here),
+    'attach_port': (host_is_caller, _own_request, _own_project),
+    'find_port': (on_caller,),
+    'detach_port': (host_is_caller, on_caller_or_deleted),
+    'add_address': (host_is_caller, on_caller),
+    'remove_address': (host_is_caller, on_caller),
     'setup_for_instance': (_plumbs,),
-    'prepare_for_instance': (own_host, _is_about_to_come),
-    'unprepare_for_instance': (own_host,),       # ports that expect the caller
-    'network_info': (here,),
-    'leave_host': (own_host,),                   # ports on the caller
-    'report_host': (own_host,),
-    'host_state': (own_host,),                   # rows of ports and routers on the caller
-    'report_leases': (own_host,),                # addresses of ports on the caller
-    'refresh_security': (admission.anything,),   # rereads the database
+    'prepare_for_instance': (host_is_caller, _is_about_to_come),
+    'unprepare_for_instance': (host_is_caller,),       # ports that expect the caller
+    'network_info': (on_caller,),
+    'leave_host': (host_is_caller,),                   # ports on the caller
+    'report_host': (host_is_caller,),
+    'host_state': (host_is_caller,),                   # rows of ports and routers on the caller
+    'report_leases': (host_is_caller,),                # addresses of ports on the caller
+    'refresh_security': (admission.allow,),   # rereads the database
 }
 
 

@@ -68,7 +68,7 @@ class Gateways:
             return not hosts.has_others(conn, self._host)
 
     def report_host(self, host: str, address: str, gateway: bool, version: int = release.VERSION,
-                  interval_s: float = RESCHEDULE_INTERVAL_S) -> list[int]:
+                    interval_s: float = RESCHEDULE_INTERVAL_S) -> list[int]:
         """Record the heartbeat of any host and return the revision.
 
         :param version: release of the host's agent or service; 0: it sends none

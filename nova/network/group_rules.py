@@ -43,7 +43,7 @@ def canonical_protocol(value: str | None, ethertype: str | None = None) -> str |
     return None if text in ANY else text
 
 
-def forms(value: str) -> list[str]:
+def protocol_aliases(value: str) -> list[str]:
     """Return all texts for the same protocol; for any protocol, ANY."""
     try:
         found = canonical_protocol(value)

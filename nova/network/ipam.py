@@ -85,7 +85,7 @@ def _address(number: int, network: Network) -> Address:
     return type(network.network_address)(number)
 
 
-def spans(subnet: SubnetsRow) -> list[tuple[int, int]]:
+def pool_spans(subnet: SubnetsRow) -> list[tuple[int, int]]:
     """Return [(first, last)] of a subnet's pools as numbers of the table."""
     return [(number_of(ipaddress.ip_address(pool['start'])), number_of(ipaddress.ip_address(pool['end'])))
             for pool in subnet['allocation_pools']]
@@ -96,20 +96,20 @@ def uses_slaac(subnet: SubnetsRow) -> bool:
     return subnet['ipv6_address_mode'] in SLAAC
 
 
-def quarantine(lease_time: int) -> datetime.datetime:
+def quarantine_cutoff(lease_time: int) -> datetime.datetime:
     """Return the time before which a reusable address must have been released."""
     return utils.utcnow() - datetime.timedelta(seconds=lease_time)
 
 
-def take(conn: Connection, subnet: SubnetsRow, count: int, rested_before: datetime.datetime,
-         excluded: Collection[int] = ()) -> list[tuple[int, bool]]:
+def choose_free(conn: Connection, subnet: SubnetsRow, count: int, rested_before: datetime.datetime,
+                excluded: Collection[int] = ()) -> list[tuple[int, bool]]:
     """Choose up to ``count`` free addresses of a subnet: [(number, rests)].
 
     ``rests`` is True if the address already has a row (released earlier), which must be replaced.
 
     :param excluded: reserved numbers; if no other number is free, the one with the longest quarantine is chosen
     """
-    pools = spans(subnet)
+    pools = pool_spans(subnet)
     if not pools:
         return []
     first, last = random.choice(pools)
@@ -173,7 +173,7 @@ def check_fixed(subnets: list[SubnetsRow], address: str, gateways: bool = False,
                 raise exception.InvalidInput(reason=f"IP address {address} is not a valid IP for the subnet.")
             if subnet['gateway_ip'] == str(ip) and not gateways:
                 raise exception.FixedIpInUse(address=address)
-            if not anywhere and not any(low <= number_of(ip) <= high for low, high in spans(subnet)):
+            if not anywhere and not any(low <= number_of(ip) <= high for low, high in pool_spans(subnet)):
                 raise exception.InvalidInput(reason=f'IP address {address} is in no allocation pool: only the owner of '
                                                     'the network can assign it.')
             return subnet
@@ -250,7 +250,7 @@ class AddressAllocator:
                 free.pop()
             if not free:
                 given = {number for ident, number in self._chosen if ident == subnet['id']}
-                found = take(self._conn, subnet, len(given) + self._size, self._rested_before, given)
+                found = choose_free(self._conn, subnet, len(given) + self._size, self._rested_before, given)
                 free += [each for each in found if each[0] not in given][:self._size][::-1]
             if free:
                 return subnet, *free.pop()

@@ -138,7 +138,7 @@ class NetworkManager:
         self._check_host.set()
         self._plumb()
         self._leases.report(whole=True)
-        self.api_db.run(networks.forget_resting, ipam.quarantine(2 * self.conf.network.dhcp_lease_time))
+        self.api_db.run(networks.forget_resting, ipam.quarantine_cutoff(2 * self.conf.network.dhcp_lease_time))
 
     def load(self) -> Any:
         """Load the host_state.HostState of this host."""
@@ -147,7 +147,7 @@ class NetworkManager:
             self._loaded = revisions.current(conn)          # read first: the other data is at least as new
             return host_load.load(conn, self.host, network_info.devname, self.conf.network.physical_networks,
                                   self._address, key, self.gateways.distributed(conn),
-                                  move_key=self._relay_key.of_move)
+                                  move_key=self._relay_key.migration_key)
 
     # ---- rows of the interface -------------------------------------------------------
 

@@ -23,7 +23,7 @@ def covers(prefixes: Iterable[Cidr], wanted: Cidr) -> bool:
                for each in prefixes)
 
 
-def free_piece(prefixes: Sequence[Cidr], taken: Iterable[Cidr], prefixlen: int) -> Cidr | None:
+def find_free(prefixes: Sequence[Cidr], taken: Iterable[Cidr], prefixlen: int) -> Cidr | None:
     """Find a free range of this length in the prefixes, or return None.
 
     The smallest prefixes are tried first, to keep the large ones whole. The cost is that of sorting the taken ranges:

@@ -23,7 +23,7 @@ class RelayKey:
         """Return the key in hexadecimal digits."""
         return relay.key_of(self._read(), self._host).hex()
 
-    def of_move(self, name: str) -> str:
+    def migration_key(self, name: str) -> str:
         """Return the key shared by the two hosts of a migration, in hexadecimal digits.
 
         :param name: name of the migration

@@ -36,15 +36,15 @@ def resolve(conn: Connection, project_id: str, names: list[str] | None, known_de
     """
     names = list(names or [security_groups.DEFAULT])
     if security_groups.DEFAULT not in names:
-        return pick(conn, project_id, names, lock=True)
+        return resolve_groups(conn, project_id, names, lock=True)
     default = known_default or security_groups.ensure_default(conn, project_id)
     if names == [security_groups.DEFAULT]:
         return [default]
-    return pick(conn, project_id, names, default, lock=True)
+    return resolve_groups(conn, project_id, names, default, lock=True)
 
 
-def pick(conn: Connection, project_id: str, names: list[str], default: str | None = None,
-         lock: bool = False) -> list[str]:
+def resolve_groups(conn: Connection, project_id: str, names: list[str], default: str | None = None,
+                   lock: bool = False) -> list[str]:
     """Return the ids of the groups that names or ids refer to, in order without duplicates.
 
     :param lock: keep groups of other projects shared until the transaction ends

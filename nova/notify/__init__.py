@@ -133,7 +133,7 @@ class Notifier:
         self.host, self.binary = conf.host, binary
         self.counts: collections.Counter[str] = collections.Counter()
         self._senders = senders
-        self._order = commits.Order()
+        self._order = commits.OrderedCallbacks()
         self._waiting: queue.Queue[tuple[Callable[..., list[Message]], tuple[Any, ...]]] = queue.Queue(QUEUE)
         self._thread, self._lock = None, threading.Lock()
         self._stopped, self._logged = False, float('-inf')

@@ -159,7 +159,7 @@ class Application:
         """
         params = signing.pairs_of(environ)
         signed, user = self._caller(environ, params)
-        context.caller_is(user.user_id, user.project_id)
+        context.set_caller(user.user_id, user.project_id)
         priorities.join(environ, user.project_id)
         try:
             path = environ.get('PATH_INFO', '').encode('latin-1').decode()

@@ -181,8 +181,7 @@ class Store:
         grouped.
 
         After a group one row is read, then twice as many each time until the next group. Otherwise a page of a thousand
-        groups
-        could read a million rows.
+        groups could read a million rows.
         """
         rows: list[Any] = []
         prefixes: list[str] = []
@@ -234,8 +233,7 @@ class Store:
         """Reserve quota for an upload before its content is read.
 
         Bytes of running uploads count towards the quota, except the first AHEAD bytes of a project: several uploads to
-        one key
-        leave one object.
+        one key leave one object.
         """
         with self._lock:
             self._check(project, bucket, key, size, max(0, self._coming[project] - AHEAD))

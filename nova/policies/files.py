@@ -1,10 +1,9 @@
 """Policy files: the rules of policy.yaml and policy.d.
 
 The main file is read first, then the files of each directory in alphabetical order; the last value of a rule wins. A
-rule
-without a value keeps its default, unless the files name its extension: ``os_compute_api:os-services`` applies to every
-operation of os-services without a value. Rules in ``policies.EXTRAS`` never follow their extension. Legacy rule names
-(``policies.legacy_names``) apply to rules without a value under their current name.
+rule without a value keeps its default, unless the files name its extension: ``os_compute_api:os-services`` applies to
+every operation of os-services without a value. Rules in ``policies.EXTRAS`` never follow their extension. Legacy rule
+names (``policies.legacy_names``) apply to rules without a value under their current name.
 """
 from __future__ import annotations
 
@@ -123,7 +122,7 @@ def _extension(name: str, known: Mapping[str, str]) -> str | None:
     return above if ':' in above and above not in known and name not in policies.EXTRAS else None
 
 
-def is_asked(name: str) -> bool:
+def has_effect(name: str) -> bool:
     """Whether a rule of this name has an effect: it is a rule or an extension of the product."""
     return name in _own_rules() or any(rule.startswith(name + ':') for rule in _own_rules())
 

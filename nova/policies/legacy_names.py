@@ -2,11 +2,10 @@
 
 An operation of the older API could check two rules: of the core (``compute:``) and of the extension
 (``compute_extension:``). Both had to pass, so the checks of both are joined by "and". The core's rule alone restricts
-the
-current default and never extends it, because the check of the extension is not known.
+the current default and never extends it, because the check of the extension is not known.
 
-``compute:get_all_tenants`` is omitted on purpose. Older files permit it to everybody, because the code required an
-administrator as well.
+``compute:get_all_tenants`` is omitted on purpose. Older files permit it to everybody, because the code also required an
+administrator.
 """
 from __future__ import annotations
 

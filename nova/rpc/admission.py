@@ -1,14 +1,14 @@
-"""What a host may ask of the services that hold the databases.
+"""Admission control for messages of compute hosts at the services that hold the databases.
 
-A message that a compute host has sent is looked at before its method runs: a table of the service says for each method
-what must be true of the host and of what it names. A method that no row names is for other services alone. What a host
-says of who asks counts for nothing: see ``Admission.admit``.
+A table of the service lists the methods that hosts may call, each with the checks of the host and of the arguments. A
+method without a row is for services of the control plane only. ``Admission.admit`` ignores what a host says about the
+user:
 
-    RIGHTS = {'update_instance': (admission.expects_own, admission.columns('values', {'task_state'}))}
+    RIGHTS = {'update_instance': (admission.expects_caller, admission.columns('values', {'task_state'}))}
     bus.serve(INTERFACE, manager, host, admission.Admission('conductor', RIGHTS, facts))
 
-A check is a function(call) that raises when the call is not allowed. Facts are read when the first check asks for them:
-what a condition in a statement of the method finds out anyway costs nothing here.
+A check is a function(call) that raises if the call is not allowed. The first check that needs facts reads them. A
+condition in a statement of the method therefore costs nothing here.
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nova.runtime import metrics
 
 LOG = logging.getLogger(__name__)
 
-REMEMBERED = 1000            # refusals of which it is known that they stand in the log
+MAX_LOGGED = 1000            # refusals that are already logged as warnings
 
 
 @dataclasses.dataclass
@@ -32,9 +32,9 @@ class Call:
     """A message of a host.
 
     host        name of the host that has sent it
-    arguments   {name: value}; a check may put what is known in the place of what was sent
-    request_id  of the request that it says it serves
-    read        function(call, kind) -> what is known, see ``server`` and ``move``
+    arguments   {name: value}; a check may replace a sent value by the stored one
+    request_id  id of the request, according to the host
+    read        function(call, kind) -> stored facts, see ``server`` and ``move``
     """
 
     host: str
@@ -46,22 +46,22 @@ class Call:
 
     @functools.cached_property
     def server(self) -> Any:
-        """What is known of the server that the call names (db.places.Server), None when there is none."""
+        """Return the facts about the server that the call names (db.places.Server), None if it does not exist."""
         return self.read(self, 'server')
 
     @functools.cached_property
     def move(self) -> Any:
-        """What is known of the move that the call names (db.places.Move), None when there is none."""
+        """Return the facts about the move that the call names (db.places.Move), None if it does not exist."""
         return self.read(self, 'move')
 
     @property
     def uuid(self) -> Any:
-        """Of the server that the call names."""
+        """The uuid of the server that the call names."""
         instance = self.arguments.get('instance')
         return self.arguments.get('instance_uuid') if instance is None else instance.uuid
 
     def requester(self) -> tuple[Any, Any]:
-        """(project id, user id) of the open action that the request has begun, as far as they were read."""
+        """Return (project id, user id) of the open action of this request, (None, None) if no check has read it."""
         for found in (self.__dict__.get('server'), self.__dict__.get('move')):
             for action in found.actions if found else ():
                 if action['request_id'] == self.request_id:
@@ -72,14 +72,13 @@ class Call:
         """:raises HostForbidden:"""
         raise exception.HostForbidden(host=self.host, topic=self.topic, method=self.method, reason=reason)
 
-    def not_here(self) -> NoReturn:
+    def raise_not_on_host(self) -> NoReturn:
         """:raises NotOnHost:"""
         raise exception.NotOnHost(host=self.host, topic=self.topic, method=self.method, instance_id=self.uuid)
 
 
 class Admission:
-    """
-    :param topic: of the service
+    """:param topic: topic of the service
     :param rights: {method: checks} that hosts may use
     :param read: function(call, kind) -> facts for the checks, see Call
     """
@@ -90,13 +89,13 @@ class Admission:
         self._lock = threading.Lock()
 
     def admit(self, context: Any, method: str, arguments: Any) -> Any:
-        """The context in which a method runs.
+        """Return the context in which a method runs.
 
-        That of a host's message has neither roles nor the system's rights. Project and user are those of the open
-        action of the request, where a check has read it, else None.
+        The context of a host's message has neither roles nor system scope. Project and user are those of the request's
+        open action if a check has read it, else None.
 
-        :raises HostForbidden: a host may not ask for this
-        :raises NotOnHost, InstanceNotFound, MigrationNotFound: what it names is not, or no longer, its own
+        :raises HostForbidden: a host may not call this
+        :raises NotOnHost, InstanceNotFound, MigrationNotFound: the server or move is not, or no longer, on the host
         """
         host = getattr(context, 'sender_host', None)
         if host is None:
@@ -104,7 +103,7 @@ class Admission:
         call = Call(host, self._topic, method, arguments, context.request_id, self._read)
         try:
             if method not in self._rights:
-                call.refuse('it is for services of the control plane alone')
+                call.refuse('only services of the control plane may call it')
             for check in self._rights[method]:
                 check(call)
         except (exception.HostForbidden, exception.NotOnHost) as error:
@@ -118,7 +117,7 @@ class Admission:
         key = call.host, call.method, named
         with self._lock:
             first = key not in self._logged
-            if len(self._logged) >= REMEMBERED:
+            if len(self._logged) >= MAX_LOGGED:
                 self._logged.clear()
             self._logged.add(key)
         LOG.log(logging.WARNING if first else logging.DEBUG, 'Refused: %s.%s of host %s about %s. %s', self._topic,
@@ -127,49 +126,48 @@ class Admission:
 
 # ---- checks of arguments: they read nothing
 
-def anything(call: Any) -> None:
-    """Harmless, whatever it names."""
+def allow(call: Any) -> None:
+    """Allow the call with all arguments."""
 
 
-def own_host(call: Any) -> None:
-    """``host`` is the caller; where it stands in the conditions of the method's statements that is all there is to do.
-    """
+def host_is_caller(call: Any) -> None:
+    """Check that ``host`` is the caller. It suffices if the method's statements have this condition."""
     if call.arguments.get('host') != call.host:
         call.refuse(f'it speaks for host {call.arguments.get("host")}')
 
 
-def own_owner(call: Any) -> None:
-    """An action is claimed in the caller's own name."""
+def owner_is_caller(call: Any) -> None:
+    """Check that an action is claimed in the caller's own name."""
     if call.arguments.get('owner') != f'compute:{call.host}':
         call.refuse(f'it speaks for {call.arguments.get("owner")}')
 
 
-def own_connector(call: Any) -> None:
-    """Volumes are connected to the caller."""
+def connector_is_caller(call: Any) -> None:
+    """Check that volumes are connected to the caller."""
     connector = call.arguments.get('connector')
     if connector is not None and connector.get('host') != call.host:
         call.refuse(f'it connects a volume to host {connector.get("host")}')
 
 
-def is_expecting_own(call: Any) -> bool:
-    """Whether the write is done only while the server is on the caller."""
+def is_expecting_caller(call: Any) -> bool:
+    """Return whether the write requires the server to be on the caller."""
     return (call.arguments.get('expect') or {}).get('host') in ([call.host], call.host)
 
 
-def expects_own(call: Any) -> None:
-    """The statement itself finds out whether the server is on the caller."""
-    if not is_expecting_own(call):
-        call.refuse('it does not write of its own servers alone')
+def expects_caller(call: Any) -> None:
+    """Check that the statement itself requires the server to be on the caller."""
+    if not is_expecting_caller(call):
+        call.refuse('it does not require that the server is on the caller')
 
 
 def columns(argument: Any, allowed: Any) -> Any:
-    """A check: the dictionary in this argument has these keys alone."""
+    """Return a check that the dictionary in this argument has only these keys."""
     allowed = frozenset(allowed)
 
     def check(call: Any) -> None:
         values = call.arguments.get(argument)
         if values is not None and not isinstance(values, dict):
-            call.refuse(f'{argument} is no dictionary')
+            call.refuse(f'{argument} is not a dictionary')
         others = (values or {}).keys() - allowed
         if others:
             call.refuse(f'it writes {", ".join(sorted(map(str, others)))[:200]}')
@@ -177,7 +175,7 @@ def columns(argument: Any, allowed: Any) -> Any:
 
 
 def one_of(argument: Any, allowed: Any) -> Any:
-    """A check: the argument has one of these values."""
+    """Return a check that the argument has one of these values."""
     def check(call: Any) -> None:
         if call.arguments.get(argument) not in allowed:
             call.refuse(f'{argument} is {str(call.arguments.get(argument))[:50]}')
@@ -186,30 +184,30 @@ def one_of(argument: Any, allowed: Any) -> Any:
 
 # ---- checks of servers and moves
 
-def here(call: Any) -> None:
-    """The server is on the caller.
+def on_caller(call: Any) -> None:
+    """Check that the server is on the caller.
 
     :raises InstanceNotFound:
     """
     if call.server is None:
         raise exception.InstanceNotFound(instance_id=call.uuid)
     if call.server.host != call.host:
-        call.not_here()
+        call.raise_not_on_host()
 
 
-def here_or_gone(call: Any) -> None:
-    """The same for what changes nothing when the server is gone: what a host undoes late."""
+def on_caller_or_deleted(call: Any) -> None:
+    """Check as ``on_caller``, but allow a deleted server: for late cleanup, which changes nothing then."""
     if call.server is not None:
-        here(call)
+        on_caller(call)
 
 
-def who_asked(call: Any) -> Any:
-    """Nothing to refuse: the method's own conditions do. It goes on in the name of the caller."""
+def load_requester(call: Any) -> Any:
+    """Read the server, so that the call runs as its requester; the method's own conditions check the host."""
     return call.server
 
 
 def end_of_move(end: Any) -> Any:
-    """A check: the caller is this end of the move, ``source`` or ``dest``; its status the method looks at.
+    """Return a check that the caller is this end of the move, ``source`` or ``dest``; the method checks the status.
 
     :raises MigrationNotFound:
     """
@@ -224,4 +222,4 @@ def end_of_move(end: Any) -> Any:
 
 source, destination = end_of_move('source'), end_of_move('dest')
 
-NO_RIGHTS: dict[Any, Any] = {}                  # the rights of hosts at a service that only others send messages to
+NO_RIGHTS: dict[Any, Any] = {}                  # for a service that gets messages of other services only

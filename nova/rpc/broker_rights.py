@@ -1,7 +1,7 @@
-"""What the broker's user of a host needs: its own queues, and messages to those whom a host has to ask.
+"""Permissions of a host's broker user: its own queues, and messages to the services that a host calls.
 
-See doc/source/admin/messages.rst. Patterns are those of RabbitMQ, which looks for them anywhere in a name. Answers go
-through the default exchange, whose receivers a broker cannot bound.
+See doc/source/admin/messages.rst. The patterns are regular expressions of RabbitMQ, which searches them anywhere in a
+name. Replies go through the default exchange; a broker cannot restrict its receivers.
 """
 import dataclasses
 import re
@@ -14,8 +14,7 @@ RANDOM = '[0-9a-f]{32}'
 
 @dataclasses.dataclass(frozen=True)
 class Rights:
-    """
-    configure, write, read     names of exchanges and queues
+    """configure, write, read     names of exchanges and queues
     topic_write, topic_read    routing keys of the exchange
     """
 
@@ -27,7 +26,7 @@ class Rights:
 
 
 def of_host(host: str, exchange: str) -> Rights:
-    """The Rights of the user of nova-compute and nova-network on a host."""
+    """Return the Rights of the user of nova-compute and nova-network on a host."""
     name = re.escape(host)
     queues = rf'{SERVED}(\.{name})?|{SERVED}_fanout_{RANDOM}|reply_{re.escape(reply_names.prefix(host))}{RANDOM}'
     sources = rf'{re.escape(exchange)}|{SERVED}_fanout'
@@ -39,7 +38,7 @@ def of_host(host: str, exchange: str) -> Rights:
 
 
 def commands(user: str, host: str, exchange: str, virtual_host: str) -> list[list[str]]:
-    """The words of rabbitmqctl that give a user these rights."""
+    """Return the argument lists of rabbitmqctl that grant a user these rights."""
     rights = of_host(host, exchange)
     return [['set_permissions', '-p', virtual_host, user, rights.configure, rights.write, rights.read],
             ['set_topic_permissions', '-p', virtual_host, user, exchange, rights.topic_write, rights.topic_read]]

@@ -1,8 +1,9 @@
-"""Messages between services: a client and a server are made from an interface's rows.
+"""RPC between services: clients and servers are made from the rows of an interface.
 
     bus = Bus(conf)                                         # conf.transport_url
     computes = bus.client(compute_interface.INTERFACE)
     computes.stop_instance(context, server='host1', instance=instance, clean_shutdown=True)
+
     server = bus.serve(compute_interface.INTERFACE, manager, 'host1')
 """
 from __future__ import annotations
@@ -55,25 +56,25 @@ EXCHANGE = 'nova'
 AMQP_PORT = 5672
 OPTION_GROUPS = [*messaging_opts.list_opts(), *messaging_hooks.GLOBAL_OPTIONS]
 
-SIGN_OF_LIFE_S = 15         # a server that works on a call says so; one that died is noticed after so many seconds
+SIGN_OF_LIFE_S = 15         # a server that is silent so long during a call is considered dead
 
-# Of calls and casts RabbitMQ's driver puts off no acknowledgement; with its 1 ms the wake-ups took more time than the
+# Acknowledge calls and casts immediately. With the RabbitMQ driver's delay of 1 ms the wake-ups took more time than the
 # messages.
 messaging_hooks.acknowledge_after(0.5)
 
 _RABBIT_DEFAULTS = {
-    'heartbeat_timeout_threshold': 30,       # a dead broker is noticed within half a minute
+    'heartbeat_timeout_threshold': 30,       # a dead broker is detected within 30 s
     'rabbit_retry_interval': 1,
     'rabbit_retry_backoff': 2,
     'rabbit_interval_max': 15,
-    'kombu_reconnect_splay': 2,              # a thousand computes do not come back in the same second
-    'amqp_durable_queues': True,             # a restarted broker still has what was cast
-    'rabbit_quorum_queue': True,             # and so has a cluster that lost a node
+    'kombu_reconnect_splay': 2,              # spreads the reconnections of a thousand computes
+    'amqp_durable_queues': True,             # casts survive a restart of the broker
+    'rabbit_quorum_queue': True,             # casts survive the loss of a cluster node
 }
 
 
 def register_options(conf: ConfigOpts) -> None:
-    """oslo.messaging's options, with our defaults."""
+    """Register the options of oslo.messaging, with the defaults of this project."""
     for group, options in OPTION_GROUPS:
         conf.register_opts(options, group=group)
     for name, value in _RABBIT_DEFAULTS.items():
@@ -85,7 +86,7 @@ def register_options(conf: ConfigOpts) -> None:
 
 
 def configured(conf: ConfigOpts) -> bool:
-    """Whether the configuration names a broker."""
+    """Return whether the configuration names a broker."""
     register_options(conf)
     return bool(conf.transport_url)
 
@@ -97,7 +98,7 @@ class Bus:
     :param url: transport URL; None is ``conf.transport_url``
     :param pins: versions.Pins of another Bus of this process; None: its own, ``bus.pins``
     :param keys: signatures.Signatures of another Bus of this process; None: its own, ``bus.signatures``
-    :raises InvalidInput: there is no URL, or it is not usable; [upgrade_levels] names no known version
+    :raises InvalidInput: there is no URL, or it is not usable; [upgrade_levels] names an unknown version
     """
 
     def __init__(self, conf: ConfigOpts, url: str | None = None, pins: Any = None, keys: Any = None) -> None:
@@ -117,9 +118,9 @@ class Bus:
         alone = (url or conf.transport_url).startswith(inprocess.SCHEME + ':')
         self.pins = pins or versions.Pins(conf, alone)
         self._host: str | None = None
-        # In one process the sender is known, and no other process can send.
+        # within one process the sender is known
         mode = signatures.OFF if alone else conf.messages.signatures
-        # where the configuration names none, each daemon decides before it takes messages
+        # without an option, each daemon decides before it takes messages
         self.signatures = keys or signatures.Signatures(
             mode or signatures.ACCEPT, undecided=not mode,
             directory=os.path.join(host_identity.state_path(conf), host_identity.DIRECTORY))
@@ -127,27 +128,26 @@ class Bus:
             self._transport = signatures.signed_transport(self._transport, self.signatures)
 
     def of_host(self, host: str) -> Any:
-        """The same bus, for what a compute host sends: receivers know whose it is, and take what is its own."""
+        """Return a bus that sends as this compute host: receivers check the host's rights."""
         made = copy.copy(self)
         made._host = host
         return made
 
     def client(self, interface: Any) -> Any:
-        """An object with one method a row of the interface.
+        """Return an object with one method for each row of the interface.
 
-        Each takes the context, ``server`` (None: any server of the topic) and the row's arguments by keyword; a
-        call returns the result. Errors of the domain come back as the class that was raised; no answer and no
-        broker is an ``exception.Unavailable``, any other failure of the other side an ``exception.RemoteError``.
-        What ``pins`` says that the receivers do not know yet is left out, or ``exception.Unsupported``: its row
-        says which.
+        Each takes the context, ``server`` (None: any server of the topic) and the row's arguments by keyword; a call
+        returns the result. Errors of the domain are raised in their own class. Without a reply or a broker it raises
+        ``exception.Unavailable``, for any other failure of the server ``exception.RemoteError``. For receivers that are
+        too old according to ``pins``, it drops arguments or raises ``exception.Unsupported``, as the row says.
         """
         return Client(self._transport, interface, self.pins, self._backport, self._host)
 
     def serve(self, interface: Any, manager: Any, server: Any, admission: Any = None) -> Any:
-        """A server that dispatches the interface's methods to ``manager``; not yet started.
+        """Return a server that dispatches the interface's methods to ``manager``; it is not started.
 
-        :param manager: what rpc.interface.methods_of takes
-        :param admission: rpc.admission.Admission: what compute hosts may ask for; None: nothing
+        :param manager: see rpc.interface.methods_of
+        :param admission: rpc.admission.Admission, the rights of compute hosts; None: they have none
         :raises TypeError: the manager lacks a method of the interface
         """
         return Server(self._transport, interface, manager, server, self._backport,
@@ -155,16 +155,16 @@ class Bus:
                       self.signatures)
 
     def _backport(self, context: Any, primitive: Any) -> Any:
-        """An object that is too new for this code, as a conductor makes it older.
+        """Return an object that is too new for this code in an older version, which a conductor makes.
 
-        It travels as text: a conductor that does not know it either says so, instead of asking for itself.
+        It is sent as text, so that a conductor that is also too old raises an error instead of asking another one.
         """
         answer = self.client(rpc_interface.BACKPORT).object_backport(
             context, primitive=orjson.dumps(primitive).decode(), versions=versions.RELEASES[versions.VERSION].objects)
         return orjson.loads(answer)
 
     def reach(self, timeout: float = 2) -> None:
-        """Whether a broker listens, by a connection alone.
+        """Check by a TCP connection whether a broker listens.
 
         :raises OSError: none does
         """
@@ -183,11 +183,11 @@ class Bus:
 
 
 class Client:
-    """See Bus.client."""
+    """RPC client, see Bus.client."""
 
     def __init__(self, transport: Any, interface: Any, pins: Any, backport: Any, host: str | None = None) -> None:
         self._interface, self._pins = interface, pins
-        self._absent: set[Any] = set()           # servers without a service, None: any; a warning says so once
+        self._absent: set[Any] = set()           # servers without a service, None: any; each is logged once
         target = oslo_messaging.Target(topic=interface.topic, version=interface.version)
         self._rpc = oslo_messaging.get_rpc_client(transport, target, serializer=serializer.Serializer(
             functools.partial(pins.of, interface.topic), backport, host))
@@ -195,7 +195,7 @@ class Client:
                          for method in interface.methods.values()}
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """What sends a method of the interface."""
+        """Return the function that sends a method of the interface."""
         methods = self.__dict__.get('_methods', {})
         if name not in methods:
             raise AttributeError(f'{type(self).__name__} has no {name!r}')
@@ -237,7 +237,7 @@ class Client:
         except oslo_messaging.MessagingTimeout as error:
             raise self._unavailable(server) from error
         except oslo_messaging.RemoteError as error:
-            if error.exc_type == 'UnsupportedVersion' and not method.unpinned:      # its code is older than the message
+            if error.exc_type == 'UnsupportedVersion' and not method.unpinned:  # the receiver is older than the message
                 raise exception.Unsupported(f'{method.name} needs services of a newer version: some are not upgraded '
                                             'yet.') from error
             raise exception.RemoteError(service=self._interface.topic, type=error.exc_type) from error
@@ -246,7 +246,7 @@ class Client:
                 raise
             if method.fanout and server is None and isinstance(error, oslo_messaging.MessageUndeliverable):
                 LOG.debug('%s has no receiver among %s.', method.name, self._interface.topic)
-                return None              # all that there are were notified
+                return None              # there are no receivers
             level = logging.WARNING
             if isinstance(error, oslo_messaging.MessageUndeliverable):
                 level = logging.DEBUG if server in self._absent else level
@@ -261,17 +261,17 @@ class Client:
 
 
 def _result(error: Any) -> Any:
-    """How a message that a Client sent has ended, for the metrics."""
+    """Return the result label of a sent message, for the metrics."""
     if isinstance(error, exception.RemoteError):
         return 'failed'
     if isinstance(error.__cause__, exception.NovaException):
-        return 'error'                       # relayed, whatever it is
+        return 'error'                       # an error of the domain
     return ('unavailable' if isinstance(error, exception.Unavailable) else
             'unsupported' if isinstance(error, exception.Unsupported) else 'failed')
 
 
 def _original(error: Any) -> Any:
-    """The error as it was raised there; oslo.messaging gives a subclass whose text ends in a traceback."""
+    """Return the error in its original class; oslo.messaging makes a subclass with a traceback in its text."""
     kind: Any = type(error)
     while kind.__module__ != exception.__name__:
         kind = kind.__base__
@@ -279,8 +279,8 @@ def _original(error: Any) -> Any:
 
 
 class _RpcServer(messaging_hooks.Server):
-    """Works on plain pools; refuses a message whose sender is not known, and one that the broker has delivered before:
-    its first copy is answered.
+    """Server with plain pools. It rejects messages of unknown senders and redelivered messages: the first copy is
+    answered.
     """
 
     def __init__(self, interface: Any, transport: Any, target: Any, dispatcher: keepalive.Dispatcher) -> None:
@@ -297,13 +297,13 @@ class _RpcServer(messaging_hooks.Server):
         return self._pools is not None and self._pools.full
 
     def end_workers(self) -> None:
-        """Wait for what the workers have begun, and end them."""
+        """Wait for the running work of the workers, and end them."""
         if self._pools is not None:
             self._pools.shutdown()
 
 
 class Server:
-    """A manager behind its queues: ``start``, then ``stop`` and ``wait``; ``probe`` finds out whether they answer."""
+    """A manager with its queues: ``start``, then ``stop`` and ``wait``; ``probe`` checks whether the queues work."""
 
     def __init__(self, transport: Any, interface: Any, manager: Any, server: Any, backport: Any, admission: Any,
                  host: str | None = None,
@@ -318,7 +318,7 @@ class Server:
             serializer.Serializer(backport=backport),
             check=keys and functools.partial(keys.check, interface.topic, server, interface)))
         self._rpc = self._new()
-        self._leaving: list[Any] = []               # threads that wait for what earlier subscriptions have taken
+        self._unsubscribing: list[Any] = []               # threads that wait for the messages of earlier subscriptions
         self._stopped, self._changing = False, threading.Lock()
         self._again = threading.Event()
 
@@ -330,30 +330,30 @@ class Server:
         queue_declaration.follow(server.listener, self._again.set)
 
     def declared_again(self) -> Any:
-        """A block (``utils.taken``) that gets whether queues were redeclared: messages in them may be lost."""
+        """Return a context manager (``utils.taken``): whether queues were redeclared, which may have lost messages."""
         return utils.taken(self._again)
 
     def stop(self) -> None:
-        """Take no new message; those on their way stay in the queue for the next process."""
+        """Take no new message; unacknowledged ones go back to the queue for the next process."""
         with self._changing:
             self._stopped = True
         self._rpc.stop()
-        shutdown.give_back(self._rpc.listener)
+        shutdown.requeue(self._rpc.listener)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for what runs, ``timeout`` seconds at most; True when all has ended."""
+        """Wait for running work, ``timeout`` seconds at most; return True if all has ended."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        waiters = [concurrency.spawn(f'wait-{self._name}', self._rpc.wait), *self._leaving]
+        waiters = [concurrency.spawn(f'wait-{self._name}', self._rpc.wait), *self._unsubscribing]
         for waiter in waiters:
             waiter.join(None if deadline is None else max(0, deadline - time.monotonic()))
         return not any(waiter.is_alive() for waiter in waiters)
 
     def on_probe(self, arrived: Any) -> None:
-        """Call ``arrived(token)`` in one of the workers when a message of ``probe`` has come."""
+        """Call ``arrived(token)`` in a worker when a message of ``probe`` arrives."""
         self._arrivals.follow(arrived)
 
     def probe(self, context: Any, token: Any) -> Any:
-        """Send this server a message through its own queue; False when the broker has no such queue.
+        """Send this server a message through its own queue; return False if the broker has no such queue.
 
         :raises ServiceUnavailable: there is no broker
         """
@@ -361,44 +361,44 @@ class Server:
 
     @property
     def full(self) -> Any:
-        """Whether messages wait because every worker is busy."""
+        """Return whether messages wait because every worker is busy."""
         return self._rpc.full
 
-    def subscribe_again(self) -> None:
-        """Declare the queues and take messages again; what was taken before goes on. Nothing when it has stopped."""
+    def resubscribe(self) -> None:
+        """Subscribe again; earlier messages are still processed. Do nothing after ``stop``."""
         if self._stopped:
             return
         new = self._new()
         self._start(new)
         self._again.set()
         with self._changing:
-            old = new if self._stopped else self._rpc        # a broker that was away may have held up the start
+            old = new if self._stopped else self._rpc        # the start may have waited for the broker
             self._rpc = self._rpc if self._stopped else new
-        self._leaving = [thread for thread in self._leaving if thread.is_alive()]
-        self._leaving.append(concurrency.spawn(f'leave-{self._name}', _leave, old))
+        self._unsubscribing = [thread for thread in self._unsubscribing if thread.is_alive()]
+        self._unsubscribing.append(concurrency.spawn(f'leave-{self._name}', _unsubscribe, old))
 
 
-def _leave(server: Any) -> None:
-    """End a subscription that does not work: what the broker has sent to it goes to the new one at once."""
-    for end in (server.stop, functools.partial(shutdown.give_back, server.listener), server.listener.cleanup,
+def _unsubscribe(server: Any) -> None:
+    """End a subscription that does not work: the broker redelivers its messages to the new one."""
+    for end in (server.stop, functools.partial(shutdown.requeue, server.listener), server.listener.cleanup,
                 server.end_workers):
         try:
             end()
         except Exception as error:
-            LOG.warning('A subscription was left: %s', error)
+            LOG.warning('Cannot end a subscription: %s', error)
 
 
 def _endpoint(interface: Any, manager: Any, work: Any, admission: Any) -> Any:
-    """An object with the interface's methods, and nothing else, of ``manager``."""
+    """Return an object with the interface's methods of ``manager`` and no others."""
     table = rpc_interface.methods_of(interface, manager)
-    methods = {name: staticmethod(_counted(interface.topic, row, work,
-                                           _guarded(interface.topic, row, _admitted(admission, name, table[name]))))
+    methods = {name: staticmethod(_counted(interface.topic, row, work, _convert_errors(
+                   interface.topic, row, _check_rights(admission, name, table[name]))))
                for name, row in interface.methods.items()}
     return type('Endpoint', (), {'target': oslo_messaging.Target(version=interface.version), **methods})()
 
 
-def _admitted(admission: Any, name: str, function: Callable[..., Any]) -> Any:
-    """The one place where it is looked at who has sent a message."""
+def _check_rights(admission: Any, name: str, function: Callable[..., Any]) -> Any:
+    """Return a function that checks the sender's rights before each call; the only such place."""
     def method(context: Any, **arguments: Any) -> Any:
         return function(admission.admit(context, name, arguments), **arguments)
     return method
@@ -419,23 +419,20 @@ def _counted(topic: str, row: Method, work: Any, function: Callable[..., Any]) -
     return method
 
 
-# A service without its database does not answer: the caller retries. By name, for computes have no such modules.
-_AWAY = frozenset({'oslo_db.exception.DBConnectionError', 'nova.db.errors.Unwritable'})
-# A row that others hold, or all connections in use: other messages can be worked on, and a worker that sleeps works on
-# none.
-_BUSY = frozenset({'oslo_db.exception.DBDeadlock', 'sqlalchemy.exc.TimeoutError'})
-# Seconds between the attempts of a cast. While the database is away no worker has anything else to do.
-CAST_PAUSES_S = {_AWAY: (0.5, 1, 2, 4, 8, 16), _BUSY: (0.5, 1)}
+# A service without its database does not answer: the caller retries. Class names, as computes lack these modules.
+_DATABASE_DOWN = frozenset({'oslo_db.exception.DBConnectionError', 'nova.db.errors.Unwritable'})
+# Locked rows, or no free database connection: a worker that sleeps blocks other messages, so the pauses are short.
+_DATABASE_BUSY = frozenset({'oslo_db.exception.DBDeadlock', 'sqlalchemy.exc.TimeoutError'})
+# Pauses in seconds between the attempts of a cast. Without the database the workers have nothing else to do.
+CAST_PAUSES_S = {_DATABASE_DOWN: (0.5, 1, 2, 4, 8, 16), _DATABASE_BUSY: (0.5, 1)}
 
 
 def _without_database(error: Any) -> Any:
-    return errors.is_named(error, _AWAY | _BUSY)
+    return errors.is_named(error, _DATABASE_DOWN | _DATABASE_BUSY)
 
 
-def _persistent(function: Callable[..., Any]) -> Any:
-    """Let a cast wait for the database for a while: it has no caller that would retry. Any other error, that of a
-    statement among them, ends it at once.
-    """
+def _retry_cast(function: Callable[..., Any]) -> Any:
+    """Retry a cast while the database is unavailable, as it has no caller that would retry. Any other error ends it."""
     def method(*args: Any, **kwargs: Any) -> Any:
         attempt = 0
         while True:
@@ -446,15 +443,15 @@ def _persistent(function: Callable[..., Any]) -> Any:
                 if attempt >= len(pauses):
                     raise
                 pause = pauses[attempt]
-                LOG.warning('The database does not serve; a message waits %s s for it: %s', pause, error)
+                LOG.warning('The database is unavailable; a message is retried in %s s: %s', pause, error)
             time.sleep(pause)
             attempt += 1
     return method
 
 
-def _guarded(topic: str, row: Method, function: Callable[..., Any]) -> Any:
-    """Errors of the domain are answers; any other stays in this service's log and the caller learns its type."""
-    run = function if row.call else _persistent(function)
+def _convert_errors(topic: str, row: Method, function: Callable[..., Any]) -> Any:
+    """Return a function that answers with domain errors; it logs other errors and answers with their type."""
+    run = function if row.call else _retry_cast(function)
 
     def method(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -464,7 +461,7 @@ def _guarded(topic: str, row: Method, function: Callable[..., Any]) -> Any:
             failure = error
         except Exception as error:
             if _without_database(error):
-                LOG.error('%s.%s: the database does not serve: %s', topic, row.name, error)
+                LOG.error('%s.%s: the database is unavailable: %s', topic, row.name, error)
                 failure = exception.ServiceUnavailable(service=topic)
             else:
                 LOG.exception('%s.%s failed', topic, row.name)
@@ -472,6 +469,6 @@ def _guarded(topic: str, row: Method, function: Callable[..., Any]) -> Any:
         try:
             raise failure from None
         except exception.NovaException:
-            # oslo.messaging answers with it without logging it once more
+            # oslo.messaging does not log it again
             raise oslo_messaging.ExpectedException() from None
     return method

@@ -1,4 +1,4 @@
-"""The clients of one cell's services, made at their first use."""
+"""RPC clients of one cell's services, made at their first use."""
 from __future__ import annotations
 
 import threading
@@ -6,11 +6,11 @@ from typing import Any
 
 
 class Clients:
-    """``clients.compute``, ``clients.conductor``, …: an attribute for each interface, an rpc.bus.Client.
+    """Clients as attributes: ``clients.compute``, ``clients.conductor``, …, each an rpc.bus.Client.
 
-    :param open: function that gives the bus; called at first use
+    :param open: function that returns the bus; called at first use
     :param interfaces: {attribute: Interface}
-    :param close: function(bus) that ends it; None: the caller ends it
+    :param close: function(bus) that closes it; None: the caller closes it
     """
 
     def __init__(self, open: Any, interfaces: Any, close: Any = None) -> None:
@@ -30,7 +30,7 @@ class Clients:
         return self.__dict__[name]
 
     def close(self) -> None:
-        """No message goes out any more."""
+        """Close the bus; nothing can be sent afterwards."""
         with self._lock:
             bus, self._bus = self._bus, None
         if bus is not None and self._close is not None:

@@ -1,8 +1,7 @@
-"""The signing key of a compute host: made at its first start, and made known to a conductor.
+"""Signing key of a compute host: made at its first start and registered with a conductor.
 
-Two files in ``<state path>/services``: the host's key, and the public halves of the deployment's, which a host believes
-from then on. No other account reads the first. nova-compute and nova-network of one host share them. A third, empty
-file marks a host that was new to a release which requires signatures unless the configuration says otherwise.
+Two files in ``<state path>/services``: the host's key, and the trusted public keys of the deployment. A third file
+marks a host that was new to a release which requires signatures unless the configuration says otherwise.
 """
 from __future__ import annotations
 
@@ -27,19 +26,19 @@ from nova.runtime import host_identity
 
 LOG = logging.getLogger(__name__)
 
-PAUSE_S = 2                  # between two questions whether the key is approved
-LOOK_S = 300                 # between two questions whether it is to be renewed
+PAUSE_S = 2                  # between two queries whether the key is approved
+LOOK_S = 300                 # between two checks for a renewal
 _APPROVED = ('approved', 'renewing')
-_UNKNOWN = ('UnsupportedVersion', 'NoSuchMethod')        # what a conductor of an older release says
+_UNKNOWN = ('UnsupportedVersion', 'NoSuchMethod')        # errors of a conductor of an older release
 
 
 class Enrolment:
-    """A part of a compute host's process, before its service.
+    """Key registration in a compute host's process, before its service starts.
 
     :param keys: rpc.signatures.Signatures of the process
     :param conductor: RPC client that sends as this host
-    :param trusted: function(key id) -> rpc.signatures.Trusted or None, of a service that can look it up; None: the
-        control plane and this host are believed
+    :param trusted: function(key id) -> rpc.signatures.Trusted or None, of a service that can look keys up; None: only
+        the control plane and this host are trusted
     """
 
     def __init__(self, conf: cfg.ConfigOpts, keys: signatures.Signatures, host: str, conductor: Any,
@@ -47,14 +46,14 @@ class Enrolment:
         self._conf, self._keys, self._host, self._conductor = conf, keys, host, conductor
         self._path, self._pinned_path = paths(conf, host)
         self._stopping = threading.Event()
-        self._deployment: list[bytes] = []           # public halves, the present one first
+        self._deployment: list[bytes] = []           # public keys, the present one first
         self._looks_up = trusted
 
     def start(self) -> None:
-        """Sign from now on. Where signatures are required, it waits here until the key is approved.
+        """Sign from now on. Where signatures are required, wait until the key is approved.
 
         :raises InvalidInput: a file cannot be used
-        :raises HostKeyRefused: the conductor does not take the key
+        :raises HostKeyRefused: the conductor rejects the key
         """
         if self._keys.mode == signatures.OFF:
             return
@@ -63,7 +62,7 @@ class Enrolment:
         self._keys.key, self._deployment = self._own(), self._pinned()
         self._keys.trusted = self._looks_up or self._trusted
         if not self._deployment:
-            # the answer that says which key to believe comes before it, and is no message of its own
+            # the answer that names the key precedes it, and is not a signed message
             LOG.info('This host does not know the key of its deployment yet.')
         while not self._stopping.is_set():
             state = self._ask()
@@ -79,7 +78,7 @@ class Enrolment:
         self._stopping.set()
         return True
 
-    # ---- what is believed
+    # ---- trusted keys
 
     def _trusted(self, key_id: str) -> Any:
         for public in self._deployment:
@@ -92,7 +91,7 @@ class Enrolment:
     # ---- files
 
     def _requires_signatures(self) -> bool:
-        """Whether the host is new to this release or a later one, which leaves a mark before it makes the first key."""
+        """Return whether the host is new to this release or a later one; leaves a mark before the first key is made."""
         mark = f'{self._path}.required'
         if not os.path.exists(self._path) and not os.path.exists(mark):
             _store(mark, '', new=True)
@@ -113,7 +112,7 @@ class Enrolment:
     # ---- the conductor
 
     def _ask(self) -> Any:
-        """The state of the key, None when no conductor answers."""
+        """Return the state of the key, None if no conductor answers."""
         self._deployment = self._deployment or self._pinned()
         token = self._token()
         try:
@@ -128,8 +127,8 @@ class Enrolment:
             LOG.warning('The conductor cannot take the key: %s', error.message)
             return None
         if answer['state'] in _APPROVED and not self._deployment:
-            LOG.warning('The key of the deployment is not proved: the join token is not good any more. Make '
-                        'another one, or take [messages] join_token_file out to believe what is answered.')
+            LOG.warning('The key of the deployment is not verified: the join token has expired. Make '
+                        'another one, or remove [messages] join_token_file to trust the key in the answer.')
         if answer['state'] not in _APPROVED:
             LOG.warning('The key %s of host %s waits: nova-manage host approve %s --fingerprint %s',
                         self._keys.key.id, self._host, self._host, self._keys.key.id)
@@ -144,7 +143,7 @@ class Enrolment:
         proved = answer['proof'] and secret and join_tokens.is_proved(
             answer['proof'], secret, 'deployment', answer['deployment'], public, number)
         if secret and answer['proof'] and not proved:
-            raise exception.HostKeyRefused(host=self._host, reason='who answered does not have the join token')
+            raise exception.HostKeyRefused(host=self._host, reason='the conductor does not have the join token')
         if not self._deployment and (proved or secret is None):
             self._pin(base64.b64decode(answer['deployment']), proved)
         elif self._deployment:
@@ -152,9 +151,9 @@ class Enrolment:
         return answer
 
     def _follow_deployment(self, answer: Any) -> None:
-        """Believe a later key of the deployment that one which is believed vouches for; forget what has ended."""
+        """Trust a later key of the deployment that a trusted key has signed; forget expired ones."""
         known, good = list(self._deployment), []
-        for row in answer.get('deployments') or ():            # none of a conductor of an older release
+        for row in answer.get('deployments') or ():            # a conductor of an older release sends none
             public = base64.b64decode(row['public'])
             if public not in known and _is_vouched(known, row, public):
                 known.append(public)
@@ -166,20 +165,20 @@ class Enrolment:
             if good != self._deployment:
                 _write(self._pinned_path, good)
                 self._deployment = good
-                LOG.warning('Host %s believes the deployment with %s.', self._host,
+                LOG.warning('Host %s trusts the deployment with %s.', self._host,
                             ', '.join(map(signatures.fingerprint, good)))
 
     def _pin(self, public: Any, proved: Any) -> None:
         _write(self._pinned_path, [public])
         self._deployment = [public]
-        LOG.warning('From now on host %s believes the deployment with the key %s%s.', self._host,
+        LOG.warning('From now on host %s trusts the deployment with the key %s%s.', self._host,
                     signatures.fingerprint(public), '' if proved else
-                    ', which nothing has proved: compare it with nova-manage host keys')
+                    ', which is not verified: compare it with nova-manage host keys')
 
     def _token(self) -> Any:
-        """(id, secret) of the join token, None without one.
+        """Return (id, secret) of the join token, None without one.
 
-        :raises InvalidInput: the file holds something else
+        :raises InvalidInput: the file contains something else
         """
         path = self._conf.messages.join_token_file
         if not path or self._deployment:
@@ -197,10 +196,10 @@ class Enrolment:
             try:
                 self.renew_if_asked()
             except exception.NovaException as error:
-                LOG.warning('The key of host %s was not looked after: %s', self._host, error.message)
+                LOG.warning('Cannot check whether to renew the key of host %s: %s', self._host, error.message)
 
     def renew_if_asked(self) -> bool:
-        """A new key in the place of one that is old, or that an operator wants to be renewed; whether."""
+        """Renew the key if it is old or an operator requests it; return whether it changed."""
         own = self._own()
         if own.id != self._keys.key.id:
             self._keys.key = own             # the other service of this host has renewed it
@@ -209,7 +208,7 @@ class Enrolment:
         if answer['state'] != 'renewing':
             return False
         key = signatures.Key()
-        self._enroll(key, None)              # signed with the one before, which is good for a while yet
+        self._enroll(key, None)              # signed with the previous key, which is still valid for a while
         _write(self._path, [key.private_bytes()])
         self._keys.key = key
         LOG.warning('Host %s uses its new signing key %s.', self._host, key.id)
@@ -217,21 +216,21 @@ class Enrolment:
 
 
 def paths(conf: cfg.ConfigOpts, host: str) -> tuple[str, str]:
-    """The files of a host's key and of those of the deployment."""
+    """Return the paths of the host's key and of the deployment's keys."""
     directory = os.path.join(host_identity.state_path(conf), host_identity.DIRECTORY)
     name = urllib.parse.quote(host, safe='')
     return os.path.join(directory, f'message-key.{name}'), os.path.join(directory, f'deployment-key.{name}')
 
 
 def _is_vouched(known: list[bytes], row: dict[str, Any], public: bytes) -> bool:
-    """Whether a key that is known has signed this one."""
+    """Return whether a trusted key has signed this one."""
     voucher = base64.b64decode(row['voucher'] or '')
     return any(signatures.fingerprint(each) == row['vouched_by']
                and signatures.is_signed_by(each, voucher, join_tokens.succession(public)) for each in known)
 
 
 def _read(path: str) -> list[bytes]:
-    """The keys in a file, 32 bytes each; [] when there is none.
+    """Return the keys in a file, 32 bytes each; [] if there is none.
 
     :raises InvalidInput:
     """
@@ -243,20 +242,20 @@ def _read(path: str) -> list[bytes]:
     except (OSError, ValueError) as error:
         raise exception.InvalidInput(reason=f'{path}: {error}') from None
     if not found or any(len(each) != 32 for each in found):
-        raise exception.InvalidInput(reason=f'{path} holds no key.')
+        raise exception.InvalidInput(reason=f'{path} does not contain a key.')
     return found
 
 
 def _write(path: str, keys: list[bytes], new: bool = False) -> bool:
-    """Put keys into a file; see ``_store``."""
+    """Write keys to a file; see ``_store``."""
     return _store(path, ''.join(base64.b64encode(key).decode() + '\n' for key in keys), new)
 
 
 def _store(path: str, text: str, new: bool) -> bool:
-    """Put text into a file for the owner of the directory alone; it is there whole or not at all.
+    """Write text atomically to a file that only the directory's owner may read.
 
-    :param new: leave a file that is there already
-    :returns: False when it was there already
+    :param new: keep an existing file
+    :returns: False if it existed
     :raises InvalidInput:
     """
     directory = os.path.dirname(path)

@@ -1,9 +1,9 @@
 """An oslo.messaging driver that delivers messages within one process: ``nova-inprocess:///name``.
 
-A message goes straight from the sender's thread to the listener's pool of workers, and the sender of a call sleeps
-on a lock until the reply is there: nothing polls. Messages and replies are turned into JSON and back, so that a
-service behaves as it would behind a broker. What a broker does is done here, too: queues outlive their listeners,
-several listeners of one queue take turns, a message that no listener took before its deadline is dropped.
+The sender's thread hands a message to the listener's pool of workers, and the sender of a call waits on a lock for the
+reply; nothing polls. Messages and replies are serialized to JSON and back, so that a service behaves as behind a
+broker. The driver also does the broker's work. Queues outlive their listeners, the listeners of one queue take turns,
+and a message without a listener before its deadline is dropped.
 """
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _brokers_lock = threading.Lock()
 
 
 class _Reply:
-    """Where a caller waits; filled once."""
+    """The result of a call, set once; the caller waits for it."""
 
     def __init__(self) -> None:
         self._ready = threading.Lock()
@@ -66,10 +66,10 @@ class Incoming(messaging_hooks.BaseIncoming):
                              messaging_hooks.serialize_exception(failure) if failure else None)
 
     def requeue(self) -> None:
-        raise NotImplementedError('A message that was taken is not given back.')
+        raise NotImplementedError('A message cannot be requeued.')
 
     def heartbeat(self) -> None:
-        """Nothing to do: a caller in the same process sees the end of the call."""
+        """Do nothing: a caller in the same process sees the end of the call."""
 
 
 class Listener(messaging_hooks.BaseListener):
@@ -92,7 +92,7 @@ class Listener(messaging_hooks.BaseListener):
             super().stop()
 
     def take(self, incoming: Any) -> bool:
-        """Hand the message to the server; False when it has stopped."""
+        """Hand the message to the server; return False if it has stopped."""
         with self._lock:
             if self.on_incoming_callback is None:
                 return False
@@ -100,7 +100,7 @@ class Listener(messaging_hooks.BaseListener):
             return True
 
     def cleanup(self) -> None:
-        """Nothing is left after ``stop``."""
+        """Do nothing: ``stop`` has released all."""
 
 
 class _Queue:
@@ -160,14 +160,14 @@ class _Broker:
 
 
 def _broker(url: Any) -> Any:
-    """The broker that all transports of one URL in this process share."""
+    """Return the broker that all transports of one URL in this process share."""
     name = (tuple(host.hostname for host in url.hosts), url.virtual_host)
     with _brokers_lock:
         return _brokers.setdefault(name, _Broker())
 
 
 class Driver(messaging_hooks.BaseDriver):
-    """Registered as ``nova-inprocess`` among the oslo.messaging drivers."""
+    """In-process driver, registered as ``nova-inprocess`` among the oslo.messaging drivers."""
 
     def __init__(self, conf: ConfigOpts, url: Any, default_exchange: Any = None,
                  allowed_remote_exmods: Any = None) -> None:
@@ -213,4 +213,4 @@ class Driver(messaging_hooks.BaseDriver):
                          for target, priority in targets_and_priorities], batch_size, batch_timeout)
 
     def cleanup(self) -> None:
-        """Queues stay: what waits in them is for the next listener."""
+        """Keep the queues: their messages are for the next listener."""

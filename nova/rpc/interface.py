@@ -1,8 +1,7 @@
-"""What a service offers to the others: rows, one a method, and a version.
+"""RPC interfaces of the services: a version, and one row for each method.
 
-A caller's client is made from these rows, and a manager's table of callables (``Methods``) is checked against them when
-it is made. Additions raise the minor version, anything else the major one; rpc/versions.py says what is sent to older
-services during an upgrade.
+Clients are made from these rows, and a manager's table of callables (``Methods``) is checked against them. Additions
+raise the minor version, other changes the major one; see rpc/versions.py for messages to older services.
 """
 from __future__ import annotations
 
@@ -14,21 +13,21 @@ from typing import Any
 
 from nova import exception
 
-CALL_TIMEOUT = 60       # seconds that a caller waits for an answer, unless the row says otherwise
+CALL_TIMEOUT = 60       # seconds that a caller waits for a reply, unless the row says otherwise
 
 
 def parsed(version: str) -> tuple[Any, Any]:
-    """'1.10' -> (1, 10)."""
+    """Parse a version: '1.10' -> (1, 10)."""
     major, _, minor = version.partition('.')
     return int(major), int(minor)
 
 
 @dataclasses.dataclass(frozen=True)
 class Newer:
-    """An argument that came later than its method; the manager's has a default.
+    """An argument that was added after its method; the manager's parameter has a default.
 
-    since     version of the interface that brought it
-    optional  True: left out for receivers that are older. False: the message is refused, unless the value is None
+    since     interface version that added it
+    optional  True: dropped for older receivers. False: the message is refused, unless the value is None
     """
 
     name: str
@@ -38,20 +37,19 @@ class Newer:
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-    """One method.
+    """One RPC method.
 
     arguments  names, after the context; passed by keyword
-    doc        what the receiver does and returns, and what it raises; reference/rpc.rst prints it
-    call       True: the caller waits for the result; False: a cast, which may be lost or come twice
-    since      version of the interface that brought it
+    doc        description with the result and the errors, printed in reference/rpc.rst
+    call       True: the caller waits for the result; False: a cast, which may be lost or repeated
+    since      interface version that added it
     timeout    seconds that a caller waits
-    at_once    how many of it one service does at the same time; the others of it wait, and nothing else for them.
-               0: no bound of its own
-    newer      Newer rows of the arguments that came later than the method
-    optional   True: not sent, and None is the answer, where the receivers are older than the method. False: refused
-    fanout     True: without a server's name it goes to all services of the kind; a cast
-    unpinned   True: sent whatever the receivers know; one that is older than the method says so (RemoteError)
-    versions   the answer has 'versions': {topic: lowest VERSION of its services}, see rpc/versions.py
+    at_once    maximum of concurrent runs in one service, 0: no limit; further ones wait without blocking other methods
+    newer      Newer rows of arguments that were added after the method
+    optional   True: for receivers that are older than the method, return None without sending. False: refuse
+    fanout     True: without a server name, send to all services of the topic; a cast
+    unpinned   True: send whatever the receivers support; a receiver that is too old raises RemoteError
+    versions   the result has 'versions': {topic: lowest VERSION of its services}, see rpc/versions.py
     """
 
     name: str
@@ -68,11 +66,11 @@ class Method:
     doc: str = ''
 
     def fitted(self, arguments: Any, newest: Any) -> tuple[Any, Any] | None:
-        """(version of the message, its arguments) for receivers of an interface version; None: it is not sent.
+        """Return (version of the message, its arguments) for receivers of an interface version; None: do not send it.
 
         :param arguments: {name: value}
-        :param newest: the version that they know, a tuple; None: the one of this code
-        :raises Unsupported: it makes no sense to them
+        :param newest: the version that the receivers support, a tuple; None: the one of this code
+        :raises Unsupported: the receivers cannot process it
         """
         if newest is not None and parsed(self.since) > newest and not self.unpinned:
             if self.optional:
@@ -104,9 +102,9 @@ class Interface:
 
 
 class Methods(collections.abc.Mapping[str, Any]):
-    """What serves an interface: {method name: callable(context, **arguments)}, every method and nothing else.
+    """Implementation of an interface: {method name: callable(context, **arguments)} for exactly its methods.
 
-    The methods are attributes as well, so that a caller in the same process uses it as it uses a client.
+    The methods are also attributes, so that a caller in the same process can use it as a client.
 
     :param table: callables by name; each takes a context and the arguments of the method's row, by these names
     :raises TypeError: a method has no callable, a callable has no method, or its arguments are not those of the row
@@ -134,7 +132,7 @@ class Methods(collections.abc.Mapping[str, Any]):
 
 
 def methods_of(interface: Interface, manager: object) -> collections.abc.Mapping[str, typing.Callable[..., Any]]:
-    """The callables that serve an interface.
+    """Return the callables that implement an interface.
 
     :param manager: a Methods, an object that has one as ``methods``, or an object with a method for each row
     :raises TypeError: a method is missing

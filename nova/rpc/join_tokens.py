@@ -1,4 +1,4 @@
-"""What a host and the control plane prove to each other with a join token: that both have it, without sending it."""
+"""Mutual proof of a host and the control plane that both have a join token, which is never sent."""
 from __future__ import annotations
 
 import base64
@@ -9,23 +9,23 @@ TOKENS_OF = '.'
 
 
 def split(token: Any) -> tuple[Any, Any]:
-    """(id, secret) of a token as nova-manage prints it.
+    """Split a token of nova-manage into (id, secret).
 
-    :raises ValueError: it has no such form
+    :raises ValueError: it has another form
     """
     ident, found, secret = token.strip().partition(TOKENS_OF)
     if not (ident and found and secret):
-        raise ValueError('it is no token of nova-manage host token')
+        raise ValueError('it is not a token of nova-manage host token')
     return ident, secret
 
 
 def succession(public: bytes) -> bytes:
-    """The text under the signature of the deployment's key for its successor."""
+    """Return the text that the deployment's key signs for its successor."""
     return b'the next key of the deployment\0' + public
 
 
 def proof(secret: Any, what: Any, *facts: Any) -> Any:
-    """A MAC over facts (texts), for one direction: ``what`` is 'host' or 'deployment'."""
+    """Return a MAC of facts (texts) for one direction: ``what`` is 'host' or 'deployment'."""
     made = hmac.digest(secret.encode(), '\0'.join((what, *facts)).encode(), 'sha256')
     return base64.b64encode(made).decode()
 

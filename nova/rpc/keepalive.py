@@ -1,6 +1,6 @@
-"""Heartbeats for the senders of running calls: from one thread for all calls that a server works on.
+"""Heartbeats to the callers of running calls, from one thread for all calls of a server.
 
-oslo.messaging starts and joins a thread for each, which is more work than many a call is.
+oslo.messaging starts and joins a thread for each, which often costs more than the call itself.
 """
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
 
-LOOK_S = 0.5                 # between two looks which calls are due
+LOOK_S = 0.5                 # between two checks for due heartbeats
 
 
 class Dispatcher(dispatcher.RPCDispatcher):
-    """One that sends a call's heartbeat every half of the time after which its sender would give it up."""
+    """A dispatcher that sends a call's heartbeat at half of its caller's timeout."""
 
     def __init__(self, *args: Any, check: Any = None) -> None:
-        """:param check: function(context, message), as they came; raises NovaException: who sent it is not known"""
+        """:param check: function(context, message) on the raw values; raises NovaException if the sender is unknown"""
         super().__init__(*args)
         self._check = check
         self._lock = threading.Lock()
@@ -36,7 +36,7 @@ class Dispatcher(dispatcher.RPCDispatcher):
             self._check(incoming.ctxt, incoming.message)
 
     def dispatch(self, incoming: Any) -> Any:
-        timeout, incoming.client_timeout = incoming.client_timeout, None        # with None, no thread is started
+        timeout, incoming.client_timeout = incoming.client_timeout, None  # with None, oslo.messaging starts no thread
         if not timeout:
             return super().dispatch(incoming)
         with self._lock:
@@ -66,7 +66,7 @@ class Dispatcher(dispatcher.RPCDispatcher):
     def _sign(self, incoming: Any) -> None:
         try:
             incoming.heartbeat()
-        except Exception as error:           # who waited, or the broker, is gone
+        except Exception as error:           # the caller or the broker is gone
             LOG.debug('No heartbeat for a call: %s', error)
             with self._lock:
                 self._running.pop(incoming, None)

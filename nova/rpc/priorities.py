@@ -1,7 +1,7 @@
-"""The threads of an RPC server: one pool for each method with a bound of its own, one for all others.
+"""Thread pools of an RPC server: one for each method with its own limit, one for all others.
 
-Messages of projects that wait for a thread of a pool begin in the order of what their projects have cost of late
-(nova/runtime/turns.py). Messages without a project, as those between services, wait in the order in which they come.
+Among projects, messages that wait for a thread start in the order of the projects' recent cost
+(nova/runtime/fairness.py). Messages without a project, as those between services, start in the order of arrival.
 """
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 from typing import Any
 
-from nova.runtime import turns
+from nova.runtime import fairness
 
 
 @dataclasses.dataclass(eq=False)
@@ -23,21 +23,19 @@ class _Work:
 
 
 class _Pool:
-    """Plain threads: under eventlet they are green, and idle threads are used before new ones.
+    """A pool of plain threads, which are green under eventlet; idle threads are used before new ones.
 
-    :param size: threads at most
+    :param size: maximum number of threads
     """
 
     def __init__(self, size: int, name: str) -> None:
         self._executor = concurrent.futures.ThreadPoolExecutor(size, thread_name_prefix=name)
-        self._turns: turns.Turns[_Work] = turns.Turns(size, spare=False)
-        self.waiting: set[_Work] = set()                 # works that a thread could begin, and none is free
+        self._turns: fairness.FairQueue[_Work] = fairness.FairQueue(size, spare=False)
+        self.waiting: set[_Work] = set()                 # work that may start, but has no free thread
         self._ended = False
 
     def submit(self, function: Callable[..., Any], incoming: Any) -> concurrent.futures.Future[Any]:
-        """
-        :raises RuntimeError: the pool has ended
-        """
+        """:raises RuntimeError: the pool has ended"""
         if self._ended:
             raise RuntimeError('The pool has ended.')
         project_id = (incoming[0].ctxt or {}).get('project_id') or ''
@@ -47,9 +45,7 @@ class _Pool:
         return work.future
 
     def _begin(self, work: _Work) -> None:
-        """
-        :raises RuntimeError: the pool has ended
-        """
+        """:raises RuntimeError: the pool has ended"""
         self.waiting.add(work)
         try:
             self._executor.submit(self._run, work)
@@ -67,20 +63,20 @@ class _Pool:
             for following in self._turns.ended(work.project_id) if work.project_id else ():
                 try:
                     self._begin(following)
-                except RuntimeError as error:            # a message that was not begun goes to another process
+                except RuntimeError as error:            # the broker sends the message to another process
                     following.future.set_exception(error)
 
     def shutdown(self, wait: bool) -> None:
-        """Take no new message; what has come is begun."""
+        """Take no new message; start all waiting ones."""
         self._ended = True
         for work in self._turns.forget():
-            with contextlib.suppress(RuntimeError):      # it came just now: the broker sends it to another process
+            with contextlib.suppress(RuntimeError):      # it arrived just now: the broker sends it to another process
                 self._begin(work)
         self._executor.shutdown(wait)
 
 
 class Pools:
-    """An executor as oslo.messaging's servers want one.
+    """An executor for the servers of oslo.messaging.
 
     :param interface: rpc.interface.Interface; rows with ``at_once`` get a pool of that size
     :param max_workers: threads for all others
@@ -97,7 +93,7 @@ class Pools:
 
     @property
     def full(self) -> bool:
-        """Whether a message waits because every thread of the common pool is at work."""
+        """Return whether a message waits because every thread of the common pool is busy."""
         return bool(self._main.waiting)
 
     def shutdown(self, wait: bool = True) -> None:

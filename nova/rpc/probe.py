@@ -1,4 +1,4 @@
-"""Messages that a server sends to itself, to find out whether its queue answers."""
+"""Messages that a server sends to itself to test its queue."""
 from __future__ import annotations
 
 import logging
@@ -17,7 +17,7 @@ NAMESPACE = 'nova.probe'
 
 
 class Endpoint:
-    """Where they arrive, among the endpoints of the server; ``arrived(token)`` is called then."""
+    """The server's endpoint for probe messages; it calls ``arrived(token)``."""
 
     target = oslo_messaging.Target(namespace=NAMESPACE, version='1.0')
 
@@ -33,9 +33,10 @@ class Endpoint:
 
 
 class Sender:
-    """
+    """Sender of probe messages.
+
     :param target: oslo_messaging.Target with the server's topic and name
-    :param host: as serializer.Serializer takes it
+    :param host: see serializer.Serializer
     """
 
     def __init__(self, transport: Any, target: Any, host: str | None = None) -> None:
@@ -45,7 +46,7 @@ class Sender:
                                              version='1.0'), serializer=serializer.Serializer(host=host))
 
     def send(self, context: Any, token: Any) -> bool:
-        """Send one; False when the broker has no such queue.
+        """Send a probe message; return False if the broker has no such queue.
 
         :raises ServiceUnavailable: there is no broker
         """

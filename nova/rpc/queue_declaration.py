@@ -1,7 +1,7 @@
-"""Queue redeclaration: what was in a queue may be lost.
+"""Detection of queue redeclarations, which may have lost messages.
 
-oslo.messaging 18.3.1 declares the queues of a server again whenever its connection was lost, or a queue was deleted,
-without an event.
+oslo.messaging 18.3.1 declares the queues of a server again after a lost connection or a deleted queue, without an
+event.
 """
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from nova.runtime.hooks import oslo_messaging as messaging_hooks
 
 
 def follow(listener: Any, again: Any) -> None:
-    """Call ``again()``, which must not wait, after each redeclaration of a listener's queue.
+    """Call ``again()``, which must not block, after each redeclaration of a listener's queue.
 
-    :param listener: of a server that has started
+    :param listener: listener of a started server
     """
     if isinstance(listener, rabbit_driver.Listener):
         listener.follow(again)

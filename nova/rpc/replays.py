@@ -1,8 +1,8 @@
-"""Numbers of messages that came once, across restarts: a message that was read on its way cannot be sent again.
+"""Replay protection across restarts: each message number is accepted once.
 
-The newest numbers are in memory and in two files, one record each. When the newer file is full, the older one is
-dropped, and each key gets a floor: the latest time of its messages that is dropped. A message that is not later than
-the floor of its key, and whose number is not known, may have come before and is refused.
+The newest numbers are kept in memory and in two files of fixed-size records. When the newer file is full, the older one
+is dropped, and each key gets a floor: the latest time of its dropped messages. A message at or before the floor whose
+number is unknown may be a replay and is refused.
 """
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ from nova.runtime import versioned_records
 
 LOG = logging.getLogger(__name__)
 
-REMEMBERED = 200_000         # numbers; about 30 MB of memory, and 8 MB in the files
+MAX_NUMBERS = 200_000         # numbers; about 30 MB of memory, and 8 MB in the files
 # id of the key, number, time of the message in seconds
 FLOORS = versioned_records.RecordFormat(name='record of the oldest message times', fields=None)
 RECORD = struct.Struct('>20s12sQ')
 
 
 class Replays:
-    """
-    :param path: beginning of the names of the files; None: a restart forgets all. Where the files cannot be written,
-        the log says so once, and messages go on
-    :param most: numbers that are remembered
-    :param keep_s: seconds after which a message is refused by its time alone
+    """Numbers of received messages.
+
+    :param path: prefix of the file names; None: keep the numbers in memory only. If the files cannot be written, this
+        is logged once and messages are still accepted
+    :param most: maximum number of kept numbers
+    :param keep_s: seconds after which a message is refused as too old
     """
 
-    def __init__(self, path: str | None, keep_s: float, most: int = REMEMBERED) -> None:
+    def __init__(self, path: str | None, keep_s: float, most: int = MAX_NUMBERS) -> None:
         self._path, self._most, self._keep_s = path, most, keep_s
         self._older: dict[bytes, int] = {}
         self._newer: dict[bytes, int] = {}
@@ -43,26 +44,26 @@ class Replays:
             self._read(path)
 
     def check(self, key_id: str, number: str, at: int) -> None:
-        """Note a message.
+        """Record a message.
 
         :param key_id, number: hexadecimal, of 20 and 12 bytes
         :param at: its time, seconds since the epoch
-        :raises MessageRepeated: it came before
-        :raises MessageRefused: it is so old that it may have come before
+        :raises MessageRepeated: its number is known
+        :raises MessageRefused: it is so old that its number may have been dropped
         """
         record = bytes.fromhex(key_id) + bytes.fromhex(number)
         with self._lock:
             if record in self._newer or record in self._older:
                 raise exception.MessageRepeated()
             if at <= self._floors.get(key_id, -1):
-                raise exception.MessageRefused(reason='it may have come before: the numbers of its time are forgotten')
+                raise exception.MessageRefused(reason='it may be a replay: its message number may have been dropped')
             if len(self._newer) >= self._most // 2:
                 self._drop(at)
             self._newer[record] = at
             self._append(record + at.to_bytes(8, 'big'))
 
     def _drop(self, now: int) -> None:
-        """Forget the older half."""
+        """Drop the older half."""
         for record, at in self._older.items():
             key_id = record[:20].hex()
             self._floors[key_id] = max(at, self._floors.get(key_id, -1))
@@ -95,7 +96,7 @@ class Replays:
                 os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
                 self._file = _private(f'{self._path}.newer', os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC)
                 whole = os.fstat(self._file).st_size // RECORD.size * RECORD.size
-                os.ftruncate(self._file, whole)              # a crash may have left a part of a record
+                os.ftruncate(self._file, whole)              # a crash may have left an incomplete record
             if os.write(self._file, record) < len(record):   # the file system is full
                 os.close(self._file)
                 self._file = -1
@@ -105,8 +106,8 @@ class Replays:
         try:
             yield
         except OSError as error:
-            LOG.log(logging.DEBUG if self._failed else logging.WARNING, 'Numbers of messages cannot be kept in %s, and '
-                    'a restart forgets them: %s', self._path, error)
+            LOG.log(logging.DEBUG if self._failed else logging.WARNING, 'Message numbers cannot be kept in %s and '
+                    'do not survive a restart: %s', self._path, error)
             self._failed = True
         else:
             self._failed = False

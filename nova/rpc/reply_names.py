@@ -1,7 +1,7 @@
-"""Queues for answers have the name of the host in theirs, so that a broker can keep other hosts from reading them.
+"""Reply queue names that contain the host's name, so that a broker can keep other hosts from reading them.
 
-oslo.messaging 18.3.1 names them at random, or by counters in files that every process of a machine can write. The queue
-is known to the services that this process calls: a random name alone is no secret.
+oslo.messaging 18.3.1 names them at random, or by counters in files that every process of a machine can write. The
+called services know the queue's name: a random name protects nothing.
 """
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import uuid
 
 from nova.runtime.hooks import oslo_messaging as messaging_hooks
 
-HOST_LENGTH = 180            # of a queue's name that may have 255 bytes
+HOST_LENGTH = 180            # a queue's name may have 255 bytes
 
 
 class _Names:
@@ -22,13 +22,13 @@ class _Names:
 
 
 def prefix(host: str) -> str:
-    """What stands before the random part of a host's queues, after ``reply_``."""
+    """Return the prefix of a host's reply queues, between ``reply_`` and the random part."""
     return host[:HOST_LENGTH] + ':'
 
 
 def use(transport: Any, host: str) -> None:
-    """Let a transport name its queue for answers so; nothing where it is not RabbitMQ's, or has names of its own."""
+    """Set the names of a transport's reply queue, except for drivers other than RabbitMQ's."""
     driver = messaging_hooks.driver_of(transport)
-    if hasattr(driver, 'name_replies'):          # our own
+    if hasattr(driver, 'name_replies'):          # nova-rabbit
         driver.name_replies(prefix(host))
     messaging_hooks.name_replies(driver, _Names(host))

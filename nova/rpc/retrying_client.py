@@ -1,8 +1,7 @@
-"""A client that asks again: a conductor or network service that restarts is waited for, and nothing fails for it.
+"""RPC client that retries while a conductor or network service restarts.
 
-The services do a request that comes twice once: an answer that was lost is given again. What they relay, that a service
-behind them does not answer, is an answer: it may pass, but a host does not become another one, and a service that was
-waited for already is not waited for eight times.
+The services execute a repeated request once and return the first result again. An 'unavailable' that was relayed from a
+third service is retried for 20 s only; one of a compute host is final.
 """
 from __future__ import annotations
 
@@ -13,14 +12,15 @@ from typing import Any
 from nova import exception
 
 RETRIES = 8          # with pauses of 0.5 s, 1 s, 2 s, … 32 s
-RELAYED_S = 20       # so long after the first attempt a call is retried when a service behind the server is away
+RELAYED_S = 20       # seconds after the first attempt for which a relayed error is retried
 
 
-class Patient:
-    """
-    :param client: rpc client of an interface; its methods are this one's
-    :param topic: of the interface
-    :param server: the one to call; None: any of the topic
+class RetryingClient:
+    """A client that retries its calls.
+
+    :param client: RPC client of an interface; this one has its methods
+    :param topic: topic of the interface
+    :param server: server to call; None: any of the topic
     """
 
     def __init__(self, client: Any, topic: str, server: Any = None) -> None:

@@ -1,6 +1,6 @@
-"""What travels: plain JSON, versioned objects, datetimes and bytes; everything else is a TypeError at the sender.
+"""Serialization of messages: plain JSON, versioned objects, datetimes and bytes; anything else is a TypeError.
 
-An argument is copied on its way, also within one process: sender and receiver never share anything mutable.
+Arguments are copied, also within one process: sender and receiver share no mutable object.
 """
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from nova.rpc.interface import parsed
 
 TIME = 'nova_time'                  # {TIME: ISO 8601}: a naive UTC datetime
 BYTES = 'nova_bytes'                # {BYTES: base64}
-SENDER = 'sender_version'           # in a context: VERSION of the service that has sent the message
-SENDER_HOST = 'sender_host'         # the same: name of the compute host; not there: a service of the control plane
-DICT = 'nova_dict'                  # {DICT: [[key, value], …]}: a dictionary with one of these words as a key
+SENDER = 'sender_version'           # context key: VERSION of the sending service
+SENDER_HOST = 'sender_host'  # context key: name of the sending compute host; absent: a service of the control plane
+DICT = 'nova_dict'                  # {DICT: [[key, value], …]}: a dictionary with one of these tags as a key
 OBJECT = f'{objects.NovaObject.OBJ_SERIAL_NAMESPACE}.name'
 DATA = f'{objects.NovaObject.OBJ_SERIAL_NAMESPACE}.data'
 _TAGS = frozenset((TIME, BYTES, DICT, OBJECT))
-_KEYS = tuple(f'"{tag}":'.encode() for tag in _TAGS)          # in a text; within a string the quotes are escaped
+_KEYS = tuple(f'"{tag}":'.encode() for tag in _TAGS)          # in JSON text; within a string the quotes are escaped
 
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_NON_STR_KEYS
 
 
 def _tag(value: Any, manifest: Any = None) -> Any:
-    """A JSON-able stand-in for what JSON lacks."""
+    """Return a JSON representation of a value that JSON lacks."""
     if isinstance(value, base.VersionedObject):
         return at_version(value, manifest) if manifest else value.obj_to_primitive()
     if isinstance(value, datetime.datetime):
@@ -43,7 +43,7 @@ def _tag(value: Any, manifest: Any = None) -> Any:
 
 
 def at_version(value: Any, manifest: Any) -> Any:
-    """An object as a primitive that its receiver understands: no newer than the version that the manifest names."""
+    """Return the primitive of an object in the version that the manifest names, or an older one."""
     target = manifest.get(value.obj_name(), value.VERSION)
     if parsed(target) > parsed(value.VERSION):
         target = value.VERSION                       # it came from an older service
@@ -51,10 +51,10 @@ def at_version(value: Any, manifest: Any) -> Any:
 
 
 def to_primitive(value: Any, manifest: Any = None) -> Any:
-    """A deep copy of ``value`` in which only JSON types are left.
+    """Return a deep copy of ``value`` with only JSON types.
 
-    :param manifest: {name of an object: version} that its receiver knows; None: objects stay as they are
-    :raises TypeError: something in it is none of what may travel
+    :param manifest: {object name: version} that the receiver supports; None: the present versions
+    :raises TypeError: it contains an unsupported type
     """
     tagged = 0
 
@@ -64,7 +64,7 @@ def to_primitive(value: Any, manifest: Any = None) -> Any:
         return _tag(item, manifest)
     try:
         text = orjson.dumps(value, default=tag, option=_OPTIONS)
-        # Metadata, hints and properties may have any key: one of ours in them must not be read as one of ours.
+        # Metadata, hints and properties may have any key, also one of the tags, which the receiver must not interpret.
         if sum(map(text.count, _KEYS)) != tagged:
             text = orjson.dumps(_escaped(value, manifest), default=_tag, option=_OPTIONS)
         return orjson.loads(text)
@@ -73,7 +73,7 @@ def to_primitive(value: Any, manifest: Any = None) -> Any:
 
 
 def _escaped(value: Any, manifest: Any) -> Any:
-    """The same, with each dictionary that has a key of ours, and is none of ours, as a DICT."""
+    """Return the value with each plain dictionary that has a tag as a key represented as a DICT."""
     if isinstance(value, base.VersionedObject):
         return {key: _escaped(item, manifest) if key == DATA else item for key, item in _tag(value, manifest).items()}
     if isinstance(value, dict):
@@ -83,9 +83,9 @@ def _escaped(value: Any, manifest: Any) -> Any:
 
 
 def from_primitive(value: Any, context: Any = None, backport: Any = None) -> Any:
-    """The opposite of ``to_primitive``; takes the value over and may change it.
+    """Deserialize the result of ``to_primitive``, which may be changed in place.
 
-    :param backport: function(context, primitive) -> the object in a version of this code, called when it is newer
+    :param backport: function(context, primitive) -> the object in a version of this code; called for a newer one
     """
     if isinstance(value, list):
         for index, item in enumerate(value):
@@ -114,13 +114,13 @@ def from_primitive(value: Any, context: Any = None, backport: Any = None) -> Any
 
 
 class Serializer(oslo_messaging.Serializer):
-    """Entities as above; the context as its dictionary, so that request ids go along.
+    """Serializer of arguments and results as above, and of the context as a dictionary, which keeps request ids.
 
-    A request has its objects in the version of the pin; an answer in the one that the asking service knows.
+    Requests have objects in the version of the pin, replies in the version that the caller supports.
 
-    :param pin: function() -> versions.Pin of the receivers; None: that of a server, for its answers
-    :param backport: as ``from_primitive`` takes it
-    :param host: name of the compute host whose messages these are; None: a service of the control plane
+    :param pin: function() -> versions.Pin of the receivers; None: a server, which sends replies only
+    :param backport: see ``from_primitive``
+    :param host: name of the sending compute host; None: a service of the control plane
     """
 
     def __init__(self, pin: Any = None, backport: Any = None, host: str | None = None) -> None:
@@ -140,14 +140,14 @@ class Serializer(oslo_messaging.Serializer):
         return {**ctxt.to_dict(), **self._sender}
 
     def deserialize_context(self, ctxt: dict[str, Any]) -> nova_context.RequestContext:
-        """The sender's context; it becomes the one of this thread, for its log lines."""
+        """Return the sender's context; it becomes the one of this thread, for its log lines."""
         made = nova_context.RequestContext.from_dict(ctxt)
         made.sender_host, made.signed_by = ctxt.get(SENDER_HOST), ctxt.get('signed_by')
-        made.sender_version = ctxt.get(SENDER, versions.OLDEST)     # the first release did not say it
+        made.sender_version = ctxt.get(SENDER, versions.OLDEST)     # the first release did not send it
         return made
 
 
 def _known_to(version: int) -> dict[str, str] | None:
-    """The manifest of a service of another VERSION; None where it knows what this code knows."""
+    """Return the manifest of a service of another VERSION; None if it supports the present versions."""
     release = versions.RELEASES[min(max(version, versions.OLDEST), versions.VERSION)]
     return None if release.objects == versions.RELEASES[versions.VERSION].objects else release.objects

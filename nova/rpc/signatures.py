@@ -1,8 +1,8 @@
-"""Who has sent a message: a signature in its context, made and checked where messages leave and arrive.
+"""Message signatures: made by the sender and checked by the receiver, in the message's context.
 
-Signed are the topic, the server, the method with its version and arguments as they travel, the context, the time and a
-number used once. The services of the control plane sign with the key of the deployment, each host with its own. See
-doc/source/adr/0013-signed-messages.rst for what that holds against, and what not.
+A signature covers the topic, the server, the method with its version and serialized arguments, the context, the time
+and a nonce. Services of the control plane sign with the key of the deployment, each host with its own. For the threats
+that this covers, see doc/source/adr/0013-signed-messages.rst.
 """
 from __future__ import annotations
 
@@ -32,25 +32,24 @@ from nova.runtime.hooks import oslo_messaging as messaging_hooks
 LOG = logging.getLogger(__name__)
 
 OFF, ACCEPT, REQUIRE = MODES = ('off', 'accept', 'require')
-FIELD = 'signature'          # in a context
-SIGNED_BY = 'signed_by'      # in the context of a checked message: the id of its key; None: not signed
+FIELD = 'signature'          # context key
+SIGNED_BY = 'signed_by'      # context key of a checked message: the id of its key; None: not signed
 
-SKEW_S = 120                 # so much may the clocks of two hosts differ
-# A cast waits in its queue for a service that is down, and is good when it comes; the caller of a call does not
-# wait longer than the call's timeout.
+SKEW_S = 120                 # tolerated clock difference between two hosts
+# Validity of a cast, which waits in its queue while a service is down. A call is valid during its timeout.
 CAST_S = 24 * 3600
 
-FOLLOW_S = 60                # between two looks whether the deployment has a new key
+FOLLOW_S = 60                # between two checks whether the deployment has a new key
 
 NUMBER, KEY_ID = re.compile(r'[0-9a-f]{24}\Z'), re.compile(r'[0-9a-f]{40}\Z')
 
 _SIGNED = ('method', 'version', 'namespace', 'args')
-_TRANSPORT = frozenset({FIELD, 'client_timeout', 'msg_id', 'reply_q'})      # of a context, and not of its sender
+_TRANSPORT = frozenset({FIELD, 'client_timeout', 'msg_id', 'reply_q'})  # keys that the transport adds to a context
 _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
 
 def fingerprint(public: Any) -> Any:
-    """The id of a key: of the 32 bytes of its public half."""
+    """Return the id of a key, computed from its public key (32 bytes)."""
     return hashlib.sha256(public).hexdigest()[:40]
 
 
@@ -58,7 +57,7 @@ class Key:
     """An Ed25519 key pair.
 
     id      its fingerprint
-    public  its public half, 32 bytes
+    public  public key, 32 bytes
     """
 
     def __init__(self, private: bytes | None = None) -> None:
@@ -79,7 +78,7 @@ _loaded = functools.lru_cache(10_000)(ed25519.Ed25519PublicKey.from_public_bytes
 
 
 def is_signed_by(public: Any, signature: Any, content: Any) -> bool:
-    """Whether the key with this public half (32 bytes) has signed it."""
+    """Return whether the key with this public key (32 bytes) has signed the content."""
     try:
         _loaded(public).verify(signature, content)
     except (crypto_exceptions.InvalidSignature, ValueError):
@@ -88,10 +87,10 @@ def is_signed_by(public: Any, signature: Any, content: Any) -> bool:
 
 
 def content(topic: str, ctxt: dict[str, Any], message: dict[str, Any], head: Any) -> Any:
-    """What is signed, as bytes: the same at both ends.
+    """Return the signed content as bytes, equal at sender and receiver.
 
-    :param ctxt: of the message, a dictionary; what the transport adds to it does not count
-    :param head: [time, number used once, key id, name of the server that it is for or '' for any of the topic]
+    :param ctxt: context of the message, a dictionary; keys of the transport are ignored
+    :param head: [time, nonce, key id, name of the receiving server or '' for any of the topic]
     """
     return orjson.dumps([topic, {name: message.get(name) for name in _SIGNED}, {
         name: value for name, value in ctxt.items() if name not in _TRANSPORT}, head], option=_OPTIONS)
@@ -99,9 +98,9 @@ def content(topic: str, ctxt: dict[str, Any], message: dict[str, Any], head: Any
 
 @dataclasses.dataclass(frozen=True)
 class Trusted:
-    """A key whose messages are taken.
+    """A trusted key.
 
-    host    the compute host that has it; None: the control plane
+    host    the compute host that owns it; None: the control plane
     public  32 bytes
     """
 
@@ -110,11 +109,11 @@ class Trusted:
 
 
 class Signatures:
-    """The keys of a process, and what it does with messages that have no signature.
+    """The keys of a process, and its policy for unsigned messages.
 
     :param mode: one of MODES
-    :param directory: where the numbers of messages that came are kept for the next process; None: nowhere
-    :param undecided: the configuration names no mode: ``decide`` does, and ``mode`` holds until then
+    :param directory: where received message numbers are kept for the next process; None: in memory only
+    :param undecided: the configuration names no mode: ``decide`` sets it later
     :ivar key: Key of this process; None: no signatures
     :ivar trusted: function(key id) -> Trusted or None
     """
@@ -123,14 +122,14 @@ class Signatures:
         self.mode, self.undecided, self._directory = mode, undecided, directory
         self.key: Any = None
         self.trusted: Callable[[str], Any] = lambda key_id: None
-        self.enrolling = None            # name of the method that makes a key known
+        self.enrolling = None            # name of the method that registers a key
         self._replays: dict[tuple[str, str], replays.Replays] = {}       # by topic and server
         self._noted: set[tuple[str, str, str]] = set()
         self._look: Any = None
         self._due = 0.0
 
     def decide(self, required: bool) -> None:
-        """Choose the mode where the configuration names none.
+        """Choose the mode if the configuration names none.
 
         :param required: the deployment, or the host, was made by a release that requires signatures
         """
@@ -138,16 +137,16 @@ class Signatures:
         self.warn()
 
     def warn(self) -> None:
-        """Log, at the start of a daemon, that it takes messages of anybody; nothing where a signature is needed."""
+        """Log at the start of a daemon that it accepts unsigned messages, if so."""
         if self.mode == ACCEPT and not self.undecided:
-            LOG.warning('Messages without a signature are taken: [messages] signatures is accept, or is not set in a '
+            LOG.warning('Messages without a signature are accepted: [messages] signatures is accept, or not set in a '
                         'deployment that an older release has made. Approve every host that "nova-manage host keys" '
                         'lists, then set require, on conductors last.')
 
     # ---- the sender
 
     def follow(self, look: Any) -> None:
-        """Sign with the key that this gives, now and from time to time: it may be another one then.
+        """Sign with the key that ``look`` returns, which is called now and from time to time.
 
         :param look: function() -> Key
         """
@@ -157,15 +156,15 @@ class Signatures:
     def _follow(self) -> None:
         try:
             found = self._look()
-        except Exception as error:           # the database is away; the key is good for a while yet
-            LOG.warning('The key that messages are signed with was not looked up: %s', error)
+        except Exception as error:           # the database is unavailable; the old key is still valid for a while
+            LOG.warning('Cannot look up the key that signs messages: %s', error)
             return
         if found.id != self.key.id:
             LOG.warning('Messages are signed with the new key %s.', found.id)
             self.key = found
 
     def signed(self, topic: str, server: Any, ctxt: dict[str, Any], message: dict[str, Any]) -> Any:
-        """The context of a message, with its signature; as it was where there is no key."""
+        """Return the context of a message with its signature; unchanged if there is no key."""
         if self.mode == OFF or self.key is None:
             return ctxt
         if self._look is not None and time.monotonic() > self._due:
@@ -179,10 +178,10 @@ class Signatures:
     # ---- the receiver
 
     def check(self, topic: str, server: Any, interface: Any, ctxt: dict[str, Any], message: dict[str, Any]) -> None:
-        """Put into the context what is known of its sender, in the place of what was said.
+        """Replace the context's statements about the sender by verified ones.
 
-        :raises MessageRefused: its signature is not good, or it has none and needs one
-        :raises MessageRepeated: it came before: its sender gets the answer to the first one
+        :raises MessageRefused: its signature is invalid or missing
+        :raises MessageRepeated: it is a repetition: its sender gets the answer to the first one
         """
         signature = ctxt.pop(FIELD, None)
         ctxt.pop(SIGNED_BY, None)
@@ -206,7 +205,7 @@ class Signatures:
         if signature is None:
             if self.mode == REQUIRE:
                 raise exception.MessageRefused(reason='it is not signed')
-            self._note('', str(ctxt.get(serializer.SENDER_HOST))[:60], 'messages without a signature are taken: '
+            self._note('', str(ctxt.get(serializer.SENDER_HOST))[:60], 'messages without a signature are accepted: '
                        '[messages] signatures is accept')
             return None
         try:
@@ -216,22 +215,22 @@ class Signatures:
         except (TypeError, ValueError):
             formed = False
         if not formed:
-            raise exception.MessageRefused(reason='its signature has no such form')
+            raise exception.MessageRefused(reason='its signature is malformed')
         found = self.trusted(key_id)
         if found is None and message.get('method') == self.enrolling:
             found = _applicant(ctxt, message, key_id)
         if found is None:
             if self.mode == ACCEPT:
-                return None                  # a key without approval does not count
+                return None                  # unapproved keys are treated as none
             raise exception.MessageRefused(reason=f'not approved: key {key_id[:40]}')
         if not is_signed_by(found.public, made, content(topic, ctxt, message, [at, number, key_id, to])):
-            raise exception.MessageRefused(reason=f'it is not what key {key_id[:40]} has signed')
+            raise exception.MessageRefused(reason=f'the signature of key {key_id[:40]} is invalid')
         if to not in ('', server):
             raise exception.MessageRefused(reason=f'it is for {topic} {to[:60]}')
         now = time.time()
         row = interface.methods.get(message.get('method'))
         if at > now + SKEW_S or at < now - SKEW_S - (row.timeout if row is not None and row.call else CAST_S):
-            raise exception.MessageRefused(reason='its time has passed, or is not yet')
+            raise exception.MessageRefused(reason='its time has expired or is in the future')
         self._replays_of(topic, server).check(key_id, number, at)
         ctxt[SIGNED_BY] = key_id
         return found
@@ -245,7 +244,7 @@ class Signatures:
         return found
 
     def _note(self, method: str, host: str, reason: str) -> None:
-        """Once for each; a flood of them is a number of the metric."""
+        """Log each kind once as a warning; the metric counts all."""
         key = (method, host, reason[:60])
         LOG.log(logging.DEBUG if key in self._noted else logging.WARNING, 'Message %s of host %s: %s', method, host,
                 reason)
@@ -254,7 +253,7 @@ class Signatures:
 
 
 def _applicant(ctxt: dict[str, Any], message: dict[str, Any], key_id: str) -> Any:
-    """Check a host that makes its key known, by that key; all that it may do is enroll."""
+    """Return the key of a host that registers, which it may use for this only."""
     try:
         public = base64.b64decode(message['args']['public'], validate=True)
     except (KeyError, TypeError, ValueError):
@@ -264,6 +263,6 @@ def _applicant(ctxt: dict[str, Any], message: dict[str, Any], key_id: str) -> An
 
 
 def signed_transport(of: Any, signatures: Signatures) -> messaging_hooks.Transport:
-    """An RPC transport whose messages are signed."""
+    """Return an RPC transport that signs messages."""
     return messaging_hooks.Transport(of, lambda target, ctxt, message: signatures.signed(
         target.topic, target.server, ctxt, message))

@@ -35,12 +35,12 @@ def parse(conf: cfg.ConfigOpts, url: str | None = None) -> oslo_messaging.Transp
 
 
 def _host(text: str) -> oslo_messaging.TransportHost:
-    """:raises ValueError: it is no host with an optional port; its text contains no password"""
+    """:raises ValueError: it is not a host with an optional port; its text contains no password"""
     user, at, place = text.rpartition('@')
     name, colon, password = user.partition(':')
     found = _HOST.fullmatch(place)
     if found is None:
-        raise ValueError(f'{place!r} is no host with an optional port.')
+        raise ValueError(f'{place!r} is not a host with an optional port.')
     address, hostname, port = found.groups()
     if address is not None:
         ipaddress.IPv6Address(address)

@@ -1,12 +1,10 @@
-"""Which version of the services speaks what, and what a sender may send while older services run.
+"""Versions of services and of their messages during a rolling upgrade.
 
-A service's row carries its VERSION; RELEASES says what that version speaks. A sender goes by the lowest VERSION among
-the services that would receive its message: ``auto`` in [upgrade_levels], or a version that is written there.
+A service's row contains its VERSION; RELEASES lists the interfaces and objects of each VERSION. A sender uses the
+lowest VERSION among the possible receivers (``auto`` in [upgrade_levels]), or a configured version. Services with
+databases read the rows at start, on SIGHUP and every REFRESH_S; others get the versions with each heartbeat's reply.
 
-Who has databases reads the rows at start, on SIGHUP and every REFRESH_S; the others get it with the answer to each
-heartbeat. A message costs nothing of it.
-
-nova-api has no row and needs none: it gets no messages, and answers go by the VERSION that its request names.
+nova-api has no row and needs none: it receives no messages, and replies use the VERSION that its request names.
 """
 from __future__ import annotations
 
@@ -26,13 +24,12 @@ from nova.runtime import release
 LOG = logging.getLogger(__name__)
 
 AUTO = 'auto'
-REFRESH_S = 30              # between two looks into the service rows: one grouped SELECT a cell
+REFRESH_S = 30              # between two reads of the service rows: one grouped SELECT a cell
 
 
 @dataclasses.dataclass(frozen=True)
 class Release:
-    """
-    interfaces  {topic: version}
+    """interfaces  {topic: version}
     objects     {name: version}
     """
 
@@ -40,22 +37,19 @@ class Release:
     objects: dict[str, Any]
 
 
-RELEASES = {
-    1: Release({'compute': '1.0', 'conductor': '1.0', 'scheduler': '1.0', 'network': '1.0'},
-               {'Instance': '1.0', 'Migration': '1.0', 'RequestSpec': '1.0', 'Selection': '1.0'}),
+RELEASES = {                 # 1 was never released
     2: Release({'compute': '1.2', 'conductor': '1.4', 'scheduler': '1.0', 'network': '1.4', 'network_agent': '1.0',
                 'cert': '1.1'},
                {'Instance': '1.2', 'Migration': '1.0', 'RequestSpec': '1.1', 'Selection': '1.0'}),
 }
-VERSION, OLDEST = release.VERSION, min(RELEASES)      # of this code, and the oldest with which it works
+VERSION, OLDEST = release.VERSION, min(RELEASES)      # the present and the oldest supported one
 TOPICS = tuple(RELEASES[VERSION].interfaces)
 
 
 @dataclasses.dataclass(frozen=True)
 class Pin:
-    """
-    interface   newest version of the interface as a tuple, None: no limit
-    objects     {name: version} in which objects travel, None: as they are
+    """interface   newest version of the interface as a tuple, None: no limit
+    objects     {name: version} in which objects are sent, None: the present ones
     """
 
     interface: tuple[Any, ...] | None = None
@@ -66,7 +60,7 @@ NEWEST = Pin()
 
 
 def pin_of(topic: str, lowest: Any) -> Any:
-    """The Pin for receivers of which the oldest has this VERSION."""
+    """Return the Pin for receivers with this lowest VERSION."""
     release = RELEASES[min(max(lowest, OLDEST), VERSION)]
     if release == RELEASES[VERSION] or topic not in release.interfaces:
         return NEWEST
@@ -74,9 +68,9 @@ def pin_of(topic: str, lowest: Any) -> Any:
 
 
 def configured_pin(topic: str, level: Any) -> Any:
-    """The Pin that a version in [upgrade_levels] means; None for auto. Objects are as old as it can mean.
+    """Return the Pin for a version in [upgrade_levels]; None for auto. Objects get the oldest version of its releases.
 
-    :raises InvalidInput: no known release speaks it
+    :raises InvalidInput: no known release has it
     """
     if level == AUTO:
         return None
@@ -88,11 +82,11 @@ def configured_pin(topic: str, level: Any) -> Any:
 
 
 class Pins:
-    """What a process may send to the services of each topic.
+    """The Pins of a process for each topic.
 
     :param conf: [upgrade_levels]
     :param alone: every service is in this process
-    :raises InvalidInput: [upgrade_levels] names a version that is not known
+    :raises InvalidInput: [upgrade_levels] names an unknown version
     """
 
     def __init__(self, conf: ConfigOpts, alone: bool = False) -> None:
@@ -100,54 +94,54 @@ class Pins:
         self._look, self._due = None, None
         self._lowest: dict[Any, Any] | None = {} if alone else None         # {topic: VERSION}; None: not known yet
         self._lock = threading.Lock()
-        self._refused: Any = None                         # what is wrong with the configuration, once said
+        self._refused: Any = None                         # the last logged configuration error
         self._pins = self._made()
         self._log(self._pins)
 
     def of(self, topic: str) -> Any:
-        """The Pin of a topic."""
+        """Return the Pin of a topic."""
         self._renew()
         return self._pins.get(topic, NEWEST)
 
     def lowest(self) -> Any:
-        """{topic: lowest VERSION of its living services}, for who cannot look it up."""
+        """Return {topic: lowest VERSION of its running services}, for services without databases."""
         self._renew()
         return dict(self._lowest or {})
 
     def follow(self, look: Any) -> None:
-        """Look it up, now and from time to time.
+        """Read the versions now and from time to time.
 
-        :param look: function() -> {topic: lowest VERSION}; a topic without living services may be missing
+        :param look: function() -> {topic: lowest VERSION}; a topic without running services may be missing
         """
         if not self._alone:
             self._look = look
             self.refresh()
 
     def learn(self, lowest: Any) -> None:
-        """Take the versions that a conductor has read, from its answer to a heartbeat; None: it is too old."""
+        """Use the versions in a conductor's reply to a heartbeat; None: the conductor is too old."""
         if self._alone or self._look is not None:
             return
         self._set(dict.fromkeys(TOPICS, OLDEST) if lowest is None else lowest)
 
     def refresh(self) -> None:
-        """Look it up now; what was known stays where that is not possible."""
+        """Read the versions now; keep the previous ones on failure."""
         if self._look is None:
             return
         self._due = time.monotonic() + REFRESH_S
         try:
             self._set(self._look())
         except Exception as error:
-            LOG.warning('The versions of the services could not be looked up: %s', error)
+            LOG.warning('Cannot look up the versions of the services: %s', error)
 
     def reload(self) -> None:
-        """The configuration was read again."""
+        """Apply a reloaded configuration."""
         self.refresh()
         self._set(self._lowest)
 
-    # ---- a part of service.Process, for who has no Service
+    # ---- a part of service.Process without a Service
 
     def start(self) -> None:
-        """It has looked already."""
+        """Do nothing: the versions are read already."""
 
     def stop(self, timeout: Any) -> bool:
         return True
@@ -162,9 +156,9 @@ class Pins:
             self._lowest = lowest
             try:
                 made = self._made()
-            except exception.InvalidInput as error:          # written there while it runs
+            except exception.InvalidInput as error:          # the file was changed while the process runs
                 if str(error) != self._refused:
-                    LOG.error('%s The versions in use stay.', error)
+                    LOG.error('%s The versions in use are kept.', error)
                 self._refused = str(error)
                 return
             self._refused = None

@@ -1,1 +1,1 @@
-"""What every process does whatever it serves: for now HTTP; threads, lifecycle and health are to move here."""
+"""Runtime of every process: HTTP server, threads, lifecycle, health and metrics."""

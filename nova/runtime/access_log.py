@@ -1,4 +1,4 @@
-"""One line of the log for each HTTP request, where [http] access_log asks for it."""
+"""Access log: one line for each HTTP request, if [http] access_log is set."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -9,14 +9,14 @@ from typing import Any
 LOG = logging.getLogger(__name__)
 
 MAX_PATH = 512                           # characters of a path in a line
-MAX_WORD = 64                            # of each other word that a caller chooses
-CONTEXT = 'nova.context'                 # in the environ: the caller, where the request was authenticated
+MAX_WORD = 64                            # characters of each other word that a caller controls
+CONTEXT = 'nova.context'                 # environ key of the caller of an authenticated request
 
 
 class AccessLog:
-    """WSGI middleware before everything else. It logs a request when its answer has been sent, or was cut off.
+    """Outermost WSGI middleware. It logs a request when its response has been sent or was interrupted.
 
-    :param application: what serves the requests
+    :param application: the wrapped application
     """
 
     def __init__(self, application: Any) -> None:
@@ -48,7 +48,7 @@ class AccessLog:
 
 
 class _Body:
-    """The body of an answer, whose bytes are counted.
+    """A response body that counts its bytes.
 
     :ivar part: see nova.web.request.Stream
     """
@@ -74,6 +74,6 @@ class _Body:
 
 
 def _word(value: Any, most: int = MAX_WORD) -> str:
-    """A word of a line, without the query and what would end the line, or the quotes: callers choose it."""
+    """Escape a word of a line, which callers control: quotes, spaces and line ends."""
     text = '-' if value in (None, '') else str(value)[:most]
     return ''.join(char if char.isprintable() and char not in '"\\ ' else f'\\x{ord(char):02x}' for char in text)

@@ -1,4 +1,4 @@
-"""Backup file format: one file of named members, with checksums, and encrypted where a passphrase is given.
+"""Backup file format: one file of named members with checksums, encrypted if a passphrase is given.
 
     header     MAGIC, then one line of JSON: {"format": 1, "encryption": null or the parameters of scrypt}
     chunk      kind (1 byte: MORE or LAST), length (4 bytes, big endian), payload, tag
@@ -7,8 +7,8 @@
 
 An encrypted payload is AES-256-GCM: its nonce is the number of the chunk, and the header and the kind are authenticated
 with it. The key is derived by scrypt from the passphrase and a random salt, so a key is used for one file. The tag of a
-plain payload is the SHA-256 of the tag before, the kind and the payload. The reader gives no byte of a chunk whose tag
-is wrong. A file that is cut off has no LAST chunk.
+plain payload is the SHA-256 of the tag before, the kind and the payload. The reader returns no byte of a chunk with a
+wrong tag. A truncated file has no LAST chunk.
 """
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TAG_BYTES = {True: 16, False: 32}        # of an encrypted and of a plain chunk
 LINE_MOST = 4096                         # bytes of the header line, and of the line of a member
 MEMBERS_MOST = 100_000
 MANIFEST_MOST = 32 << 20                 # bytes
-# scrypt: 64 MiB and about 0.2 s. What a file may ask for is bounded, since the file may be a stranger's.
+# scrypt: 64 MiB and about 0.2 s. The range limits the cost of an untrusted file.
 SCRYPT_N, SCRYPT_R, SCRYPT_P = 1 << 16, 8, 1
 SCRYPT_N_RANGE = (1 << 14, 1 << 18)
 SALT_BYTES = 16
@@ -56,21 +56,21 @@ class Damaged(exception.InvalidInput):
 
 
 def is_encrypted(path: str) -> bool:
-    """Whether a file says that it is an encrypted backup; :raises OSError, Damaged: it cannot be read, or is none."""
+    """Return whether a file is an encrypted backup; :raises OSError, Damaged: it cannot be read, or is not a backup."""
     with open(path, 'rb') as file:
         if file.read(len(MAGIC)) != MAGIC:
-            raise Damaged(reason='it is no backup.')
+            raise Damaged(reason='it is not a backup.')
         return _json(file.readline(LINE_MOST)).get('encryption') is not None
 
 
 def is_name(name: Any) -> TypeGuard[str]:
-    """Whether a text names a member: a relative path without a part that begins with a dot."""
+    """Return whether a text is a member's name: a relative path without a part that begins with a dot."""
     return isinstance(name, str) and len(name) <= 512 and _NAME.fullmatch(name) is not None
 
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A member as the manifest lists it."""
+    """A member as listed in the manifest."""
 
     name: str
     size: int
@@ -78,7 +78,7 @@ class Entry:
 
 
 class Writer:
-    """Writes a backup into an open file; ``finish`` writes the manifest.
+    """Writer of a backup to an open file; ``finish`` writes the manifest.
 
     :param passphrase: None: the file is not encrypted
     """
@@ -98,7 +98,7 @@ class Writer:
         self.add_stream(name, len(data), (data,))
 
     def add_stream(self, name: str, size: int, pieces: Iterable[bytes]) -> None:
-        """Add a member whose bytes come piece by piece.
+        """Add a member from pieces of its data.
 
         :raises InvalidInput: the pieces are not ``size`` bytes together
         """
@@ -117,7 +117,7 @@ class Writer:
         self._entries[name] = Entry(name, size, digest.hexdigest())
 
     def finish(self, manifest: dict[str, Any]) -> None:
-        """Write the manifest, with the list of the members, and the last chunk."""
+        """Write the manifest with the list of members, and the last chunk."""
         text = json.dumps({**manifest, 'members': [dataclasses.asdict(entry) for entry in self._entries.values()]})
         self._begin(MANIFEST, len(text.encode()))
         self._put(text.encode())
@@ -139,12 +139,12 @@ class Writer:
 
 
 class Reader:
-    """Reads a backup from an open file, from its beginning.
+    """Reader of a backup from an open file, from its beginning.
 
     encrypted    whether it needs a passphrase
 
-    :param passphrase: called when the file is encrypted
-    :raises Damaged: it is none, is of a newer format, or the passphrase is wrong
+    :param passphrase: called if the file is encrypted
+    :raises Damaged: it is not a backup, is of a newer format, or the passphrase is wrong
     """
 
     def __init__(self, file: BinaryIO, passphrase: Callable[[], str]) -> None:
@@ -152,7 +152,7 @@ class Reader:
         file.seek(0)
         header = file.read(len(MAGIC)) + file.readline(LINE_MOST)
         if not header.startswith(MAGIC) or not header.endswith(b'\n'):
-            raise Damaged(reason='it is no file that nova-manage state backup has written.')
+            raise Damaged(reason='it is not a file of nova-manage state backup.')
         words = _json(header[len(MAGIC):])
         if words.get('format') != FORMAT:
             raise Damaged(reason=f'its format is {words.get("format")!r}, and this release reads {FORMAT}.')
@@ -162,18 +162,18 @@ class Reader:
         self._payload, self._ended, self._number = memoryview(b''), False, 0
 
     def members(self) -> Iterator[tuple[str, int, Iterator[bytes]]]:
-        """(name, size, bytes piece by piece) of each member, in order; ``manifest`` is there after the last one.
+        """Yield (name, size, pieces of data) of each member in order; then ``manifest`` is set.
 
-        What the caller does not read of a member is skipped, and checked as well.
+        Data that the caller does not read is skipped, but checked.
 
-        :raises Damaged: something is missing, was changed, or is not as the manifest lists it
+        :raises Damaged: something is missing, was changed, or differs from the manifest
         """
         found: dict[str, Entry] = {}
         while True:
             line = _json(self._exactly(self._bounded(_LENGTH.unpack(self._exactly(_LENGTH.size))[0], LINE_MOST)))
             name, size = line.get('name'), line.get('size')
             if not is_name(name) or type(size) is not int or size < 0 or name in found or len(found) >= MEMBERS_MOST:
-                raise Damaged(reason=f'it has a member that no backup has: {str(name)[:80]!r}.')
+                raise Damaged(reason=f'it has an invalid member: {str(name)[:80]!r}.')
             if name == MANIFEST:
                 self._finish(self._exactly(self._bounded(size, MANIFEST_MOST)), found)
                 return
@@ -185,14 +185,14 @@ class Reader:
             found[name] = Entry(name, size, digest.hexdigest())
 
     def check(self) -> dict[str, Any]:
-        """Read all of it; return the manifest."""
+        """Read and check the whole file; return the manifest."""
         for _member in self.members():
             pass
         return self.manifest
 
     def _finish(self, text: bytes, found: dict[str, Entry]) -> None:
         if self._payload or not self._ended or self._file.read(1):
-            raise Damaged(reason='it goes on behind its end.')
+            raise Damaged(reason='it has data after its end.')
         self.manifest = _json(text)
         if self.manifest.get('members') != [dataclasses.asdict(entry) for entry in found.values()]:
             raise Damaged(reason='its members are not those of its manifest.')
@@ -212,7 +212,7 @@ class Reader:
         return b''.join(parts)
 
     def _some(self, most: int) -> bytes:
-        """At least one byte."""
+        """Return at least one byte."""
         while not self._payload:
             if self._ended:
                 raise Damaged(reason='it ends too early.')
@@ -225,14 +225,14 @@ class Reader:
         """Read the next chunk."""
         prefix = self._file.read(_PREFIX.size)
         if len(prefix) < _PREFIX.size:
-            raise Damaged(reason='it is cut off.')
+            raise Damaged(reason='it is truncated.')
         kind, length = _PREFIX.unpack(prefix)
         if kind not in (MORE, LAST):
             raise Damaged(reason='it was changed.')
         size = self._bounded(length, CHUNK) + TAG_BYTES[self.encrypted]
         sealed = self._file.read(size)
         if len(sealed) < size:
-            raise Damaged(reason='it is cut off.')
+            raise Damaged(reason='it is truncated.')
         try:
             self._payload = memoryview(self._open(kind, sealed))
         except exceptions.InvalidTag:
@@ -280,12 +280,12 @@ def _derive(parameters: Any, passphrase: str) -> bytes:
         if not known or type(n) is not int or not low <= n <= high or n & n - 1:
             raise ValueError
     except (KeyError, TypeError, ValueError, binascii.Error):
-        raise Damaged(reason='its encryption is none that this release knows.') from None
+        raise Damaged(reason='this release does not support its encryption.') from None
     return scrypt.Scrypt(salt=salt, length=32, n=n, r=r, p=p).derive(passphrase.encode())
 
 
 def _plain_tags(header: bytes) -> Seal:
-    """Seal of a file that is not encrypted."""
+    """Return the function that appends tags to chunks of an unencrypted file."""
     last = hashlib.sha256(header).digest()
 
     def seal(kind: bytes, payload: bytes) -> bytes:
@@ -296,7 +296,7 @@ def _plain_tags(header: bytes) -> Seal:
 
 
 def _plain_checks(header: bytes) -> Seal:
-    """The opposite of it."""
+    """Return the function that checks these tags and removes them."""
     seal = _plain_tags(header)
 
     def check(kind: bytes, sealed: bytes) -> bytes:
@@ -318,7 +318,7 @@ def _json(text: bytes) -> dict[str, Any]:
 
 
 def write_whole(path: str, write: Callable[[BinaryIO], None]) -> None:
-    """Write a file (mode 0600) under a temporary name, and rename it when all of it is on the disk.
+    """Write a file (mode 0600) under a temporary name, and rename it when it is complete on disk.
 
     :param write: function(open file)
     :raises OSError:

@@ -1,4 +1,4 @@
-"""Batches of requests: a caller that finds no other at work handles all that have come until then."""
+"""Group commit: a caller that finds no other at work handles all requests that have arrived until then."""
 from __future__ import annotations
 
 import collections
@@ -6,40 +6,38 @@ import threading
 import time
 from typing import Any
 
-COMING_S = 0.00005           # whom the last work has woken may come again within so much; far less than any work takes
+REJOIN_S = 0.00005  # threads that the last run has woken may return within this time; it is much shorter than any run
 
 
 class Item:
-    """One request of a Gathering; ``work`` sets its attributes as it likes."""
+    """One request of a Batch; ``work`` may set any attributes."""
 
     def __init__(self) -> None:
         self.error: BaseException | None = None
-        self._done = self._gone = False          # its thread was ended where it waited
+        self._done = self._gone = False          # its thread was ended while it waited
         self._woken = threading.Lock()           # released to wake its thread: cheaper than an event
         self._woken.acquire()
 
 
-class Gathering:
-    """Threads that bring items; one of them at a time works, on all items that wait.
+class Batch:
+    """Requests of several threads, which one thread at a time works on together.
 
-    A thread that is ended, where it waits or at work, leaves none of the others waiting.
+    A thread that is ended, while it waits or works, does not block the others. There is no separate thread: under low
+    load a caller handles its own item immediately, and under high load a run handles more items.
 
-    No thread of its own: under little load an item is handled at once by who brings it, and under much the more items
-    wait the more are handled at once.
-
-    :param work: ``work(items)``, oldest first; what it raises is the error of all of them
-    :param most: items of one call
+    :param work: ``work(items)``, oldest first; its exception is the error of all of them
+    :param max_items: maximum number of items in one run
     """
 
-    def __init__(self, work: Any, most: Any) -> None:
-        self._work, self._most = work, most
+    def __init__(self, work: Any, max_items: Any) -> None:
+        self._work, self._max_items = work, max_items
         self._lock = threading.Lock()
         self._waiting: collections.deque[Any] = collections.deque()
         self._at_work = False
-        self._much = False                       # the last call was for several items
+        self._was_shared = False                       # the last run had several items
 
-    def bring(self, item: Any) -> None:
-        """Return when the item has been worked on.
+    def run(self, item: Any) -> None:
+        """Add an item and return when it has been handled.
 
         :raises: its ``error``
         """
@@ -53,45 +51,45 @@ class Gathering:
                 self._leave(item)
                 raise
         if not item._done:
-            if not mine or self._much:
-                self._let_come(item)
-            self._lead()
+            if not mine or self._was_shared:
+                self._wait_for_others(item)
+            self._work_on_oldest()
         if item.error is not None:
             raise item.error
 
     @property
     def working(self) -> bool:
-        """Whether a thread works on items."""
+        """Return whether a thread works on items."""
         return self._at_work
 
     @property
     def waiting(self) -> int:
-        """How many items wait."""
+        """Return how many items wait."""
         return len(self._waiting)
 
-    def _let_come(self, item: Any) -> None:
-        """There is much to do: let those come who were woken before this thread, as long as they do.
+    def _wait_for_others(self, item: Any) -> None:
+        """Under load, let threads that were woken before this one add their next items first.
 
-        Without this two halves of them would take turns, and what a call costs would be shared by half as many.
+        Otherwise two halves of the threads would alternate, with half the items in each run.
 
         :param item: this thread's own
         """
         count = 0
         try:
-            while count < len(self._waiting) < self._most:
+            while count < len(self._waiting) < self._max_items:
                 count = len(self._waiting)
-                time.sleep(COMING_S)
+                time.sleep(REJOIN_S)
         except BaseException:
             with self._lock:
                 self._waiting.remove(item)
-                self._hand_on()
+                self._wake_next()
             raise
 
-    def _lead(self) -> None:
-        """Work on the oldest items, of which the first is this thread's own; then it is the turn of the next one."""
+    def _work_on_oldest(self) -> None:
+        """Work on the oldest items, this thread's own first; then wake the next waiting thread."""
         with self._lock:
-            items = [self._waiting.popleft() for _ in range(min(len(self._waiting), self._most))]
-            self._much = len(items) > 1
+            items = [self._waiting.popleft() for _ in range(min(len(self._waiting), self._max_items))]
+            self._was_shared = len(items) > 1
         done = items
         try:
             self._work(items)
@@ -99,7 +97,7 @@ class Gathering:
             for item in items:
                 item.error = error
         except BaseException:
-            done = items[:1]                     # the others are no worse off than before: the next thread's
+            done = items[:1]                     # the next thread handles the others
             raise
         finally:
             for item in done:
@@ -108,7 +106,7 @@ class Gathering:
                 item._woken.release()
             with self._lock:
                 self._waiting.extendleft(item for item in reversed(items[len(done):]) if not item._gone)
-                self._hand_on()
+                self._wake_next()
 
     def _leave(self, item: Any) -> None:
         with self._lock:
@@ -117,10 +115,10 @@ class Gathering:
             if item in self._waiting:
                 self._waiting.remove(item)
             if chosen:
-                self._hand_on()
+                self._wake_next()
 
-    def _hand_on(self) -> None:
-        """Wake the caller that waits longest; the lock is held."""
+    def _wake_next(self) -> None:
+        """Wake the caller that has waited longest; the lock is held."""
         self._at_work = bool(self._waiting)
         if self._waiting:
             self._waiting[0]._woken.release()

@@ -1,9 +1,9 @@
-"""Certificates that a deployment makes for itself: one authority, and the certificates that it issues.
+"""Certificates that a deployment makes for itself: a certificate authority, and the certificates that it issues.
 
-A directory holds them. ``ca.pem`` is what clients trust, ``ca.key`` the authority's key, and ``NAME.pem`` and
-``NAME.key`` are a server's or a client's. None is valid as both, so that a listener's key is no client's. Private keys
-are readable by their owner only. ``ca.pem`` may have several authorities, the newest first: the ones before stay until
-they end, so that what they signed is trusted until it is renewed.
+A directory contains them. Clients trust ``ca.pem``; ``ca.key`` is the authority's key, and ``NAME.pem`` and
+``NAME.key`` belong to a server or a client. No certificate is valid for both, so that a listener's key cannot
+authenticate a client. Private keys are readable by their owner only. ``ca.pem`` may contain several authorities, the
+newest first: earlier ones stay until they expire, so that their certificates are trusted until renewal.
 
     authority = Authority(directory)
     pair = authority.pair('api', ['cloud.example.org', '192.0.2.10'])       # made, or renewed when it is time
@@ -37,11 +37,11 @@ from nova.runtime import durable_files
 from nova import utils
 
 AUTHORITY_DAYS = 3650
-AUTHORITY_LEFT_DAYS = 400     # an authority issues nothing that would outlive it
-DAYS = 90                     # a stolen key is of use for so long at most
-LEFT_DAYS = 30                # renewed when so little is left: a month in which a failure is noticed
-SERVER, CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH      # what a certificate is for
-BACKDATED = datetime.timedelta(hours=1)         # a client's clock may be behind
+AUTHORITY_LEFT_DAYS = 400     # no certificate outlives its authority
+DAYS = 90                     # limits the use of a stolen key
+LEFT_DAYS = 30                # remaining time at renewal: a month to notice a failure
+SERVER, CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH      # purpose of a certificate
+BACKDATED = datetime.timedelta(hours=1)         # a client's clock may be slow
 
 _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,63}')
 _LABEL = r'[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?'
@@ -50,7 +50,7 @@ _HOST = re.compile(rf'(\*\.)?({_LABEL}\.)*{_LABEL}')
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """The files of a certificate with its chain, and of its private key."""
+    """Paths of a certificate with its chain, and of its private key."""
 
     certificate: pathlib.Path
     key: pathlib.Path
@@ -60,9 +60,9 @@ class Pair:
 class Status:
     """One certificate of the directory, for operators.
 
-    hosts       names and addresses that it is for; none of an authority
+    hosts       its names and addresses; an authority has none
     subject     common name
-    uses        SERVER or CLIENT; both of one that an earlier release made
+    uses        SERVER or CLIENT; both for one of an earlier release
     ends_at     naive UTC
     """
 
@@ -75,11 +75,11 @@ class Status:
 
 
 class Authority:
-    """The certificates of one directory; made when they are first needed.
+    """The certificates of one directory, made at first use.
 
     Several processes may use one directory: changes are made under a lock.
 
-    :param now: function that gives the time (naive UTC)
+    :param now: function that returns the time (naive UTC)
     """
 
     def __init__(self, directory: str | os.PathLike[str], now: Callable[[], datetime.datetime] = utils.utcnow) -> None:
@@ -92,26 +92,26 @@ class Authority:
         return self.directory / 'ca.pem'
 
     def pair(self, name: str, hosts: Iterable[str], days: int = DAYS, use: x509.ObjectIdentifier = SERVER) -> Pair:
-        """The certificate of a server or client with these host names and addresses, for so many days when it is made.
+        """Return the certificate of a server or client with these host names and addresses, valid for ``days`` if it is
+        made.
 
-        It is replaced when it ends within LEFT_DAYS, when other hosts or another use are wanted, or when another
-        authority signed it.
+        It is replaced if it expires within LEFT_DAYS, if hosts or use differ, or if another authority signed it.
 
-        :raises InvalidInput: a name is none, or the directory cannot be used
+        :raises InvalidInput: a name is invalid, or the directory cannot be used
         """
         hosts = _checked_hosts(hosts)
         pair = self._files(name)
         if not self._is_good(pair, hosts, use):
             with self._changing():
-                if not self._is_good(pair, hosts, use):       # another process may have made it meanwhile
+                if not self._is_good(pair, hosts, use):       # another process may have made it
                     self._issue(pair, name, hosts, use, days)
         return pair
 
     def renew(self, name: str, hosts: Iterable[str], use: x509.ObjectIdentifier = SERVER,
               subject: str | None = None) -> Pair:
-        """As ``pair``, with a new key and certificate whatever is there.
+        """Replace a certificate as ``pair`` does, unconditionally and with a new key.
 
-        :param subject: common name, by which servers know their clients; that of the files unless given
+        :param subject: common name, by which servers identify clients; None: the name of the files
         """
         hosts, pair = _checked_hosts(hosts), self._files(name)
         with self._changing():
@@ -119,13 +119,12 @@ class Authority:
         return pair
 
     def renew_authority(self) -> None:
-        """Make a new authority. The one before stays trusted until it ends; its certificates are renewed at their
-        next use."""
+        """Make a new authority, which renews certificates at their next use; the old one stays trusted."""
         with self._changing():
             self._make_authority()
 
     def status(self) -> list[Status]:
-        """What the directory has, the authorities first; empty when nothing was made yet."""
+        """Return the certificates of the directory, the authorities first; an empty list before the first use."""
         found = [Status('ca', (), ends_at(certificate), _fingerprint(certificate))
                  for certificate in self._authorities()]
         for path in sorted(self.directory.glob('*.pem')):
@@ -163,30 +162,30 @@ class Authority:
                 .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
                 .add_extension(x509.SubjectAlternativeName([_alternative(host) for host in hosts]), critical=False)
                 .add_extension(x509.ExtendedKeyUsage([use]), critical=False)
-                # not critical: else libvirt and QEMU want key encipherment, which keys of this kind do not do
+                # not critical: else libvirt and QEMU require key encipherment, which these keys do not support
                 .add_extension(usage(digital_signature=True), critical=False)
                 .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key()),
                                critical=False)
                 .sign(signing_key, hashes.SHA256()))
-        # The key first: a reader that comes in between finds that they do not match, and makes them again.
+        # The key first: a concurrent reader finds that they do not match, and makes them again.
         write(pair.key, _private(key), 0o600)
         write(pair.certificate, made.public_bytes(serialization.Encoding.PEM), 0o644)
 
     def _authority(self) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-        """(certificate, key) that sign now; made when there are none, or when they end too soon."""
+        """Return the signing (certificate, key); make them if they are missing or expire too soon."""
         found = self._authorities()
         if (not found or ends_at(found[0]) - self._now() < datetime.timedelta(days=AUTHORITY_LEFT_DAYS)
                 or not _belong_together(found[0], self.directory / 'ca.key')):
             self._make_authority()
             found = self._authorities()
         key = serialization.load_pem_private_key((self.directory / 'ca.key').read_bytes(), None)
-        return found[0], cast(ec.EllipticCurvePrivateKey, key)          # it made it
+        return found[0], cast(ec.EllipticCurvePrivateKey, key)          # it is an EC key
 
     def _make_authority(self) -> None:
         now = self._now()
         before = [certificate for certificate in self._authorities() if ends_at(certificate) > now]
         key = ec.generate_private_key(ec.SECP256R1())
-        # Clients look an authority up by its subject: no two of them have the same.
+        # Clients look an authority up by its subject, which has to be unique.
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f'nova authority {uuid.uuid4()}')])
         made = (_builder(None, subject, key.public_key(), now, AUTHORITY_DAYS, subject)
                 .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -200,7 +199,7 @@ class Authority:
     def _changing(self) -> Iterator[None]:
         try:
             self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-            self.directory.chmod(0o755)                      # clients read ca.pem in it; keys are private by themselves
+            self.directory.chmod(0o755)                      # clients read ca.pem in it; each key file is private
             with open(self.directory / 'lock', 'a') as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 yield
@@ -210,20 +209,20 @@ class Authority:
 
 
 def server_context(pair: Pair) -> ssl.SSLContext:
-    """What a listener speaks TLS with: 1.2 and later. ``load`` puts renewed files into it.
+    """Return a TLS context of a listener, for TLS 1.2 and later. ``load`` replaces its files.
 
-    :raises InvalidInput: the files are no certificate with its key
+    :raises InvalidInput: the files are not a certificate with its key
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # A client that asks for another handshake in an open connection makes work for nothing.
+    # Renegotiation lets a client cause useless work.
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     load(context, pair)
     return context
 
 
 def load(context: ssl.SSLContext, pair: Pair) -> None:
-    """Let a context use these files from its next connection on.
+    """Use these files from the next connection on.
 
     :raises InvalidInput: as ``server_context``
     """
@@ -292,14 +291,14 @@ def _builder(name: str | None, issuer: Any, public_key: Any, now: Any, days: int
 
 
 def usage(**wanted: bool) -> x509.KeyUsage:
-    """What a key may be used for: the wanted ones, and nothing else."""
+    """Return a KeyUsage with the wanted uses only."""
     names = ('digital_signature', 'content_commitment', 'key_encipherment', 'data_encipherment', 'key_agreement',
              'key_cert_sign', 'crl_sign', 'encipher_only', 'decipher_only')
     return x509.KeyUsage(**{name: wanted.get(name, False) for name in names})
 
 
 def ends_at(certificate: x509.Certificate) -> datetime.datetime:
-    """When a certificate ends, as naive UTC."""
+    """Return the end of a certificate's validity as naive UTC."""
     return certificate.not_valid_after_utc.replace(tzinfo=None)
 
 
@@ -335,5 +334,5 @@ def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def write(path: pathlib.Path, content: bytes, mode: int) -> None:
-    """Replace a file in one step; a reader finds the old one or the new one, and never with another mode."""
+    """Replace a file atomically; readers find the old or the new one, never with another mode."""
     durable_files.replace(path, content, mode)

@@ -1,6 +1,6 @@
-"""What comes right before the commit of a database transaction, and what follows it; nova/db/engine.py calls it.
+"""Callbacks before and after the commit of a database transaction; nova/db/engine.py calls them.
 
-It stands here for those who record something in a transaction of others and know no database.
+This module is outside nova.db for code that records something in a transaction but must not import nova.db.
 """
 import collections
 import functools
@@ -10,7 +10,7 @@ import typing
 Callback = typing.Callable[[], object]
 
 AFTER = 'nova_after'       # in the info of a connection: [(function, otherwise)] of its transaction
-BEFORE = 'nova_before'     # the same: {function: what it is called with}
+BEFORE = 'nova_before'     # the same: {function: its arguments}
 
 
 class Connection(typing.Protocol):
@@ -21,26 +21,26 @@ class Connection(typing.Protocol):
 
 
 def after(conn: Connection, function: Callback, otherwise: Callback | None = None) -> None:
-    """Call ``function()`` when the transaction of a writer() has been committed; never when it is not.
+    """Call ``function()`` after the transaction of a writer() is committed; never after a rollback.
 
-    :param otherwise: is called instead when it is not; it must not fail
+    :param otherwise: called instead after a rollback; it must not fail
     """
     conn.info[AFTER].append((function, otherwise))
 
 
 def before(conn: Connection, function: typing.Callable[[typing.Any, set[str]], object], word: str) -> None:
-    """Call ``function(conn, words)`` once, as the last thing of the transaction of a writer() before its commit.
+    """Call ``function(conn, words)`` once, as the last step of the transaction of a writer() before its commit.
 
-    :param word: the function gets all that were given in the transaction
+    :param word: added to the words of the transaction, which the function gets
     """
     conn.info[BEFORE].setdefault(function, set()).add(word)
 
 
-class Order:
-    """Calls functions after commits, those of one key in the order in which they were added.
+class OrderedCallbacks:
+    """Caller of functions after commits, in the order in which they were added for each key.
 
-    Who adds holds the lock of a row of the key, so this is the order of the commits. Without it the threads that have
-    committed could overtake each other.
+    The caller of ``add`` holds a row lock of the key, so this is the order of the commits. Otherwise a thread could
+    overtake another one after its commit.
     """
 
     def __init__(self) -> None:
@@ -49,15 +49,15 @@ class Order:
 
     @property
     def waiting(self) -> int:
-        """Keys with functions that are not called yet."""
+        """Return the number of keys with pending functions."""
         return len(self._waiting)
 
     def add(self, conn: Connection, key: str, function: Callback) -> None:
-        """Call ``function()`` when the transaction is committed and all before it are over.
+        """Call ``function()`` after the transaction is committed and all earlier ones have ended.
 
         :param function: it must not block or fail
         """
-        place: list[Callback | None] = [None]          # what to call, once it is known
+        place: list[Callback | None] = [None]          # the function to call, once the outcome is known
         with self._lock:
             self._waiting.setdefault(key, collections.deque()).append(place)
         after(conn, functools.partial(self._settle, key, place, function),
@@ -75,4 +75,4 @@ class Order:
 
 
 def _nothing() -> None:
-    """In the place of what was rolled back."""
+    """Do nothing, for a transaction that was rolled back."""

@@ -1,8 +1,7 @@
-"""Green or native threads: chosen once, before anything else is imported.
+"""Choice of green or native threads, made once before other imports.
 
-The rest of the code is plain ``threading`` code. ``setup`` is called by a command (or a test session) before it
-imports another module of the project; under eventlet it patches the standard library, so that the same code runs
-as green threads.
+All other code is plain ``threading`` code. A command (or a test session) calls ``setup`` before it imports another
+module of the project. Under eventlet it patches the standard library, so that the code runs in green threads.
 """
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from typing import Any, TypeVar
 
 MODELS = ('native', 'eventlet')
 DEFAULT_MODEL = 'native'     # measured: doc/source/adr/0002-thread-model.rst
-LOOK_S = 0.01                # how often green threads that wait for the end of another one look
+LOOK_S = 0.01                # polling interval of green threads that wait for the end of another one
 
 _model = None
 _Result = TypeVar('_Result')
@@ -39,15 +38,15 @@ def setup(model: Any = None) -> Any:
         import eventlet
         eventlet.monkey_patch()
     elif _model is None:
-        # Libraries may import eventlet, used or not. Without its resolver that is 200 modules and a third of a
-        # second less; https://eventlet.readthedocs.io/en/latest/environment.html
+        # Libraries may import eventlet, used or not. Without its resolver that saves 200 modules and a third of a
+        # second; https://eventlet.readthedocs.io/en/latest/environment.html
         os.environ.setdefault('EVENTLET_NO_GREENDNS', 'yes')
     _model = model
     return model
 
 
 def model() -> Any:
-    """'native' or 'eventlet': what this process runs on."""
+    """Return the thread model of this process, 'native' or 'eventlet'."""
     return _model or DEFAULT_MODEL
 
 
@@ -59,10 +58,8 @@ def blocking(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return function(*args, **kwargs)
 
 
-def carried(function: Callable[..., _Result]) -> Callable[..., _Result]:
-    """The function, which runs with the context that this thread has now: its log lines carry that request id, in
-    whichever thread it runs.
-    """
+def with_context(function: Callable[..., _Result]) -> Callable[..., _Result]:
+    """Return the function bound to this thread's context: its log lines have this request id in any thread."""
     from nova.runtime.hooks import oslo_context      # not before ``setup``: it makes a threading.local
     ctx = oslo_context.current()
 
@@ -85,9 +82,9 @@ def spawn(name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) ->
 
 
 def join(thread: threading.Thread, seconds: float) -> bool:
-    """Wait until a thread of ``spawn`` has ended, at most so long. Whether it has ended.
+    """Wait up to ``seconds`` for the end of a thread of ``spawn``; return whether it has ended.
 
-    With Python 3.13, ``join`` of eventlet 0.40 raises a Timeout that is no Exception where the thread goes on.
+    With Python 3.13, ``join`` of eventlet 0.40 raises a Timeout that is not an Exception if the thread continues.
     """
     if _model != 'eventlet':
         thread.join(seconds)
@@ -101,7 +98,7 @@ def join(thread: threading.Thread, seconds: float) -> bool:
 def spawn_native(name: str, function: Callable[..., Any], *args: Any) -> Any:
     """Start a daemon thread of the operating system under either model: for loops that run in C.
 
-    Under eventlet it must touch no lock, log or queue of ours; what it finds it hands over through a Mailbox.
+    Under eventlet it must not use locks, logs or queues of this project; it passes results through a Mailbox.
     """
     if _model == 'eventlet':
         from eventlet import patcher
@@ -114,7 +111,7 @@ def spawn_native(name: str, function: Callable[..., Any], *args: Any) -> Any:
 
 
 class Mailbox:
-    """Hands items from any thread, also native ones next to green ones, to one reader."""
+    """Queue from any thread, also from native to green ones, to one reader."""
 
     def __init__(self) -> None:
         self._items: collections.deque[Any] = collections.deque()
@@ -127,15 +124,15 @@ class Mailbox:
         os.write(self._writer, b'.')
 
     def get(self) -> Any:
-        """The oldest item; waits for one."""
+        """Return the oldest item; wait for one."""
         os.read(self._reader, 1)
         return self._items.popleft()
 
 
 class Pool:
-    """At most ``size`` jobs at once; can wait for what runs and refuse what comes after.
+    """Thread pool with at most ``size`` concurrent jobs, which can be drained.
 
-    :param size: threads at most; they start when needed.
+    :param size: maximum number of threads; they start when needed.
     """
 
     def __init__(self, name: str, size: int) -> None:
@@ -144,7 +141,7 @@ class Pool:
         self._lock = threading.Lock()
 
     def submit(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        future = self._executor.submit(carried(function), *args, **kwargs)
+        future = self._executor.submit(with_context(function), *args, **kwargs)
         with self._lock:
             self._running.add(future)
         future.add_done_callback(self._done)
@@ -158,7 +155,7 @@ class Pool:
         return len(self._running)
 
     def stop(self, timeout: Any) -> bool:
-        """Take no new job and wait at most ``timeout`` seconds for the running ones; True when all ended."""
+        """Take no new job and wait up to ``timeout`` seconds for the running ones; return True if all ended."""
         self._executor.shutdown(wait=False, cancel_futures=True)
         deadline = time.monotonic() + timeout
         with self._lock:

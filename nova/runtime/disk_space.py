@@ -1,8 +1,8 @@
-"""Room on file systems: what is free, a reserve that callers' bytes must leave, and what writers have claimed.
+"""Disk space: free bytes, a reserve that callers must leave free, and claims of writers.
 
-A claim counts what a writer may still write. It is a file in a directory that all processes of this machine share
-(``<state path>/disk-space``), locked by its process for as long as the claim lasts: what a process leaves that dies
-counts no more. The bytes that are in the claim's files already are in the file system's own figure, and count once.
+A claim counts the bytes that a writer may still write. It is a file in a directory that all processes of this machine
+share (``<state path>/disk-space``). Its process holds a lock on it during the claim, so that claims of dead processes
+are ignored. Bytes already written are part of the file system's own figure and are not counted twice.
 """
 from __future__ import annotations
 
@@ -24,36 +24,36 @@ from nova.runtime import versioned_records
 LOG = logging.getLogger(__name__)
 
 MIB = 2 ** 20
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)         # what a full file system answers
-STEP = 64 * MIB                  # claimed ahead for a writer whose bytes come as slowly as its caller likes
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)         # errors of a full file system
+STEP = 64 * MIB                  # claimed ahead for a writer with data that arrives at an unknown rate
 LEDGER = 'disk-space'
 LOCK = 'lock'
 FORMAT = versioned_records.RecordFormat(
     name='claim of disk space', fields=frozenset({'device', 'size', 'targets'}),
     required=frozenset({'device', 'size', 'targets'}))
-LOCK_S = 10                      # of waiting for a process that reads or writes claims
+LOCK_S = 10                      # timeout for a process that reads or writes claims
 MOST_CLAIMS = 10_000
 
 
 def free_bytes(path: str) -> int:
-    """Bytes that an ordinary process may still write to the file system of a path."""
+    """Return the bytes that an unprivileged process may still write to the file system of a path."""
     found = os.statvfs(path)
     return found.f_bavail * found.f_frsize
 
 
 def used_bytes(path: str) -> int:
-    """Bytes that the content of a file takes: fewer than its size where it has holes."""
+    """Return the bytes that a file occupies: fewer than its size if it is sparse."""
     found = os.stat(path)
     return min(found.st_size, found.st_blocks * 512)
 
 
 def reserve_of(conf: cfg.ConfigOpts) -> Reserve:
-    """The Reserve that [image] free_disk_reserve describes, with the claims of all processes of this machine."""
+    """Return the Reserve of [image] free_disk_reserve, with the claims of all processes of this machine."""
     return Reserve(conf.image.free_disk_reserve * MIB, os.path.join(host_identity.state_path(conf), LEDGER))
 
 
 class Claim:
-    """Room for what one writer may write; see ``Reserve.claim``."""
+    """A claim of disk space for one writer; see ``Reserve.claim``."""
 
     def __init__(self, reserve: Reserve, directory: str, targets: tuple[str, ...], size: int, number: int | None,
                  path: str) -> None:
@@ -61,9 +61,9 @@ class Claim:
         self.size, self._number, self._path = size, number, path
 
     def need(self, size: int) -> None:
-        """Make room for ``size`` bytes in all, and for a step beyond where there is room.
+        """Extend the claim to ``size`` bytes in all, and by a further step if there is space.
 
-        :raises InsufficientStorage: there is none
+        :raises InsufficientStorage: there is no space
         """
         if size <= self.size:
             return
@@ -81,11 +81,11 @@ class Claim:
             os.truncate(self._number, len(data))
 
     def owns(self, name: str) -> bool:
-        """Whether a file of the ledger is this claim's."""
+        """Return whether a file of the ledger is this claim's."""
         return os.path.basename(self._path) == name
 
     def end(self) -> None:
-        """Give back what was not written; nothing the second time."""
+        """Release what was not written; do nothing the second time."""
         if self._number is not None:
             with contextlib.suppress(OSError):
                 os.unlink(self._path)
@@ -94,10 +94,10 @@ class Claim:
 
 
 class Reserve:
-    """Free space that writers leave, so that databases and guests go on.
+    """Free space that writers must leave for databases and guests.
 
-    :param size: bytes; 0 keeps nothing back, and counts no claims
-    :param ledger: directory of the claims; None: they are not shared, and only ``check`` is of use
+    :param size: bytes; 0 reserves nothing and counts no claims
+    :param ledger: directory of the claims; None: they are not shared, and only ``check`` may be used
     """
 
     def __init__(self, size: int = 0, ledger: str | None = None) -> None:
@@ -105,21 +105,21 @@ class Reserve:
         self._warned = False
 
     def check(self, path: str, adding: int = 0) -> None:
-        """:raises InsufficientStorage: ``adding`` bytes more, with what writers have claimed, would leave less than the
-        reserve
+        """:raises InsufficientStorage: ``adding`` bytes more, with the claims of writers, would leave less than the
+            reserve
         """
         if self.size:
             self._check(path, adding)
 
     def room(self, path: str) -> int:
-        """Bytes of a file system that are free, not claimed, and not part of the reserve."""
+        """Return the bytes of a file system that are free, not claimed, and not part of the reserve."""
         if not self.size:
             return free_bytes(path)
         return max(0, free_bytes(path) - self._claimed(os.stat(path).st_dev, None) - self.size)
 
     @contextlib.contextmanager
     def claimed(self, directory: str, size: int, *targets: str) -> Iterator[Claim]:
-        """A claim for the time of the block: see ``claim``."""
+        """Claim space for the duration of the block: see ``claim``."""
         claim = self.claim(directory, size, *targets)
         try:
             yield claim
@@ -127,12 +127,12 @@ class Reserve:
             claim.end()
 
     def claim(self, directory: str, size: int, *targets: str) -> Claim:
-        """Claim room for a writer, before it writes.
+        """Claim space for a writer, before it writes.
 
         :param directory: on the file system
         :param size: bytes that the files may have
-        :param targets: paths of the files, whether they are there yet or not
-        :raises InsufficientStorage: there is none
+        :param targets: paths of the files, whether they exist yet or not
+        :raises InsufficientStorage: there is no space
         """
         made = Claim(self, directory, tuple(map(os.path.abspath, targets)), 0, None, '')
         if not self.size:
@@ -154,9 +154,10 @@ class Reserve:
         return made
 
     def grow(self, claim: Claim, size: int) -> None:
-        """
+        """Set the size of a claim.
+
         :param size: bytes in all
-        :raises InsufficientStorage: there is no room for them
+        :raises InsufficientStorage: there is no space for them
         """
         if not self.size:
             claim.size = size
@@ -170,7 +171,7 @@ class Reserve:
             raise exception.InsufficientStorage()
 
     def _claimed(self, device: int, own: Claim | None) -> int:
-        """Bytes that writers on a file system have claimed and not written, without those of ``own``."""
+        """Return the claimed but unwritten bytes of writers on a file system, without those of ``own``."""
         if self._ledger is None or not os.path.isdir(self._ledger):
             return 0
         names = [name for name in os.listdir(self._ledger) if name != LOCK]
@@ -186,7 +187,7 @@ class Reserve:
         with open(number, 'rb') as file:
             try:
                 fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:      # its process lives
+            except BlockingIOError:      # its process is alive
                 try:
                     found = FORMAT.decode(file.read(versioned_records.MAX_BYTES + 1), path)
                     return FORMAT.made(found, lambda found: max(0, found['size'] - _written(found['targets']))
@@ -199,7 +200,7 @@ class Reserve:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """One writer makes a claim at a time. No lock of Python: some write on threads beside the event loop."""
+        """Hold the lock for changes of claims: a file lock, as some writers run in native threads."""
         with contextlib.ExitStack() as stack:
             if self._ledger is not None:
                 try:
@@ -231,11 +232,11 @@ class Reserve:
                 raise
 
     def _cannot(self, error: OSError) -> None:
-        """Without the directory, what is free still bounds each writer by itself."""
+        """Handle an error of the ledger: without it, each writer is checked against the free space only."""
         if error.errno in FULL:
             raise exception.InsufficientStorage() from error
         if not self._warned:
-            LOG.warning('Room on disk is not reserved for writers at the same time: %s: %s', self._ledger, error)
+            LOG.warning('Disk space of concurrent writers is not reserved: %s: %s', self._ledger, error)
         self._warned = True
 
 

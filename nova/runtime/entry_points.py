@@ -1,4 +1,4 @@
-"""Classes that options name: by their path, or by the name of an entry point."""
+"""Classes that options name, by their path or by an entry point."""
 from __future__ import annotations
 
 import functools
@@ -12,22 +12,22 @@ from nova import exception
 
 
 def installed(group: Any) -> Any:
-    """{name: entry point} of what installed packages offer."""
+    """Return {name: entry point} of the installed packages in this group."""
     return _found(group, tuple(sys.path))
 
 
 @functools.cache
 def _found(group: Any, _path: Any) -> dict[Any, Any]:
-    """The search reads a file of every package, so it is made once for a group and a path of modules."""
+    """Cache the search for each group and module path, as it reads a file of every package."""
     return {point.name: point for point in importlib.metadata.entry_points(group=group)}
 
 
 def named(option: str, name: str, group: Any, known: Any = ()) -> Any:
-    """What the entry point of this name in the group, or the path, is.
+    """Return the object of an entry point of the group, or at a path.
 
-    :param option: that has the name
-    :param known: names that the option takes besides paths and the group's, for the error
-    :raises InvalidOption: there is no such thing; the text says what there is
+    :param option: option that has the name
+    :param known: names that the option takes in addition to paths and the group's, for the error
+    :raises InvalidOption: there is no such object; the text lists the available names
     """
     points = installed(group)
     try:
@@ -37,6 +37,6 @@ def named(option: str, name: str, group: Any, known: Any = ()) -> Any:
             raise ImportError('it is neither the name of one nor the path of a class')
         return importutils.import_class(name)
     except (ImportError, ValueError, AttributeError) as error:
-        reason = str(error).partition(' ([')[0]          # importutils puts a whole traceback behind it
+        reason = str(error).partition(' ([')[0]          # importutils appends a whole traceback
         raise exception.InvalidOption(f'{option}: {name} could not be loaded ({reason}). There are '
                                       f'{", ".join([*known, *sorted(points)])}, and paths of classes.') from error

@@ -1,8 +1,8 @@
-"""Whether a process works: reported by its parts, read by systemd's watchdog, /healthz and /readyz.
+"""Health of a process: reported by its parts, read by systemd's watchdog, /healthz and /readyz.
 
-A part may have ``alive()``, what the process itself answers for and a restart would mend, and ``ready()``, what it
-needs besides; both give {name: (is it well, {what there is to know})}. Neither holds a secret: details are names,
-numbers and classes of errors. ``alive`` never waits.
+A part may have ``alive()``, for failures that a restart would repair, and ``ready()``, for its dependencies; both
+return {name: (whether it is healthy, {details})}. Details contain no secrets: they are names, numbers and error
+classes. ``alive`` never blocks.
 """
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from typing import Any
 from nova.runtime import concurrency
 from nova.runtime import metrics
 
-# Workers that are all at the same things for so long will not come back.
+# Workers that make no progress for so long are considered stuck.
 STUCK_S = 600
-# A heartbeat may wait for a broker that is away, which no restart mends; one that has not ended by then has no thread.
+# A heartbeat may wait for a broker, which no restart repairs. One that takes longer has lost its thread.
 HEARTBEAT_STUCK_S = 300
 ANSWER_S = 3                 # a check that takes longer has failed
-FRESH_S = 1                  # so long an answer is good for everybody who asks
+FRESH_S = 1                  # validity of a check's result
 
 
 class Work:
-    """How busy a pool of workers is: a context manager around each thing that is worked on.
+    """Load of a pool of workers: a context manager around each job.
 
-    :param workers: how many things at once
+    :param workers: maximum number of concurrent jobs
     """
 
     def __init__(self, workers: int) -> None:
@@ -45,7 +45,7 @@ class Work:
             self._moved = time.monotonic()
 
     def alive(self) -> tuple[Any, Any]:
-        """(False when all workers are busy and nothing has begun or ended for STUCK_S, details)."""
+        """Return (False if all workers are busy and nothing has started or ended for STUCK_S, details)."""
         with self._lock:
             running, idle_s = self._running, time.monotonic() - self._moved
         return running < self._workers or idle_s < STUCK_S, {
@@ -56,17 +56,17 @@ class Heartbeat:
     """The heartbeats of one service, also in the metrics.
 
     :param interval_s: between two of them
-    :param patience_s: so old the last one that arrived may be
+    :param max_age_s: maximum age of the last successful one
     """
 
-    def __init__(self, binary: str, interval_s: float, patience_s: Any) -> None:
-        self._binary, self._interval_s, self._patience_s = binary, interval_s, patience_s
+    def __init__(self, binary: str, interval_s: float, max_age_s: Any) -> None:
+        self._binary, self._interval_s, self._max_age_s = binary, interval_s, max_age_s
         self._tried = time.monotonic()
         self._arrived: float | None = None
         metrics.HEARTBEAT_AGE.watch(self, Heartbeat._age)
 
     def done(self, arrived: Any) -> None:
-        """One has ended."""
+        """Record the end of a heartbeat."""
         now = self._tried = time.monotonic()
         metrics.HEARTBEATS.labels(self._binary, 'ok' if arrived else 'failed').inc()
         if not arrived:
@@ -79,22 +79,22 @@ class Heartbeat:
         return {} if self._arrived is None else {(self._binary,): time.monotonic() - self._arrived}
 
     def alive(self) -> tuple[Any, Any]:
-        """Whether the thread that sends them turns."""
+        """Return whether the sending thread makes progress."""
         since = time.monotonic() - self._tried
         return since < self._interval_s + HEARTBEAT_STUCK_S, {'seconds_since_try': round(since, 1)}
 
     def ready(self) -> tuple[Any, Any]:
-        """Whether they arrive."""
+        """Return whether heartbeats succeed."""
         if self._arrived is None:
             return False, {'arrived': 'never'}
         since = time.monotonic() - self._arrived
-        return since < self._patience_s, {'seconds_since_arrival': round(since, 1)}
+        return since < self._max_age_s, {'seconds_since_arrival': round(since, 1)}
 
 
 class Needs:
-    """A part that only reports what the process needs of others.
+    """A part that only reports dependencies of the process.
 
-    :param needs: {name: function() that raises when it is not there}; it may wait
+    :param needs: {name: function() that raises if it is unavailable}; it may block
     """
 
     def __init__(self, needs: Any) -> None:
@@ -114,7 +114,7 @@ class Needs:
 
 
 class _Check:
-    """Runs one check at a time in a thread of its own: one that does not answer delays no other."""
+    """Runner of one check at a time in its own thread: a check that hangs delays no other."""
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self._name, self._function = name, function
@@ -137,7 +137,7 @@ class _Check:
             self._function()
             result: tuple[bool, dict[str, Any]] = True, {'seconds': round(time.monotonic() - begun, 3)}
         except Exception as error:
-            result = False, {'error': type(error).__name__}       # texts of errors name hosts and users
+            result = False, {'error': type(error).__name__}       # error texts contain hosts and users
         with self._lock:
             self._result, self._asking = result, False
             self._answered.set()
@@ -149,7 +149,7 @@ class _Check:
 
 
 def alive(parts: Any) -> Any:
-    """{name: (is it well, details)} of all parts, and of the parts in them."""
+    """Return {name: (whether it is healthy, details)} of all parts and their parts."""
     return _gathered(parts, 'alive')
 
 

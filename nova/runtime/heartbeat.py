@@ -1,9 +1,8 @@
-"""The heartbeat of a service: it reports only what is proved, that a message for it is taken from its own queue.
+"""The heartbeat of a service, sent only while the service demonstrably takes messages from its own queue.
 
-Every [DEFAULT] report_interval the service sends itself a message through the broker. Only when a worker has taken it
-the conductor gets a heartbeat, mostly a message that needs no answer. A service whose queue is gone, whose consumer
-hangs or whose workers are all busy is silent, and counts as down after [DEFAULT] service_down_time; it writes that to
-its log and subscribes again.
+Every [DEFAULT] report_interval the service sends itself a message through the broker. When a worker has taken it, the
+service sends a heartbeat to the conductor, usually as a cast. Without its queue, with a hanging consumer or with all
+workers busy it sends none, and counts as down after [DEFAULT] service_down_time; it logs this and subscribes again.
 """
 from __future__ import annotations
 
@@ -22,15 +21,16 @@ from nova.runtime import release
 
 LOG = logging.getLogger(__name__)
 
-ARRIVAL_S = 10               # a message to itself that takes longer counts for the next heartbeat
-SILENT = 2                   # heartbeats in a row without an answer before the queues are subscribed again
-ASK_EVERY = 12               # so many report intervals apart a heartbeat needs an answer: disabled, …
-PAUSE_S = 2                  # between two attempts to reach a conductor at the start, or a queue that is gone
+PROBE_TIMEOUT_S = 10  # a later probe message counts for the next heartbeat
+MAX_FAILURES = 2      # consecutive failures before the queues are subscribed again
+REPLY_EVERY = 12      # report intervals between heartbeats with a reply: disabled, …
+PAUSE_S = 2           # between two attempts to reach a conductor at the start, or a missing queue
 
 
-class Heart:
-    """
-    answer   the conductor's last answer: {'disabled', 'forced_down', …}
+class Sender:
+    """Sender of a service's heartbeats.
+
+    answer   the conductor's last reply: {'disabled', 'forced_down', …}
 
     :param conductor: an RPC client of it, or its manager
     :param server: rpc.bus.Server of the service; None: it has no queue
@@ -41,34 +41,34 @@ class Heart:
                  stopping: Any) -> None:
         self._binary, self._host, self._topic = binary, host, topic
         self._conductor, self._server, self._stopping = conductor, server, stopping
-        self._wait_s = min(ARRIVAL_S, conf.report_interval)
-        self._valid_s, self._ask_s = conf.service_down_time, ASK_EVERY * conf.report_interval
+        self._wait_s = min(PROBE_TIMEOUT_S, conf.report_interval)
+        self._valid_s, self._ask_s = conf.service_down_time, REPLY_EVERY * conf.report_interval
         self._identity = host_identity.IdentityFile(conf, binary, host)
         self._arrived, self._silent = threading.Event(), 0
         self._numbers = itertools.count()
         self._sent: dict[Any, Any] = {}
         self._asked_at: float | None = None
         self._first = True
-        self._beating = threading.Lock()         # SIGHUP brings one between those of the periodic task
+        self._sending = threading.Lock()         # SIGHUP causes one between those of the periodic task
         self.answer: dict[Any, Any] = {}
-        self.on_new_row = None       # called when the service's row was removed and made again
-        self.on_return = None        # called after a time in which others may have thought that the service is down
-        self.on_lost = None          # called when its queues were redeclared: what was in them may be lost
+        self.on_new_row = None       # called when the service's row was deleted and created again
+        self.on_return = None        # called after a gap in which others may have considered the service down
+        self.on_lost = None          # called after a redeclaration of its queues, which may have lost messages
         self._reported_at: float | None = None
         if server is not None:
             server.on_probe(self._on_probe)
 
-    def take_name(self) -> None:
-        """Before anything else: make sure that the name is this service's on this machine.
+    def lock_name(self) -> None:
+        """Lock the service's name on this machine, before anything else.
 
         :raises ServiceExists: it belongs to another one
         """
         self._identity.take()
 
-    def enlist(self) -> None:
-        """Make sure of it in the whole deployment.
+    def register(self) -> None:
+        """Register the service's name in the whole deployment.
 
-        A compute waits for a conductor; for others the heartbeat asks again.
+        A compute waits for a conductor; for other services the heartbeat retries.
 
         :raises ServiceExists: it belongs to another one
         """
@@ -84,21 +84,21 @@ class Heart:
             self._stopping.wait(PAUSE_S)
 
     def release(self) -> None:
-        """Others may have the name."""
+        """Release the name for other processes."""
         self._identity.release()
 
-    def beat(self, ask: bool = False) -> Any:
-        """Report, if the service answers itself; whether it did.
+    def send(self, ask: bool = False) -> Any:
+        """Send a heartbeat if the service responds itself; return whether it was sent.
 
-        :param ask: what became of the service, and of the versions of others
+        :param ask: request the state of the service and the versions of others
         :raises ServiceExists: the name belongs to another service by now
         """
-        with self._beating:
+        with self._sending:
             if ask:
                 self._asked_at = None
             reported = self._answers() and self._reported()
             if reported:
-                self._tell_of_lost()
+                self._notify_of_redeclaration()
             return reported
 
     def _reported(self) -> bool:
@@ -111,22 +111,22 @@ class Heart:
             LOG.warning('%s could not report: %s', self._binary, error)
             return False
         before, self._reported_at = self._reported_at, time.monotonic()
-        # somewhat less than what others wait: a cast is written later than it is sent
+        # less than the timeout of others, as a cast is written later than it is sent
         if before is not None and self._reported_at - before > 0.8 * self._valid_s and self.on_return is not None:
             self.on_return()
         return True
 
-    def _tell_of_lost(self) -> None:
-        """Notify the manager of redeclared queues, now that it can do something about it."""
+    def _notify_of_redeclaration(self) -> None:
+        """Notify the manager of redeclared queues, now that it can react."""
         if self.on_lost is None or self._server is None:
             return
         with self._server.declared_again() as lost:
             if lost:
-                LOG.warning('The queues of %s were redeclared: what no service has begun is sent again soon.',
+                LOG.warning('The queues of %s were redeclared: unprocessed messages are sent again soon.',
                             self._binary)
                 self.on_lost()
 
-    # ---- the proof
+    # ---- the probe
 
     def _answers(self) -> bool:
         if self._server is None:
@@ -142,13 +142,13 @@ class Heart:
             self._silent = 0
             return True
         if self._stopping.is_set():
-            return False                             # it takes no messages any more
+            return False                             # it takes no more messages
         self._silent += 1
         busy = self._server.full
         LOG.warning('%s on %s does not take a message from its own queue%s. It is not reported, and counts as down '
                     'soon.', self._binary, self._host, ': all its workers are busy' if busy else '')
-        if not busy and self._silent % SILENT == 0:
-            self._mend(f'It has not answered {self._silent} times')
+        if not busy and self._silent % MAX_FAILURES == 0:
+            self._resubscribe(f'It has not answered {self._silent} times')
         return False
 
     def _probe(self) -> Any:
@@ -159,18 +159,18 @@ class Heart:
         return self._server.probe(nova_context.admin_context(), token)
 
     def _probe_again(self) -> Any:
-        """Report to oslo.messaging that the broker has no such queue: a consumer that lives declares it."""
+        """Probe again, as oslo.messaging may declare a missing queue; else subscribe again."""
         self._stopping.wait(PAUSE_S)
-        return self._probe() or self._mend('The broker has no queue for it any more') and self._probe()
+        return self._probe() or self._resubscribe('The broker has no queue for it any more') and self._probe()
 
     def _on_probe(self, token: Any) -> None:
         if token in self._sent:
             self._arrived.set()
 
-    def _mend(self, reason: str) -> bool:
+    def _resubscribe(self, reason: str) -> bool:
         LOG.warning('%s on %s subscribes to its queues again. %s.', self._binary, self._host, reason)
         try:
-            self._server.subscribe_again()
+            self._server.resubscribe()
         except Exception:
             LOG.exception('%s could not subscribe to its queues.', self._binary)
             return False
@@ -180,13 +180,14 @@ class Heart:
 
     def _report(self) -> None:
         if self._first:
-            self._call('report_service')             # the first one is in the database when this returns
+            self._call('report_service')             # a call: the row exists when it returns
             self._first = False
             return
         if self._asked_at is None or time.monotonic() - self._asked_at > self._ask_s:
             self._ask()
         try:
-            self._conductor.service_alive(nova_context.admin_context(), identity=self._identity.text, **self._who())
+            self._conductor.service_alive(nova_context.admin_context(), identity=self._identity.text,
+                                          **self._arguments())
         except exception.Unsupported:                # conductors of an older release
             self._call('report_service')
 
@@ -201,7 +202,7 @@ class Heart:
         self._asked_at = time.monotonic()
 
     def _call(self, method: str, **more: Any) -> None:
-        answer = getattr(self._conductor, method)(nova_context.admin_context(), **self._who(), **more)
+        answer = getattr(self._conductor, method)(nova_context.admin_context(), **self._arguments(), **more)
         for name, off, on in (('disabled', 'enabled', 'disabled'), ('forced_down', 'not forced down', 'forced down')):
             if answer.get(name) != self.answer.get(name, False):
                 LOG.info('%s on %s is %s now.', self._binary, self._host, on if answer.get(name) else off)
@@ -209,5 +210,5 @@ class Heart:
             self.on_new_row()
         self.answer = answer
 
-    def _who(self) -> dict[Any, Any]:
+    def _arguments(self) -> dict[Any, Any]:
         return {'host': self._host, 'binary': self._binary, 'topic': self._topic, 'version': release.VERSION}

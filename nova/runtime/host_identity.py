@@ -1,6 +1,6 @@
-"""Whose a service's name is: an identity in a file of the state directory, which a copy of the host does not have.
+"""Ownership of a service's name: an identity in a file of the state directory, which a cloned host lacks.
 
-The file is locked while the service runs, so that two processes of one machine cannot have it at once.
+The file is locked while the service runs, so that two processes of one machine cannot use it.
 """
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ DIRECTORY = 'services'
 
 
 def state_path(conf: ConfigOpts) -> str:
-    """The directory of everything that this host keeps, and of a deployment's files where it is one host."""
+    """Return the directory of the state of this host, and of a deployment's if it is all-in-one."""
     if conf.state_path:
         return str(conf.state_path)
     return '/var/lib/nova' if os.getuid() == 0 else os.path.expanduser('~/.local/share/nova')
 
 
 class IdentityFile:
-    """The identity of one service of this host; made at its first start.
+    """The identity of one service of this host, made at its first start.
 
     path    its file: ``<state path>/services/<binary>.<host>``
     text    the identity, after ``take``
@@ -40,10 +40,10 @@ class IdentityFile:
         self.text = None
 
     def take(self) -> None:
-        """Read or make it, and keep others from it until ``release``.
+        """Read or make the identity, and lock it until ``release``.
 
         :raises ServiceExists: another process has it
-        :raises InvalidInput: the file cannot be written or locked, or holds something else
+        :raises InvalidInput: the file cannot be written or locked, or contains something else
         """
         try:
             os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
@@ -70,11 +70,11 @@ class IdentityFile:
         except BlockingIOError:
             raise exception.ServiceExists(
                 f'{self._binary} of host {self._host} runs on this machine already.') from None
-        except (OSError, UnicodeDecodeError) as error:       # a file system without locks, a broken disk
+        except (OSError, UnicodeDecodeError) as error:       # a file system without locks, or a broken disk
             raise exception.InvalidInput(reason=f'{self.path}: {error}') from None
         if not uuidutils.is_uuid_like(text):
             raise exception.InvalidInput(
-                reason=f'{self.path} holds no identity. Bring back the file as it was, or remove it and delete the '
+                reason=f'{self.path} does not contain an identity. Restore the file, or remove it and delete the '
                        'service, which registers again then.')
         return text
 

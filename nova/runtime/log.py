@@ -9,7 +9,7 @@ from oslo_log import log
 
 from nova.runtime import log_limits
 
-# Libraries that talk too much, or repeat what must not be in a log, below these levels.
+# Levels of libraries that log too much, or log secrets.
 LEVELS = ('amqp=WARN', 'alembic=WARN', 'cheroot=WARN', 'eventlet.wsgi=WARN', 'iso8601=WARN', 'keystoneauth=WARN',
           'keystonemiddleware=WARN', 'oslo.messaging=INFO', 'oslo_messaging=INFO', 'oslo_policy=INFO', 'requests=WARN',
           'routes.middleware=WARN', 'sqlalchemy=WARN', 'stevedore=WARN', 'urllib3.connectionpool=WARN')
@@ -18,7 +18,7 @@ LINE = ('%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s [%(global_re
 
 
 def setup(conf: ConfigOpts, binary: str) -> None:
-    """Send this process's log where the configuration says; called once, by a command."""
+    """Configure the log of this process; called once, by a command."""
     log.set_defaults(logging_context_format_string=LINE, default_log_levels=list(LEVELS))
     conf.set_default('default_log_levels', list(LEVELS))
     conf.set_default('logging_context_format_string', LINE)

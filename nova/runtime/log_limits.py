@@ -1,7 +1,7 @@
-"""Bound the log that callers without a valid token or signature can cause.
+"""Limit of the log volume that unauthenticated callers can cause.
 
-A record belongs to the request whose context its thread has. The context of a request names an address from the start,
-and a user as soon as the caller is known.
+A record belongs to the request of its thread's context. The context has an address from the start, and a user after
+authentication.
 """
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ LOG = logging.getLogger(__name__)
 
 BYTES = 16 << 10                 # of one address in a minute
 PERIOD_S = 60
-MOST_ADDRESSES = 1000            # counted apart within a period; the others share one bound
+MOST_ADDRESSES = 1000            # counted separately within a period; the others share one limit
 OTHERS = 'other addresses'
-OVERHEAD = 200                   # bytes of a line besides its message: time, level, logger, ids
+OVERHEAD = 200                   # bytes of a line without its message: time, level, logger, ids
 _FORMATTER = logging.Formatter()
 
 
-class StrangersLimit(logging.Filter):
-    """Let through so many bytes of each address; count the lines beyond and log their number.
+class UnauthenticatedLimit(logging.Filter):
+    """Filter that passes a number of bytes for each address; it counts further lines and logs their number.
 
     :param clock: seconds
     :param later: calls a function after PERIOD_S, in another thread
@@ -44,16 +44,16 @@ class StrangersLimit(logging.Filter):
         self._until = float('-inf')
         self._used: collections.Counter[str] = collections.Counter()
         self._suppressed: dict[str, list[int]] = {}              # address: [lines, bytes]
-        self._verdict = threading.local()                        # (record, whether it passes) of the last record
+        self._last_result = threading.local()                        # (record, whether it passes) of the last record
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a record passes. Each handler asks, and gets the same answer."""
-        last = getattr(self._verdict, 'last', None)
+        """Return whether a record passes, with the same result for each handler."""
+        last = getattr(self._last_result, 'last', None)
         if last is not None and last[0] is record:
             return bool(last[1])
-        address = _stranger()
+        address = _unauthenticated_address()
         passes = address is None or self._take(address, _size(record))
-        self._verdict.last = record, passes
+        self._last_result.last = record, passes
         return passes
 
     def _take(self, address: str, size: int) -> bool:
@@ -64,7 +64,7 @@ class StrangersLimit(logging.Filter):
                 self._until = now + PERIOD_S
             if address not in self._used and len(self._used) >= MOST_ADDRESSES:
                 address = OTHERS
-            if not self._used[address] or self._used[address] + size <= BYTES:     # one record of any size
+            if not self._used[address] or self._used[address] + size <= BYTES:     # the first record may have any size
                 self._used[address] += size
                 return True
             begin = not self._suppressed
@@ -72,10 +72,10 @@ class StrangersLimit(logging.Filter):
             count[0] += 1
             count[1] += size
         if begin:
-            self._later(self.tell)
+            self._later(self.log_suppressed)
         return False
 
-    def tell(self) -> None:
+    def log_suppressed(self) -> None:
         """Log how much was suppressed since the last time."""
         with self._lock:
             found, self._suppressed = self._suppressed, {}
@@ -85,16 +85,16 @@ class StrangersLimit(logging.Filter):
 
 
 def of_connection(address: Any) -> None:
-    """Let the records of this thread belong to a connection, not to the request before.
+    """Set this thread's context to a connection, instead of the request before.
 
-    :param address: of a client: a text, or one with a port
+    :param address: address of a client, or (address, port, …)
     """
     host = address[0] if isinstance(address, tuple) else address
     context.RequestContext(remote_address=str(host), overwrite=True)
 
 
-def _stranger() -> str | None:
-    """The address of the unauthenticated caller whose request this thread serves, or None."""
+def _unauthenticated_address() -> str | None:
+    """Return the address of the unauthenticated caller that this thread serves, or None."""
     current = oslo_context.get_current()
     address = getattr(current, 'remote_address', None)
     return addresses.client(address) if current is not None and address and not current.user_id else None
@@ -114,10 +114,10 @@ def _later(function: Callable[[], None]) -> None:
     concurrency.spawn('log-suppressed', wait)
 
 
-def install() -> StrangersLimit:
-    """Put the limit in front of all handlers of this process, and return it."""
-    made = StrangersLimit()
+def install() -> UnauthenticatedLimit:
+    """Add the filter to all handlers of this process, and return it."""
+    made = UnauthenticatedLimit()
     for handler in logging.getLogger().handlers:
         handler.addFilter(made)
-    atexit.register(made.tell)
+    atexit.register(made.log_suppressed)
     return made

@@ -1,7 +1,6 @@
-"""Give memory back to the operating system after large answers.
+"""Return of memory to the operating system after large responses.
 
-The C library keeps what was freed between blocks that are in use: after an answer of many megabytes a process stays as
-large as it was while it made the answer.
+The C library keeps freed memory between blocks in use: after a response of many megabytes a process stays large.
 """
 from __future__ import annotations
 
@@ -11,15 +10,15 @@ import time
 
 from nova.runtime import concurrency
 
-LARGE = 1 << 20                  # bytes of an answer after which memory is given back
-REST_S = 5                       # until then: answers that follow each other are one
+LARGE = 1 << 20                  # bytes of a response after which memory is returned
+REST_S = 5                       # delay, to combine successive responses
 
 _lock = threading.Lock()
 _waiting = False
 
 
 def answered(size: int) -> None:
-    """Take note of the size of an answer."""
+    """Record the size of a response."""
     global _waiting
     if size < LARGE or _trim is None:
         return
@@ -38,5 +37,5 @@ def _give_back() -> None:
         concurrency.blocking(_trim, 0)
 
 
-# of glibc; other C libraries give memory back by themselves
+# glibc; other C libraries return memory automatically
 _trim = getattr(ctypes.CDLL(None), 'malloc_trim', None)

@@ -1,12 +1,12 @@
-"""What a process counts of its own work, in memory, and how Prometheus reads it.
+"""Metrics of a process, kept in memory, and their export to Prometheus.
 
     metrics.RPC_SENT.labels('compute', 'stop_instance', 'ok').inc()
     with metrics.TASKS.during('compute_stop_instance'):
         …
     metrics.DB_CONNECTIONS.watch(database, read)        # read(database) -> {labels: value}, called at a scrape
 
-Labels hold names of the code and of the configuration: rows, filters, status codes, never an id, a path or a text that
-a client sent. One registry a process: several clouds in one process add up.
+Label values come from the code and the configuration: rows, filters, status codes; never ids, paths or text of a
+client. One registry a process: several clouds in one process add up.
 """
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from prometheus_client import parser
 
 LOG = logging.getLogger(__name__)
 
-# seconds; of requests and messages, and of what hosts and placements take
+# seconds; SHORT for requests and messages, LONG for operations of hosts and placements
 SHORT = (.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)
 LONG = (.1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 
-prometheus_client.disable_created_metrics()      # one series more for each, without a use
+prometheus_client.disable_created_metrics()      # one more series for each, which is not needed
 REGISTRY = prometheus_client.CollectorRegistry()
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A metric as the documentation lists it."""
+    """A metric as listed in the documentation."""
 
     name: str
     kind: str
@@ -63,18 +63,18 @@ def _histogram(name: str, text: Any, *labels: Any, buckets: Any = SHORT) -> Any:
 
 
 class InProgress:
-    """What goes on now: how many there are, and how old the oldest is."""
+    """Operations in progress: their number, and the age of the oldest."""
 
     def __init__(self, name: str, oldest: Any, text: Any, *labels: Any) -> None:
         self._rows = (Row(name, 'gauge', labels, f'{text} now'),
                       Row(oldest, 'gauge', labels, f'Age of the oldest of these, in seconds: {text.lower()}'))
         self._labels = labels
-        self._running: dict[Any, Any] = {}                       # token: (labels, when it began)
+        self._running: dict[Any, Any] = {}                       # token: (labels, begin)
         ROWS.extend(self._rows)
         REGISTRY.register(self)
 
     def during(self, *labels: Any) -> Any:
-        """A context manager: one more while its block runs."""
+        """Return a context manager that counts its block as one operation."""
         return _During(self._running, labels)
 
     def describe(self) -> list[Any]:
@@ -109,7 +109,7 @@ class _During:
 
 
 class Watched:
-    """A gauge that is read of living objects at a scrape; what they say of the same labels is combined.
+    """A gauge that is read from live objects at a scrape; values with equal labels are combined.
 
     :param combine: function of a list of values: sum, max
     """
@@ -122,8 +122,9 @@ class Watched:
         REGISTRY.register(self)
 
     def watch(self, owner: Any, read: Any) -> None:
-        """
-        :param read: ``read(owner)`` -> {labels: value}; it must neither block nor ask a database
+        """Add an object to read.
+
+        :param read: ``read(owner)`` -> {labels: value}; it must neither block nor use a database
         """
         with self._lock:
             self._owners[owner] = read
@@ -143,7 +144,7 @@ class Watched:
             try:
                 for labels, value in read(owner).items():
                     found.setdefault(labels, []).append(value)
-            except Exception as error:       # the others still can be read
+            except Exception as error:       # the others can still be read
                 LOG.warning('%s cannot be read: %s', self._name, repr(error))
         family = core.GaugeMetricFamily(self._name, self._text, labels=self._labels)
         for labels, values in found.items():
@@ -154,46 +155,46 @@ class Watched:
 # ---- the API
 
 API_REQUESTS = _counter(
-    'nova_api_requests_total', 'Requests to the compute API that were answered. `route` is the template of the '
+    'nova_api_requests_total', 'Answered requests to the compute API. `route` is the template of the '
     'operation, empty when no operation was found or the caller had no valid token; `action` the key of the body of '
     'POST …/action', 'method', 'route', 'action', 'status')
 API_SECONDS = _histogram(
-    'nova_api_request_seconds', 'Time from a request to the beginning of its answer', 'method', 'route')
+    'nova_api_request_seconds', 'Time from a request to the beginning of its response', 'method', 'route')
 API_RUNNING = InProgress(
-    'nova_api_requests_in_progress', 'nova_api_oldest_request_seconds', 'Requests that are being worked on')
+    'nova_api_requests_in_progress', 'nova_api_oldest_request_seconds', 'Requests in progress')
 
 # ---- messages
 
 NETWORK_MENDED = _counter(
-    'nova_network_mended_total', 'What was gone from a host and was made again: something else removes it. '
+    'nova_network_mended_total', 'Missing objects of a host that were created again: something else removes them. '
     '`kind`: namespace, of a network or a router; filters, of nftables', 'kind')
 RPC_SENT = _counter(
-    'nova_rpc_sent_total', 'Messages sent to other services. `result`: ok; error, an answer that something cannot be '
-    'done; failed, the other side broke; unavailable, no broker, no queue or no answer; unsupported, it is too old',
+    'nova_rpc_sent_total', 'Messages sent to other services. `result`: ok; error, the request cannot be '
+    'done; failed, the other side failed; unavailable, no broker, no queue or no answer; unsupported, it is too old',
     'topic', 'method', 'result')
 RPC_CALL_SECONDS = _histogram(
     'nova_rpc_call_seconds', 'Time from a call to its answer', 'topic', 'method')
 RPC_RECEIVED = _counter(
-    'nova_rpc_received_total', 'Messages worked on. `result`: ok; error, it cannot be done; failed, a traceback is in '
+    'nova_rpc_received_total', 'Processed messages. `result`: ok; error, it cannot be done; failed, a traceback is in '
     'the log', 'topic', 'method', 'result')
 RPC_REFUSED = _counter(
-    'nova_rpc_refused_total', 'Messages of compute hosts that were refused, because they are about what is not the '
-    "host's own. Anything but 0 needs a look at the log", 'topic', 'method')
+    'nova_rpc_refused_total', 'Messages of compute hosts that were refused, because they name objects of '
+    'other hosts. Look into the log unless it is 0', 'topic', 'method')
 RPC_SIGNATURES = _counter(
-    'nova_rpc_signatures_total', 'Messages that were looked at for a signature. `result`: ok; unsigned, taken because '
-    '[messages] signatures is accept; repeated, not worked on a second time; refused', 'topic', 'result')
+    'nova_rpc_signatures_total', 'Messages whose signature was checked. `result`: ok; unsigned, accepted because '
+    '[messages] signatures is accept; repeated, not processed a second time; refused', 'topic', 'result')
 RPC_SECONDS = _histogram(
     'nova_rpc_handling_seconds', 'Time that a message took', 'topic', 'method')
 RPC_RUNNING = InProgress(
-    'nova_rpc_in_progress', 'nova_rpc_oldest_seconds', 'Messages that are being worked on', 'topic', 'method')
+    'nova_rpc_in_progress', 'nova_rpc_oldest_seconds', 'Messages in progress', 'topic', 'method')
 
 # ---- placement
 
 PLACED = _counter(
-    'nova_placements_total', 'Servers that were given a host, new ones and moved ones')
+    'nova_placements_total', 'Servers placed on a host, new ones and moved ones')
 PLACEMENT_REFUSED = _counter(
     'nova_placements_refused_total', 'Requests for which no host was found. `filter`: which one removed the last '
-    'hosts; `none` where there are no hosts at all, `claims` where others were faster each time', 'filter')
+    'hosts; `none` if there are no hosts at all, `claims` if every claim failed', 'filter')
 PLACEMENT_REMOVED = _counter(
     'nova_placement_hosts_removed_total', 'Hosts that a filter removed in requests for which no host was found',
     'filter')
@@ -202,37 +203,37 @@ PLACEMENT_RETRIES = _counter(
 PLACEMENT_SECONDS = _histogram(
     'nova_placement_seconds', 'Time from a request for hosts to its answer')
 PLACEMENT_BATCH = _histogram(
-    'nova_placement_batch_requests', 'Requests that were decided in one batch', buckets=(1, 2, 4, 8, 16, 32, 64))
+    'nova_placement_batch_requests', 'Requests in one batch', buckets=(1, 2, 4, 8, 16, 32, 64))
 HOSTS = Watched(
     'nova_scheduler_hosts', 'Nodes in the table of the scheduler')
 HOSTS_AGE = Watched(
     'nova_scheduler_host_table_age_seconds', 'Time since the table of the scheduler was compared with the database',
     combine=max)
 
-# ---- what is done to servers
+# ---- operations on servers
 
 TASKS = InProgress(
     'nova_tasks_in_progress', 'nova_task_oldest_seconds', 'Tasks on servers of this host', 'event')
 TASKS_ENDED = _counter(
     'nova_tasks_ended_total', 'Tasks on servers of this host that ended. `result`: success; error; overtaken, the '
-    'server was not in its hands any more', 'event', 'result')
+    'server no longer belonged to the task', 'event', 'result')
 TASK_SECONDS = _histogram(
     'nova_task_seconds', 'Time that a task on a server of this host took', 'event', buckets=LONG)
 ACTIONS_ENDED = _counter(
-    'nova_actions_ended_total', 'Actions on servers whose end this service has written, for itself or for a host. '
+    'nova_actions_ended_total', 'Actions on servers that this service has ended, for itself or for a host. '
     '`event`: the last one of the action', 'event', 'result')
 BUILD_SECONDS = _histogram(
     'nova_server_build_seconds', 'Time from the request for a server until it is ACTIVE', buckets=LONG)
 RECONCILED = _counter(
-    'nova_reconciler_taken_total', 'Overdue actions that were looked after. `what`: what was decided', 'what')
+    'nova_reconciler_taken_total', 'Overdue actions that were handled. `what`: the decision', 'what')
 AUDITS = _counter(
     'nova_audit_runs_total', 'Comparisons of the usage of all nodes with their servers')
 DRIFT = _counter(
-    'nova_audit_drift_total', 'Differences that such a comparison has found and mended: should stay 0')
+    'nova_audit_drift_total', 'Differences that such a comparison has found and repaired: should stay 0')
 
 
 class Run:
-    """A task on a server of this host, while its block runs; ``result`` is how it ends unless it is set."""
+    """A task on a server of this host, while its block runs; ``result`` is its outcome unless it is changed."""
 
     def __init__(self, event: Any, result: Any) -> None:
         self._event, self.result = event, result
@@ -254,10 +255,10 @@ class Run:
 HEARTBEATS = _counter(
     'nova_heartbeats_total', 'Heartbeats of the services of this process. `result`: ok or failed', 'binary', 'result')
 HEARTBEATS_LATE = _counter(
-    'nova_heartbeats_late_total', 'Heartbeats that came later after the one before than twice report_interval',
+    'nova_heartbeats_late_total', 'Heartbeats more than twice report_interval after the previous one',
     'binary')
 HEARTBEAT_AGE = Watched(
-    'nova_heartbeat_age_seconds', 'Time since the last heartbeat that arrived', 'binary', combine=max)
+    'nova_heartbeat_age_seconds', 'Time since the last successful heartbeat', 'binary', combine=max)
 PERIODIC_RUNS = _counter(
     'nova_periodic_runs_total', 'Runs of periodic tasks. `result`: ok or failed', 'task', 'result')
 PERIODIC_SECONDS = _histogram(
@@ -266,21 +267,21 @@ PERIODIC_SECONDS = _histogram(
 # ---- databases
 
 DB_TRANSACTIONS = _counter(
-    'nova_db_transactions_total', 'Transactions that ended well. `kind`: read or write', 'database', 'kind')
+    'nova_db_transactions_total', 'Successful transactions. `kind`: read or write', 'database', 'kind')
 DB_RETRIES = _counter(
     'nova_db_retries_total', 'Transactions that lost a deadlock or a lock race and were run again', 'database')
 DB_RECONNECTS = _counter(
     'nova_db_reconnects_total', 'Transactions that lost their connection before the commit and were begun again',
     'database')
 DB_GAVE_UP = _counter(
-    'nova_db_gave_up_total', 'Transactions that were given up after they had lost too often', 'database')
+    'nova_db_gave_up_total', 'Transactions that failed after too many retries', 'database')
 DB_CONNECTIONS = Watched(
     'nova_db_connections', 'Connections to a database. `state`: in_use or idle', 'database', 'state')
 
 # ---- notifications
 
 NOTIFICATIONS = _counter(
-    'nova_notifications_total', 'Notifications. `result`: sent, dropped (no room in the queue) or failed', 'result')
+    'nova_notifications_total', 'Notifications. `result`: sent, dropped (the queue is full) or failed', 'result')
 
 AUDIT_LOST = _counter(
     'nova_audit_lost_total', 'Requests without a record of their own in the audit log. `why`: flood (refused ones, '
@@ -290,30 +291,29 @@ AUDIT_UNSEALED = Watched(
     'nova_audit_unsealed_seconds', 'Age of the oldest record of the audit log that waits for its seal', 'database',
     combine=max)
 AUDIT_BROKEN = _counter(
-    'nova_audit_broken_total', "Looks at an audit log whose end lay before one that was seen: it was truncated",
+    'nova_audit_broken_total', 'Checks that found an audit log truncated: its end is before an earlier one',
     'database')
 
 # ---- guests
 
-CONSOLE_SESSIONS = Watched('nova_console_sessions', 'Sessions of consoles that this proxy holds')
+CONSOLE_SESSIONS = Watched('nova_console_sessions', 'Console sessions of this proxy')
 WEAKNESSES = Watched(
-    'nova_compute_weaknesses', 'Reasons why the guests of this host are not kept apart; 0 when they are', combine=max)
+    'nova_compute_weaknesses', 'Reasons why the guests of this host are not isolated; 0 if they are', combine=max)
 
 GUESTS_FAILED = _counter(
-    'nova_compute_guests_failed_total', 'Guests of this host that ended without a request or an order from inside. '
-    '`how`: crashed, their hypervisor process has ended; failed, it could not go on; paused, it stopped them because a '
-    'disk did not take a write', 'how')
+    'nova_compute_guests_failed_total', 'Guests of this host that ended without a request or a shutdown from inside. '
+    '`how`: crashed, the hypervisor process has ended; failed, it could not continue; paused, it stopped them because '
+    'of a failed write to a disk', 'how')
 EXPORTS_UNNAMED = _counter(
-    'nova_volume_exports_unnamed_total', 'Exports of volumes that a host has and no attachment names: they stay open, '
+    'nova_volume_exports_unnamed_total', 'Exports of volumes on a host without an attachment: they stay open, '
     'and the database may have been restored from a backup')
 STRAYS_REMOVED = _counter(
-    'nova_compute_strays_removed_total', 'What this host had of servers that are deleted, or live elsewhere, and has '
-    'removed. `what`: guest; files of a step that did not come to its end; shared_files, the same where another host '
-    'may have left them; kept, what was put aside for a way back; coming, what was made ready for a live migration on '
-    'shared disks', 'what')
+    'nova_compute_strays_removed_total', 'Removed orphans: resources of servers that are deleted or on other hosts. '
+    '`what`: guest; files, of an incomplete step; shared_files, the same on storage shared with other hosts; '
+    'kept, disks kept for a revert; coming, files prepared for a live migration on shared disks', 'what')
 STRAYS_LEFT = Watched(
-    'nova_compute_strays', 'The same of servers that no conductor knows, and what could not be removed: it is left '
-    'alone and should be looked at', 'what')
+    'nova_compute_strays', 'Orphans of servers that no conductor knows, and those that could not be removed: they '
+    'are kept and need attention', 'what')
 
 STATE_BACKUP_AGE = Watched(
     'nova_state_backup_age_seconds', 'Time since the newest nightly backup of the control plane, infinite before the '
@@ -321,10 +321,10 @@ STATE_BACKUP_AGE = Watched(
 
 # ---- the process
 
-INFO = _metric(prometheus_client.Gauge, 'nova_build_info', '1; its labels say what runs here',
+INFO = _metric(prometheus_client.Gauge, 'nova_build_info', '1; its labels describe this process',
                ('binary', 'version', 'thread_model'))
 HEALTHY = Watched(
-    'nova_healthy', '1 while everything of this process is alive, as /healthz answers; else 0', combine=min)
+    'nova_healthy', '1 while all parts of this process are alive, as in /healthz; else 0', combine=min)
 prometheus_client.ProcessCollector(registry=REGISTRY)
 prometheus_client.PlatformCollector(registry=REGISTRY)
 
@@ -340,8 +340,8 @@ def describe_process(binary: str, thread_model: Any) -> None:
 
 
 def values() -> list[dict[str, Any]]:
-    """All metrics as they are now: name, kind, text, and samples of {name, labels, value}. Of a histogram only its
-    count and its sum, since its buckets are many. JSON has no infinite number: such a sample is left out.
+    """Return all metrics: name, kind, text, and samples of {name, labels, value}. Buckets of histograms and infinite
+    values, which JSON lacks, are omitted.
     """
     return [{'name': family.name, 'kind': family.type, 'text': family.documentation,
              'samples': [{'name': sample.name, 'labels': sample.labels, 'value': sample.value}
@@ -351,16 +351,16 @@ def values() -> list[dict[str, Any]]:
 
 
 def exposed(accept: str = '') -> tuple[Any, Any]:
-    """(body, content type) of everything, in the format that an Accept header prefers."""
+    """Return (body, content type) of all metrics, in the format that an Accept header prefers."""
     encode, content_type = exposition.choose_encoder(accept)
     return encode(REGISTRY), content_type
 
 
 def exposed_of_all(texts: dict[str, str], accept: str = '') -> tuple[bytes, str]:
-    """As ``exposed``, of several processes: every sample has a label ``worker``. This process has '0'.
+    """Return the metrics of several processes as ``exposed``: samples get a label ``worker``, '0' for this process.
 
-    :param texts: what ``exposed`` gave in the others, in the classic format, by the value of their label
-    :raises ValueError: a text is no such thing
+    :param texts: {label value: result of ``exposed`` of another process, in the classic format}
+    :raises ValueError: a text cannot be parsed
     """
     families: dict[str, metrics_core.Metric] = {}
     for worker, found in [('0', REGISTRY.collect()),
@@ -374,7 +374,7 @@ def exposed_of_all(texts: dict[str, str], accept: str = '') -> tuple[bytes, str]
 
 
 class _Collected(prometheus_client.CollectorRegistry):
-    """Families that were collected already."""
+    """A registry of families that were collected already."""
 
     def __init__(self, families: list[metrics_core.Metric]) -> None:
         super().__init__()

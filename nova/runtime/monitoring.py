@@ -1,10 +1,10 @@
-"""The listener on which a daemon reports its metrics and its health.
+"""HTTP listener for a daemon's metrics and health.
 
-    GET /metrics    for Prometheus; from memory alone
-    GET /healthz    200 while the process lives: main loop, heartbeats, workers. 503: a restart is due
-    GET /readyz     200 while it can do its work: databases, broker, its own queue. 503: send no requests here
+    GET /metrics    for Prometheus; from memory only
+    GET /healthz    200 while the process works: main loop, heartbeats, workers. 503: restart it
+    GET /readyz     200 while its dependencies work: databases, broker, its own queue. 503: send no requests here
 
-There is no authentication: the answers hold no secret, and only callers on this host get their details.
+There is no authentication: responses contain no secrets, and only callers on this host get details.
 """
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ THREADS = 4
 
 
 class Monitor:
-    """A part of a Process: its first, so that it answers while the others start and stop.
+    """A part of a Process: its first, so that it serves while the others start and stop.
 
-    :param process: service.Process, or what has its ``alive`` and ``ready``
-    :param binary: decides the port where none is configured
-    :param exposed: what metrics.exposed answers, of all processes of which this is the first
-    :param listener: a listening socket that this process was given; None: one is made as the options say
+    :param process: service.Process, or an object with its ``alive`` and ``ready``
+    :param binary: determines the port if none is configured
+    :param exposed: function like metrics.exposed, for this process and its workers
+    :param listener: an inherited listening socket; None: one is made according to the options
     """
 
     def __init__(self, conf: ConfigOpts, process: Any, binary: str,
@@ -50,12 +50,13 @@ class Monitor:
 
     @property
     def port(self) -> Any:
-        """The true one, None when nothing listens."""
+        """The actual port, None while nothing listens."""
         return self._server and self._server.port
 
     def start(self) -> None:
-        """
-        :raises InvalidInput: the port that is configured cannot be had
+        """Listen and serve.
+
+        :raises InvalidInput: the configured port cannot be used
         """
         given = self._options.port
         port = PORTS.get(self._binary) if given is None else given

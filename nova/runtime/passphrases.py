@@ -8,13 +8,13 @@ import sys
 from nova import exception
 
 VARIABLE = 'NOVA_BACKUP_PASSPHRASE'
-LEAST, MOST = 12, 1024                   # characters: a backup can be tried offline, as often as one likes
+LEAST, MOST = 12, 1024                   # characters: a backup can be attacked offline
 
 
-def of_file(path: str) -> str:
-    """The first line of a file.
+def read_file(path: str) -> str:
+    """Return the first line of a file.
 
-    :raises InvalidInput: it cannot be read, others may read it, or it holds no passphrase
+    :raises InvalidInput: it cannot be read, others may read it, or it contains no passphrase
     """
     try:
         with open(path, encoding='utf-8') as file:
@@ -24,21 +24,21 @@ def of_file(path: str) -> str:
     except OSError as error:
         raise exception.InvalidInput(f'{path} cannot be read: {error.strerror}.') from None
     except UnicodeDecodeError:
-        raise exception.InvalidInput(f'{path} holds no UTF-8 text.') from None
+        raise exception.InvalidInput(f'{path} does not contain UTF-8 text.') from None
 
 
-def given(path: str | None) -> str | None:
-    """The passphrase of a file or, where none is named, of the environment; None: neither has one."""
+def configured(path: str | None) -> str | None:
+    """Return the passphrase of a file or, if none is named, of the environment; None: neither has one."""
     if path is not None:
-        return of_file(path)
+        return read_file(path)
     text = os.environ.get(VARIABLE)
     return None if text is None else _checked(text, VARIABLE)
 
 
-def asked(twice: bool) -> str:
-    """What the user types.
+def prompt(twice: bool) -> str:
+    """Prompt the user for a passphrase.
 
-    :raises InvalidInput: nobody can, or it is no passphrase
+    :raises InvalidInput: there is no terminal, or it is not a valid passphrase
     """
     if not sys.stdin.isatty():
         raise exception.InvalidInput(f'A passphrase is needed: --passphrase-file, or {VARIABLE} in the environment.')

@@ -1,12 +1,12 @@
-"""A process in two parts: one keeps its rights and does what a table lists; the other gives them up and does the rest.
+"""Privilege separation: a helper process keeps its privileges and runs listed operations; the other drops them.
 
     helper = Helper({'bridge.make': make})      # operation: function of keyword arguments that checks each of them
     helper.fork()                               # before the first thread
     become(account, [paths])                    # this process is an ordinary user from here on
     helper.call('bridge.make', name='br0')
 
-What goes between them is JSON of bounded length over a socket pair, so that nothing that the ordinary part sends
-becomes code. Why not oslo.privsep: doc/source/adr/0015-privileges.rst.
+The two exchange JSON of limited length over socket pairs, so that no data of the unprivileged process becomes code. For
+the reasons against oslo.privsep, see doc/source/adr/0015-privileges.rst.
 """
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
 
-MOST_BYTES = 64 << 20                    # of a request or an answer
+MOST_BYTES = 64 << 20                    # of a request or a reply
 LENGTH = struct.Struct('>Q')
 ENDED = 'its privileged part has ended'
-STOP_S = 5                               # for operations that run when the other part ends
+STOP_S = 5                               # for running operations when the other process ends
 PR_SET_KEEPCAPS, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 8, 24, 38    # prctl(2)
 CAPABILITY_VERSION = 0x20080522
 # By their numbers in linux/capability.h.
@@ -46,13 +46,13 @@ NET_BIND_SERVICE, NET_ADMIN, NET_RAW, SYS_MODULE, SYS_ADMIN = 10, 12, 13, 16, 21
 
 
 class Helper:
-    """The privileged part, and the way to it.
+    """The privileged process, and the connections to it.
 
-    :param operations: {name: function(**arguments) -> what JSON can hold}; a function checks what it is given and
-        raises ``failure`` or ValueError for what it does not do
+    :param operations: {name: function(**arguments) -> JSON-able value}; a function checks its arguments and raises
+        ``failure`` or ValueError for invalid ones
     :param failure: class of the errors that ``call`` raises, made of keyword arguments, ``reason`` among them
-    :param callers: how many operations may run at once
-    :param capabilities: gives the numbers of those that the privileged part keeps, and is called there; None: all
+    :param callers: maximum number of concurrent operations
+    :param capabilities: function that returns the numbers of the capabilities to keep, called there; None: all
     :param name: in the health of the process
     """
 
@@ -62,14 +62,14 @@ class Helper:
                  name: str = 'privileged part') -> None:
         self._operations, self._failure, self._name = operations, failure, name
         self._callers, self._capabilities = callers, capabilities
-        self._links: queue.LifoQueue[socket.socket | None] = queue.LifoQueue()     # None: its end
+        self._links: queue.LifoQueue[socket.socket | None] = queue.LifoQueue()     # None: the helper has ended
         self._ended = self._cut = False
         self.pid: int | None = None
 
     def fork(self, others: typing.Iterable[Helper] = ()) -> None:
-        """Make the privileged part; it ends when our ends of the sockets are closed, also by our death.
+        """Start the privileged process; it ends when the parent closes its sockets or dies.
 
-        :param others: Helpers with a process already, which this one must not reach
+        :param others: Helpers with a running process, which this one must not reach
         """
         pairs = [socket.socketpair() for _ in range(self._callers)]
         self.pid = os.fork()
@@ -85,13 +85,13 @@ class Helper:
                 _serve([theirs for _ours, theirs in pairs], self._operations)
                 code = 0
             finally:
-                os._exit(code)           # nothing of what the parent had planned for its own end
+                os._exit(code)           # runs no exit handlers of the parent
         for ours, theirs in pairs:
             theirs.close()
             self._links.put(ours)
 
     def call(self, operation: str, **arguments: typing.Any) -> typing.Any:
-        """Have an operation done; what it returns.
+        """Run an operation and return its result.
 
         :raises NovaException: the constructor's ``failure``: it failed, was refused, or the process has ended
         """
@@ -108,7 +108,7 @@ class Helper:
         except (OSError, EOFError):
             raise self._failure(reason=ENDED) from None
         finally:
-            if answer is None and link is not None:      # the next caller would get the answer of this operation
+            if answer is None and link is not None:      # the next caller would get the reply of this operation
                 link.close()
                 link, self._cut = None, True
             self._links.put(link)
@@ -117,7 +117,7 @@ class Helper:
         return answer['result']
 
     def alive(self) -> dict[str, Any]:
-        """See nova.runtime.health: without it the daemon is of no use and has to be started again."""
+        """Return the helper's health, see nova.runtime.health: the daemon has to be restarted without it."""
         if not self._ended and self.pid is not None:
             try:
                 self._ended = os.waitpid(self.pid, os.WNOHANG)[0] == self.pid
@@ -127,10 +127,10 @@ class Helper:
         return {self._name: (not gone, {'error': ENDED} if gone else {'process': self.pid})}
 
     def start(self) -> None:
-        """It is a part of a Process, and has begun before it."""
+        """Do nothing: as a part of a Process it has started before."""
 
     def stop(self, timeout: float = 0) -> None:
-        """Let it end, when what it does is done or, at the latest, ``timeout`` and some seconds have passed."""
+        """End the helper after its running operations, or at the latest ``timeout`` and some seconds later."""
         self._cut = True
         deadline = time.monotonic() + max(timeout, STOP_S)
         for _ in range(self._callers):
@@ -145,7 +145,7 @@ class Helper:
 
 def _serve(links: Any, operations: Any) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
-        signal.signal(number, signal.SIG_IGN)            # the other part hears them; we end with it
+        signal.signal(number, signal.SIG_IGN)            # the parent handles them, and its end ends this process
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, force=True,
                         format='%(asctime)s %(process)d %(levelname)s %(name)s [privileged] %(message)s')
     first, *others = links
@@ -154,7 +154,7 @@ def _serve(links: Any, operations: Any) -> None:
         thread.start()
     _serve_one(first, operations)
     deadline = time.monotonic() + STOP_S
-    for thread in threads:               # those that wait for a request have seen the end, too
+    for thread in threads:               # idle threads have seen the end of the connection, too
         concurrency.join(thread, max(0, deadline - time.monotonic()))
 
 
@@ -220,19 +220,19 @@ class _Sets(ctypes.Structure):
 
 
 def limit(capabilities: typing.Collection[int]) -> None:
-    """Keep these capabilities of root's, as far as this process has them; the programs that it runs get no others.
+    """Keep only these capabilities, as far as this process has them, also for programs that it runs.
 
     :raises OSError: the kernel refuses
     """
     for number in range(64):
         if number not in capabilities and _libc().prctl(PR_CAPBSET_DROP, number, 0, 0, 0):
-            break                        # there are no more, or we may not: what we have is limited all the same
+            break  # there are no more, or dropping is not permitted: the process's own set is limited below
     _keep(capabilities)
     _gain_nothing()
 
 
 def _keep(capabilities: Any) -> None:
-    """Have none but these."""
+    """Drop all other capabilities."""
     header, sets = _Header(CAPABILITY_VERSION, 0), (_Sets * 2)()
     _checked(_libc().capget(ctypes.byref(header), sets), 'capget')
     for word, each in enumerate(sets):
@@ -255,10 +255,10 @@ def _libc() -> Any:
     return ctypes.CDLL(None, use_errno=True)
 
 
-# ---- the ordinary part ------------------------------------------------------------------
+# ---- the unprivileged process ------------------------------------------------------------------
 
 def account(name: str) -> pwd.struct_passwd | None:
-    """The user whom a daemon becomes; None when it stays who it is: not root, no name, no such user."""
+    """Return the user for a daemon; None if it keeps its own: it is not root, or there is no such name or user."""
     if os.geteuid() or not name:
         return None
     with contextlib.suppress(KeyError):
@@ -269,7 +269,7 @@ def account(name: str) -> pwd.struct_passwd | None:
 
 
 def try_as(user: pwd.struct_passwd, groups: typing.Iterable[str], attempt: typing.Callable[[], str | None]) -> str:
-    """What ``attempt`` says when a process of that user makes it: a sentence, or '' when nothing is in the way."""
+    """Run ``attempt`` in a process of that user; return its text, '' for success."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -291,11 +291,11 @@ def try_as(user: pwd.struct_passwd, groups: typing.Iterable[str], attempt: typin
 
 def become(user: pwd.struct_passwd, paths: typing.Iterable[str] = (), groups: typing.Iterable[str] = (),
            capabilities: typing.Collection[int] = ()) -> None:
-    """Be an ordinary user for ever; no program can give a capability back.
+    """Become an unprivileged user for ever; no program can regain a capability.
 
-    :param paths: files and directories that root made as this daemon, handed over with all that is in them
-    :param groups: names of further groups, those that exist
-    :param capabilities: numbers of those that it keeps for itself; programs that it runs do not have them
+    :param paths: files and directories of root, from earlier runs of this daemon, to hand over with their content
+    :param groups: names of additional groups; missing ones are ignored
+    :param capabilities: numbers of the capabilities to keep; programs that it runs do not have them
     """
     for path in paths:
         hand_over(path, user)
@@ -307,18 +307,18 @@ def become(user: pwd.struct_passwd, paths: typing.Iterable[str] = (), groups: ty
     os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
     if capabilities:
         _checked(_libc().prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0), 'keepcaps')
-    os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)              # else the kernel takes all capabilities with it
-    _keep(capabilities)                                              # inheritable ones, of systemd 257, would stay
+    os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)              # else the kernel drops all capabilities
+    _keep(capabilities)                                              # drops inheritable ones, which systemd 257 sets
     _gain_nothing()
     os.environ.update(HOME=user.pw_dir, USER=user.pw_name, LOGNAME=user.pw_name)
 
 
-# ---- files that root made ----------------------------------------------------------------
+# ---- files of root ----------------------------------------------------------------
 
 def hand_over(path: str, user: pwd.struct_passwd) -> None:
-    """Give a file of root, or a directory with all of root's that is in it, to a user.
+    """Hand over a file of root, or a directory with all its files of root, to a user.
 
-    The user may own the directory and have put anything there: what a link leads to is not given away.
+    The user may own the directory and its content: links are not followed.
     """
     with contextlib.suppress(OSError):
         if os.path.isdir(path) and not os.path.islink(path):
@@ -336,9 +336,9 @@ def hand_over(path: str, user: pwd.struct_passwd) -> None:
 
 @contextlib.contextmanager
 def plain_file(name: str, directory: int | None = None) -> typing.Iterator[int | None]:
-    """The descriptor of a file under its only name; None for whatever else has that name.
+    """Yield the descriptor of a regular file with a single link; None for anything else.
 
-    :param directory: descriptor of the one in which it is
+    :param directory: descriptor of its directory
     """
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)

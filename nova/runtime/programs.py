@@ -1,4 +1,4 @@
-"""The commands that come with this one."""
+"""Paths of this installation's commands."""
 from __future__ import annotations
 
 import os
@@ -7,5 +7,5 @@ import sys
 
 
 def installed(name: str) -> str | None:
-    """The path of a command of this installation: with this Python, else on the path. None: it is not there."""
+    """Return the path of a command, next to this Python or else on PATH; None: it does not exist."""
     return shutil.which(name, path=os.path.dirname(sys.executable)) or shutil.which(name)

@@ -1,7 +1,7 @@
-"""How far a long piece of work is, in hundredths.
+"""Progress of long operations, in percent.
 
-A ``Report`` may be called as often as it is convenient: who hands it out bounds what it costs. When it raises, the work
-is given up and the error goes on.
+A ``Report`` may be called at any rate: its provider limits the cost. If it raises, the operation is aborted with this
+error.
 """
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from nova.runtime import concurrency
 from nova.runtime import disk_space
 
 Report = Callable[[int], None]
-Moved = Callable[[int], None]            # called with the bytes that are there by now
+Moved = Callable[[int], None]            # called with the number of bytes so far
 
 CHUNK = 256 * 1024
-LOOK_S = 1                               # between two looks at a file that grows
+LOOK_S = 1                               # polling interval of a growing file
 
 
 def ignore(_value: int) -> None:
-    """The Report of work whose progress is not wanted."""
+    """Report nothing."""
 
 
 def part(report: Report, begin: int, end: int) -> Report:
-    """The Report of a part of the work, which is the hundredths from ``begin`` to ``end`` of it all."""
+    """Return a Report for a part of the work, from ``begin`` to ``end`` percent of the whole."""
     if report is ignore:
         return ignore
     return lambda percent: report(begin + (end - begin) * max(0, min(percent, 100)) // 100)
 
 
 def of_bytes(report: Report, whole: int | None) -> Moved:
-    """Report how many of ``whole`` bytes have come; nothing, where it is not known how many there are."""
+    """Return a function that reports how many of ``whole`` bytes are done; a no-op if the total is unknown."""
     if report is ignore or not whole:
         return ignore
     return lambda moved: report(100 * moved // whole)
@@ -41,9 +41,9 @@ def of_bytes(report: Report, whole: int | None) -> Moved:
 
 @contextlib.contextmanager
 def watched(path: str, sources: Iterable[str], report: Report) -> Iterator[None]:
-    """Report meanwhile how much of these files a tool that says nothing itself has written into the file at ``path``.
+    """Report the growth of the file at ``path``, which a tool without progress output writes from ``sources``.
 
-    The error of a report comes at the end of the block: the tool is not stopped.
+    An error of a report is raised at the end of the block: the tool is not stopped.
     """
     if report is ignore:
         yield
@@ -65,7 +65,7 @@ def _follow(path: str, moved: Moved, over: threading.Event, errors: list[Excepti
     while not over.wait(LOOK_S):
         try:
             moved(disk_space.used_bytes(path))
-        except FileNotFoundError:        # it comes yet
+        except FileNotFoundError:        # it does not exist yet
             continue
         except Exception as error:
             errors.append(error)
@@ -94,7 +94,7 @@ class Reader:
         return self._file.tell()
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Clients begin again where a token has ended."""
+        """Seek: clients rewind after a token has expired."""
         return self._file.seek(offset, whence)
 
     def __len__(self) -> int:

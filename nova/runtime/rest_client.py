@@ -1,4 +1,4 @@
-"""Requests over HTTP to another service of the cloud, and what its refusals mean to the user."""
+"""HTTP client for other services of the cloud, and the errors of their refusals."""
 from __future__ import annotations
 
 import re
@@ -15,13 +15,13 @@ from nova.conf.clients import keystoneauth
 BAD_TOKEN = 401
 REFUSALS = {BAD_TOKEN: exception.Unauthorized, 403: exception.Forbidden}
 _ID = re.compile(r'[0-9a-zA-Z_-]{1,64}\Z', re.ASCII)
-TIMEOUT_S = 180           # without an answer, or the next part of one, unless the section's timeout says otherwise
+TIMEOUT_S = 180           # without a response, or its next part, unless the section's timeout is set
 
 
 def session_of(conf: ConfigOpts, section: str, timeout_s: int) -> tuple[Any, Any]:
-    """(keystoneauth1's session of a section, its login; None: it names no account).
+    """Return (keystoneauth1 session of a section, its auth plugin; None: it names no account).
 
-    :param timeout_s: without an answer, unless the section says otherwise
+    :param timeout_s: without a response, unless the section sets another one
     """
     keystoneauth.register_newer(conf, section)
     auth: Any = loading.load_auth_from_conf_options(conf, section) if conf[section].auth_type else None
@@ -30,7 +30,7 @@ def session_of(conf: ConfigOpts, section: str, timeout_s: int) -> tuple[Any, Any
 
 
 def checked(ident: str, missing: Exception) -> str:
-    """An id that may become part of an address; ``missing`` is raised for anything else."""
+    """Return an id that may become part of a URL; raise ``missing`` for anything else."""
     if not isinstance(ident, str) or not _ID.match(ident):
         raise missing
     return ident
@@ -39,15 +39,15 @@ def checked(ident: str, missing: Exception) -> str:
 class Service:
     """One HTTP client for all threads.
 
-    Requests of a user have the user's token, and also the service's own when the section has credentials;
-    requests of the system itself have the service's.
+    Requests of a user have the user's token, and also the service's own if the section has credentials; requests of the
+    system itself have the service's.
 
     :param conf: the configuration
-    :param section: where the session, auth and adapter options of keystoneauth1 are
+    :param section: section with the session, auth and adapter options of keystoneauth1
     :param service_type: in the catalog, unless the section names another
     :param name: of the service, in a sentence
-    :param errors: {code: class of the error} of refusals besides REFUSALS
-    :param own_beside: requests of the system have the service's token in both places
+    :param errors: {code: class of the error} of refusals in addition to REFUSALS
+    :param own_beside: requests of the system have the service's token in both headers
     """
 
     def __init__(self, conf: ConfigOpts, section: Any, service_type: Any, name: str, errors: Any = None,
@@ -61,10 +61,10 @@ class Service:
                                         endpoint_override=options.endpoint_override)
 
     def request(self, ctx: Any, method: str, address: Any, headers: Any, **kwargs: Any) -> Any:
-        """The answer, whatever its code.
+        """Send a request and return the response with any status code.
 
-        :param address: callable() -> where to send it
-        :raises Unavailable: there is none, or the service gets no token, or no answer in time
+        :param address: callable() -> URL
+        :raises Unavailable: there is no URL, no token for the service, or no response in time
         """
         if ctx.request_id:
             headers = {**headers, 'X-Openstack-Request-Id': ctx.request_id}
@@ -75,15 +75,15 @@ class Service:
             raise exception.ServiceUnavailable(service=self.name) from None
 
     def refusal(self, ctx: Any, code: Any) -> Any:
-        """The error that an answer with a code from 400 on is.
+        """Return the error for a response with a code from 400 on.
 
-        The token of a request was found good when it came in. If it has not run out since, a service that does not
-        take it cannot check it, or has another Keystone: nothing that the user could mend with a new one.
+        A request's token was valid on arrival. A service that refuses it before it expires cannot check tokens, or uses
+        another Keystone: a new token would not help the user.
         """
-        if code == BAD_TOKEN and not (ctx.auth_token and ctx.token_has_run_out()):
+        if code == BAD_TOKEN and not (ctx.auth_token and ctx.token_has_expired()):
             if not ctx.auth_token and self.has_account:
-                self._adapter.invalidate()               # the next request has a new one
-            # which keystonemiddleware wants to have the role "service"
+                self._adapter.invalidate()               # the next request gets a new one
+            # keystonemiddleware requires the role "service"
             account = ", or does not take that of this cloud's account" if ctx.auth_token and self.has_account else ''
             return exception.Unavailable(f'The {self.name} service refused a valid token with code {code}: it cannot '
                                          f'check tokens at the moment{account}.')
@@ -93,17 +93,17 @@ class Service:
         return error(f'The {self.name} service refused the request with code {code}.')
 
     def fine(self, ctx: Any, answer: Any) -> Any:
-        """An answer whose code is below 400; ``refusal`` is raised for any other."""
+        """Return a response with a code below 400; raise ``refusal`` for any other."""
         if answer.status_code >= 400:
             raise self.refusal(ctx, answer.status_code)
         return answer
 
     def endpoint(self) -> Any:
-        """Its address, of the configuration or the catalog, without a slash at the end."""
+        """Return the service's URL, from the configuration or the catalog, without a trailing slash."""
         return (self._adapter.get_endpoint() or '').rstrip('/')
 
     def own_project(self) -> Any:
-        """Id of the project of the service's own token; None without credentials.
+        """Return the id of the project of the service's own token; None without credentials.
 
         :raises Unavailable: it gets none
         """

@@ -1,7 +1,7 @@
-"""Passwords among the arguments of open actions, sealed: the databases never have them in clear.
+"""Encryption of passwords in the arguments of open actions: the databases never contain them in plain text.
 
-The key is in a file of the state directory that the API makes. A conductor opens a password only to repeat an action
-after a restart or a lost message, and needs the same file for that: the message of the action itself has the password.
+The API makes the key, in a file of the state directory. A conductor decrypts a password only to repeat an action after
+a restart or a lost message, and needs the same file: the message of the action itself contains the password.
 """
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ Arguments = dict[str, Any]
 
 
 class Passwords:
-    """
+    """Encryption of the arguments of actions.
+
     :param conf: uses state_path
     """
 
@@ -31,9 +32,9 @@ class Passwords:
         self._path = os.path.join(host_identity.state_path(conf), FILE)
 
     def sealed(self, arguments: Arguments, *uuids: str) -> list[Arguments]:
-        """The arguments of an action as the database may have them, for each of some servers.
+        """Return the arguments of an action for the database, for each of these servers.
 
-        Without a usable key the password is left out: an action that is repeated then has none.
+        Without a usable key the password is omitted: a repeated action has none.
         """
         password = arguments.get(PASSWORD)
         if password is None:
@@ -42,21 +43,21 @@ class Passwords:
         try:
             sealer = self._sealer(make=True)
         except sealing.Unusable as error:
-            LOG.warning('Passwords of servers are not kept for a repetition of their actions: %s: %s.', self._path,
+            LOG.warning('Passwords of servers are not kept for repeated actions: %s: %s.', self._path,
                         error)
             return [rest] * len(uuids)
         return [{**rest, SEALED: [sealer.first, sealer.seal(password, _owner(uuid))]} for uuid in uuids]
 
     def opened(self, arguments: Arguments | None, uuid: str) -> Arguments:
-        """The arguments that ``sealed`` was given; without the password where this process cannot open it."""
+        """Return the arguments that ``sealed`` got; without the password if this process cannot decrypt it."""
         if not arguments or SEALED not in arguments:
-            return arguments or {}           # of an older release: it had them in clear
+            return arguments or {}           # an older release stored plain text
         rest = {name: value for name, value in arguments.items() if name != SEALED}
         name, sealed = arguments[SEALED]
         try:
             return {**rest, PASSWORD: self._sealer().open(name, sealed, _owner(uuid))}
         except sealing.Unusable as error:
-            LOG.warning('The password of server %s cannot be opened, and its action is repeated without one: %s: %s.',
+            LOG.warning('The password of server %s cannot be decrypted; its action is repeated without one: %s: %s.',
                         uuid, self._path, error)
             return rest
 

@@ -1,7 +1,8 @@
-"""Keys that a database has, sealed (AES-256-GCM) with a key of the deployment, which is in a file: who has the database
-alone, or a copy of it, opens nothing.
+"""Envelope encryption (AES-256-GCM) of keys in a database with a key file of the deployment.
 
-The first line of the file seals; each of them opens what it has sealed. A key is bound to what it is for.
+The database or a copy of it reveals no key without the file.
+
+The first line of the file encrypts; all lines can decrypt. A key is bound to its owner.
 """
 from __future__ import annotations
 
@@ -24,15 +25,15 @@ LOG = logging.getLogger(__name__)
 FILE = 'disk-keys'
 KEY_BYTES, NONCE_BYTES = 32, 12
 MOST_BYTES = 65536                       # of the file
-CALLED = 'the file of [conductor] disk_keys_file'        # in sentences: users get them, and no paths of this host
+CALLED = 'the file of [conductor] disk_keys_file'        # in messages: users get them, without paths of this host
 
 
 class Unusable(Exception):
-    """The file of the deployment cannot be used; the argument says why."""
+    """The key file of the deployment cannot be used; the argument is the reason."""
 
 
 class Sealer:
-    """Seals keys with the first key of a file, and opens what any of them has sealed.
+    """Encryption with the first key of a file, and decryption with any of its keys.
 
     :param keys: of the file, in its order
     :raises Unusable:
@@ -49,16 +50,18 @@ class Sealer:
         return set(self._keys)
 
     def seal(self, text: str, owner: str) -> str:
-        """
-        :param owner: what it is for, which has to be named again to open it
+        """Encrypt a text.
+
+        :param owner: its owner, which decryption has to name
         """
         nonce = secrets.token_bytes(NONCE_BYTES)
         sealed = self._keys[self.first].encrypt(nonce, text.encode(), owner.encode())
         return base64.b64encode(nonce + sealed).decode()
 
     def open(self, name: str, sealed: str, owner: str) -> str:
-        """
-        :raises Unusable: it was sealed with another key, or for another server
+        """Decrypt a text.
+
+        :raises Unusable: it was encrypted with another key, or for another server
         """
         if name not in self._keys:
             raise Unusable(f'it was sealed with a key that {CALLED} does not have')
@@ -66,18 +69,18 @@ class Sealer:
             found = base64.b64decode(sealed, validate=True)
             return self._keys[name].decrypt(found[:NONCE_BYTES], found[NONCE_BYTES:], owner.encode()).decode()
         except (exceptions.InvalidTag, ValueError):
-            raise Unusable('what the database has of it was changed, or is of another server') from None
+            raise Unusable('its data in the database was changed, or belongs to another server') from None
 
 
 def name_of(key: bytes) -> str:
-    """What distinguishes keys and reveals none of them."""
+    """Return a key's id, which reveals nothing of the key."""
     return hashlib.sha256(b'name of ' + key).hexdigest()[:16]
 
 
 def read(path: str) -> list[bytes] | None:
-    """The keys of a file; None: there is no file.
+    """Return the keys of a file; None: there is no file.
 
-    :raises Unusable: it cannot be read, others may read it, or it holds something else
+    :raises Unusable: it cannot be read, others may read it, or it contains something else
     """
     try:
         with open(path, 'rb') as file:
@@ -91,11 +94,11 @@ def read(path: str) -> list[bytes] | None:
     try:
         return [base64.b64decode(line, validate=True) for line in lines]
     except binascii.Error:
-        raise Unusable(f'{CALLED} holds something else than keys') from None
+        raise Unusable(f'{CALLED} contains something else than keys') from None
 
 
 def make(path: str) -> None:
-    """Make a file with one key; one that another process has made meanwhile stays.
+    """Make a file with one key; keep an existing one.
 
     :raises Unusable:
     """
@@ -111,9 +114,9 @@ def path_of(conf: ConfigOpts) -> str:
 
 
 def usable(path: str, used: set[str]) -> Sealer:
-    """What new keys may be sealed with.
+    """Return a Sealer for new keys.
 
-    :param used: names of the keys that rows were sealed with
+    :param used: names of the keys in existing rows
     :raises Unusable:
     """
     sealer = read_sealer(path, used)
@@ -123,9 +126,9 @@ def usable(path: str, used: set[str]) -> Sealer:
 
 
 def read_sealer(path: str, used: set[str] | None = None) -> Sealer:
-    """As the file is now.
+    """Return a Sealer for the present file.
 
-    :param used: keys that rows were sealed with; with none it may be made now. None: there are some
+    :param used: names of the keys in existing rows; if empty, the file may be made now. None: there are some
     :raises Unusable:
     """
     keys = read(path)

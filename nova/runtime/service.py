@@ -1,6 +1,6 @@
 """The lifecycle of a service, and of the process that runs one or many.
 
-Why this is not oslo.service: doc/source/adr/0001-service-lifecycle.rst.
+For the reasons against oslo.service, see doc/source/adr/0001-service-lifecycle.rst.
 """
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from nova.runtime import release
 LOG = logging.getLogger(__name__)
 
 VERSION = release.VERSION          # in the service rows, for rolling upgrades
-JITTER = 0.1                        # part of a spacing by which runs of a periodic task vary
-TICK_S = 5                          # the main loop shows so often that it turns
-START_LOOK_S = 0.5                  # between two looks, while it starts, whether it shall stop
-LOOP_STUCK_S = 60                   # one that has not for so long hangs
-GC_THRESHOLDS = (50_000, 10, 10)    # of objects: one page of a list makes more than Python's 700 many times over
+JITTER = 0.1                        # random part of the interval of a periodic task
+TICK_S = 5                          # the main loop reports progress at this interval
+START_LOOK_S = 0.5                  # polling interval of a stop request during the start
+LOOP_STUCK_S = 60                   # a main loop without progress for so long is stuck
+GC_THRESHOLDS = (50_000, 10, 10)    # objects: one page of a list makes many times Python's default of 700
 
 
 class Service:
@@ -40,14 +40,14 @@ class Service:
 
     A manager has the interface's methods, and may have ``start()`` (before the first message), ``stop()``,
     ``reload()``, ``messages_lost()`` (its queues were redeclared) and ``periodic_tasks()`` -> [(name, seconds,
-    function)]; a function runs with a fresh administrator's context as the thread's current one.
+    function)]; a function runs with a new administrator's context as the thread's current one.
 
     :param binary: name in the service list: nova-compute, …
     :param interface: rpc.interface.Interface of the manager, or None for a service without a queue
-    :param topic: name of its kind in the service rows; None: the interface's
-    :param conductor: gets the heartbeats: an RPC client of a conductor, or its manager; None: no heartbeats
+    :param topic: topic in the service rows; None: the interface's
+    :param conductor: receiver of the heartbeats: an RPC client of a conductor, or its manager; None: no heartbeats
     :param tasks: further periodic tasks, as the manager's
-    :param admission: rpc.admission.Admission: what compute hosts may ask of it; None: nothing
+    :param admission: rpc.admission.Admission, the rights of compute hosts; None: they have none
     """
 
     def __init__(self, conf: ConfigOpts, binary: str, host: str, interface: Any = None, manager: Any = None,
@@ -60,27 +60,27 @@ class Service:
         self._heartbeat = health.Heartbeat(binary, conf.report_interval, conf.service_down_time)
         self._tasks = tasks
         self._stopping = threading.Event()
-        self._heart = conductor and heartbeat.Heart(conf, binary, host, self.topic, conductor, self._server,
+        self._heart = conductor and heartbeat.Sender(conf, binary, host, self.topic, conductor, self._server,
                                                     self._stopping)
         if self._heart is not None:
             self._heart.on_new_row = getattr(manager, 'forget_told', None)
             self._heart.on_return = getattr(manager, 'came_back', None)
             self._heart.on_lost = getattr(manager, 'messages_lost', None)
-        self.refused: Any = None              # why it must not go on: its name belongs to another service
+        self.refused: Any = None              # why it must stop: its name belongs to another service
         self._threads: list[Any] = []
 
     def start(self) -> None:
-        """Make sure of the name, prepare the manager, take messages, report for duty.
+        """Lock the name, start the manager, take messages, send the first heartbeat.
 
-        What conductors call takes messages before it asks one for its name: while all of a cloud starts, every thread
-        of the conductors may wait for it.
+        Services that conductors call take messages before they register: while a whole cloud starts, every thread of
+        the conductors may wait for them.
 
         :raises ServiceExists: the name belongs to another service
         """
         if self._heart is not None:
-            self._heart.take_name()
+            self._heart.lock_name()
             if self.topic == 'compute':
-                self._heart.enlist()
+                self._heart.register()
         if self._stopping.is_set():      # while it waited for a conductor
             return
         self._prepared = True
@@ -90,7 +90,7 @@ class Service:
             self._serving = True
         if self._heart is not None:
             if self.topic != 'compute':
-                self._heart.enlist()
+                self._heart.register()
             self._report()
             self._repeat('heartbeat', self.conf.report_interval, self._report)
         for name, spacing, function in [*getattr(self.manager, 'periodic_tasks', list)(), *self._tasks]:
@@ -98,15 +98,15 @@ class Service:
         LOG.info('%s on %s serves', self.binary, self.host)
 
     def rest(self) -> None:
-        """Begin no new run of a periodic task: called on all services of a process before the first one stops."""
+        """Start no further run of a periodic task; called on all services of a process before the first one stops."""
         self._stopping.set()
 
     def stop(self, timeout: float) -> bool:
-        """Take no new message and no new run of a task; True when what ran has ended within ``timeout`` s."""
+        """Take no new message and start no task; return True if all work has ended within ``timeout`` s."""
         deadline = time.monotonic() + timeout
         self._stopping.set()
         done = True
-        if self._server is not None and self._serving:       # oslo.messaging waits for a start that never came
+        if self._server is not None and self._serving:       # oslo.messaging would wait for a start
             self._server.stop()
             done = self._server.wait(max(0.01, deadline - time.monotonic()))
         ended = [concurrency.join(thread, max(0.01, deadline - time.monotonic())) for thread in self._threads]
@@ -120,7 +120,7 @@ class Service:
         return done
 
     def reload(self) -> None:
-        """The configuration was read again; a heartbeat brings what this service cannot look up itself."""
+        """Apply a reloaded configuration; a heartbeat fetches the versions that this service cannot read itself."""
         if self._bus is not None:
             self._bus.pins.reload()
         if self._heart is not None and self._prepared:
@@ -128,7 +128,7 @@ class Service:
         getattr(self.manager, 'reload', _nothing)()
 
     def alive(self) -> Any:
-        """See nova.runtime.health."""
+        """Return the health, see nova.runtime.health."""
         found = {'heartbeat': self._heartbeat.alive()} if self._heart is not None else {}
         if self._server is not None:
             found['workers'] = self._server.alive()
@@ -143,7 +143,7 @@ class Service:
     def _report(self, ask: bool = False) -> None:
         arrived = False
         try:
-            arrived = self._heart.beat(ask)
+            arrived = self._heart.send(ask)
         except exception.ServiceExists as error:
             LOG.error('%s stops: %s', self.binary, error)
             self.refused = error
@@ -155,7 +155,7 @@ class Service:
         self._threads.append(concurrency.spawn(f'{self.topic}-{name}', self._loop, name, spacing, function))
 
     def _loop(self, name: str, spacing: float, function: Callable[..., Any]) -> None:
-        """Run a task again and again; a long run delays the next one and never overlaps it."""
+        """Run a task periodically; a long run delays the next one and never overlaps it."""
         while not self._stopping.wait(spacing * random.uniform(1 - JITTER, 1 + JITTER)):
             nova_context.admin_context().update_store()
             begun, result = time.monotonic(), 'failed'
@@ -175,7 +175,7 @@ def _nothing() -> None:
 
 
 def _refused(parts: Any) -> bool:
-    """Whether one of the parts, or of the parts in them, must not go on."""
+    """Return whether one of the parts, or of their parts, must stop."""
     return any(getattr(part, 'refused', None) or _refused(getattr(part, 'parts', ())) for part in parts)
 
 
@@ -185,23 +185,23 @@ def _rest(parts: Any) -> None:
         _rest(getattr(part, 'parts', ()))
 
 
-def _tame_collector() -> None:
-    """Modules and tables that stay until the end are not searched for garbage again and again."""
+def _configure_garbage_collector() -> None:
+    """Exclude the permanent modules and tables from garbage collection."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
 
 
 class Process:
-    """Runs parts until a signal says stop.
+    """Runner of parts until a stop signal.
 
-    SIGTERM, SIGINT  stop gracefully; a second one ends the process at once
+    SIGTERM, SIGINT  stop gracefully; a second one ends the process immediately
     SIGHUP           read the configuration again (log level and other mutable options), notify the parts
     SIGUSR1          write a Guru Meditation Report
 
     :param parts: objects with start(), stop(timeout) and optionally reload(), started in order and stopped in
                   the opposite one
-    :param notifies: function(state) that notifies who started it; None: systemd
+    :param notifies: function(state) that notifies the parent; None: systemd
     """
 
     def __init__(self, conf: ConfigOpts, binary: str, parts: Any,
@@ -209,18 +209,18 @@ class Process:
         self._notify = notifies or notify
         self.conf, self.binary, self.parts = conf, binary, list(parts)
         self._pipe, self._wakeup = socket.socketpair()
-        self._turned, self._state, self._was_alive = time.monotonic(), 'starting', True
+        self._last_turn, self._state, self._was_alive = time.monotonic(), 'starting', True
         self._stop_asked = False
 
     def run(self) -> Any:
-        """Start, serve, stop; returns the exit code."""
+        """Start, serve, stop; return the exit code."""
         self._catch_signals()
         started = []
         try:
             for part in self.parts:
                 started.append(part)
                 part.start()
-            _tame_collector()
+            _configure_garbage_collector()
             self._state = 'serving'
             self._notify('READY=1')
             self._serve()
@@ -238,7 +238,7 @@ class Process:
         return code
 
     def _catch_signals(self) -> None:
-        """Turn signals into bytes of a socket: nothing runs in a handler, under either thread model."""
+        """Turn signals into bytes of a socket: no work is done in a handler, under either thread model."""
         def note(number: Any, _frame: Any) -> None:
             self._stop_asked |= _SIGNALS[number] == 'stop'
         self._wakeup.setblocking(False)
@@ -249,7 +249,7 @@ class Process:
         concurrency.spawn('stop-while-starting', self._watch_start)
 
     def _watch_start(self) -> None:
-        """A part may wait for others in its start: it is notified when the process shall stop instead."""
+        """Notify the parts of a stop request during the start, as a part may wait for other services."""
         while self._state == 'starting':
             time.sleep(START_LOOK_S)
             if self._stop_asked:
@@ -258,7 +258,7 @@ class Process:
 
     def _serve(self) -> None:
         while not _refused(self.parts):
-            self._turned = time.monotonic()
+            self._last_turn = time.monotonic()
             self._feed_watchdog()
             try:
                 received = self._pipe.recv(1)
@@ -276,23 +276,23 @@ class Process:
                 LOG.exception('%s failed', action)
 
     def _feed_watchdog(self) -> None:
-        """systemd ends and restarts a process that is silent: what does not work is no sign of life."""
+        """Notify systemd's watchdog while all parts are alive: systemd restarts a silent process."""
         dead = [name for name, (well, _details) in health.alive(self.parts).items() if not well]
         if not dead:
             self._notify('WATCHDOG=1')
         elif self._was_alive:
-            LOG.error('%s does not work any more: %s. The watchdog gets no notification.', self.binary, ', '.join(dead))
+            LOG.error('%s does not work: %s. The watchdog gets no notification.', self.binary, ', '.join(dead))
         self._was_alive = not dead
 
     def alive(self) -> dict[Any, Any]:
-        """Whether it works, as /healthz reports; see nova.runtime.health."""
-        since = time.monotonic() - self._turned
-        # before and after it serves the main thread starts and stops its parts, under deadlines of their own
+        """Return the health for /healthz; see nova.runtime.health."""
+        since = time.monotonic() - self._last_turn
+        # during start and stop the main thread is busy, within deadlines
         turns = self._state != 'serving' or since < LOOP_STUCK_S
         return {'main loop': (turns, {'seconds_since_turn': round(since, 1)}), **health.alive(self.parts)}
 
     def ready(self) -> dict[Any, Any]:
-        """Whether it can do its work, as /readyz reports."""
+        """Return the health for /readyz."""
         return {**self.alive(), 'state': (self._state == 'serving', {'state': self._state}),
                 **health.ready(self.parts)}
 
@@ -309,21 +309,20 @@ class Process:
     def _reload(self) -> None:
         self._notify(f'RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}')
         try:
-            self._read_again()
+            self._reload_configuration()
         finally:
-            self._notify('READY=1')            # or systemd takes it for reloading still
+            self._notify('READY=1')            # else systemd waits for the end of the reload
 
-    def _read_again(self) -> None:
+    def _reload_configuration(self) -> None:
         try:
             changed = self.conf.mutate_config_files()
-        except SystemExit:               # an option of the command line has no such value: oslo.config has said so
-            raise exception.InvalidInput('the configuration has a value that cannot be; what was read before stays'
-                                         ) from None
+        except SystemExit:               # an invalid value: oslo.config has printed it
+            raise exception.InvalidInput('the configuration has an invalid value; the previous one is kept') from None
         LOG.info('Configuration read again; %d options changed', len(changed or ()))
         for part in self.parts:
             try:
                 getattr(part, 'reload', _nothing)()
-            except Exception:            # the others have read theirs
+            except Exception:            # continue with the others
                 LOG.exception('%s could not read its configuration again', type(part).__name__)
 
     def _report(self) -> None:
@@ -336,7 +335,7 @@ _SIGNALS: dict[int, str] = {
 
 
 def notify(state: Any) -> None:
-    """Notify systemd; does nothing where no systemd listens."""
+    """Notify systemd, if it listens."""
     address = os.environ.get('NOTIFY_SOCKET')
     if not address:
         return
@@ -348,6 +347,6 @@ def notify(state: Any) -> None:
 
 
 def _watchdog_interval() -> Any:
-    """Seconds between two watchdog notifications for systemd; None when it requests none."""
+    """Return the seconds between two watchdog notifications for systemd; None if it requests none."""
     value = os.environ.get('WATCHDOG_USEC', '')
     return int(value) / 2_000_000 if value.isdigit() else None

@@ -1,4 +1,4 @@
-"""State directory: the lock of the process that uses it, and the marks that a restore leaves in it."""
+"""State directory: the lock of the process that uses it, and the marks of a restore."""
 from __future__ import annotations
 
 import fcntl
@@ -8,14 +8,14 @@ from typing import TextIO
 
 from nova import exception
 
-# QEMU runs as a user of its own and must pass through to a guest's disks; what stands here is private file by file.
+# QEMU runs as its own user and must reach a guest's disks; each file has its own mode.
 MODE = 0o711
-INCOMPLETE = 'restore-incomplete'        # a restore was cut off: the databases may lack rows
+INCOMPLETE = 'restore-incomplete'        # a restore was interrupted: the databases may lack rows
 RESTORED = 'restored'                    # the next start has not compared the servers with the guests yet
 
 
 def take(path: pathlib.Path) -> TextIO:
-    """Make the directory where it is missing, and lock it until the returned file is closed.
+    """Create the directory if it is missing, and lock it until the returned file is closed.
 
     :raises InvalidInput: it is not usable, or another process uses it
     """
@@ -40,14 +40,15 @@ def take(path: pathlib.Path) -> TextIO:
 
 
 def _own(path: str, flags: int) -> int:
-    """Open a file of a directory that another user may have: no link."""
+    """Open a file in a directory that another user may own, without following links."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
 
 
 def check_complete(path: pathlib.Path) -> None:
-    """
-    :raises InvalidInput: a restore into the directory did not come to its end
+    """Check that no restore was interrupted.
+
+    :raises InvalidInput: a restore into the directory was interrupted
     """
     if (path / INCOMPLETE).exists():
-        raise exception.InvalidInput(f'A restore into {path} did not come to its end. Run nova-manage state restore '
+        raise exception.InvalidInput(f'A restore into {path} was interrupted. Run nova-manage state restore '
                                      'again, with --replace-existing-state.')

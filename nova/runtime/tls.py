@@ -1,4 +1,4 @@
-"""TLS of a listener: which certificate it has by the configuration, and its renewal while the listener serves."""
+"""TLS of a listener: the choice of its certificate by the configuration, and its renewal during service."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -20,15 +20,15 @@ LOG = logging.getLogger(__name__)
 
 DIRECTORY = 'tls'             # below the state directory
 NAME = 'api'                  # of the certificate that a cloud makes for its listener
-LOOK_S = 6 * 3600             # between two looks whether the files have changed, or are to be renewed
+LOOK_S = 6 * 3600             # between two checks for changed files or a due renewal
 
 
 class Tls:
-    """What one listener speaks TLS with; a part of a process (see nova.runtime.service.Process).
+    """TLS of one listener; a part of a process (see nova.runtime.service.Process).
 
-    :param pair: function that gives the files, and renews them when it is time
+    :param pair: function that returns the files, and renews them when due
     :ivar context: for the sockets of the listener
-    :raises InvalidInput: the files are no certificate with its key
+    :raises InvalidInput: the files are not a certificate with its key
     """
 
     def __init__(self, pair: Callable[[], certificates.Pair]) -> None:
@@ -43,11 +43,11 @@ class Tls:
         self._stopping.set()
 
     def reload(self) -> None:
-        """Use the files as they are now; those of before stay in use where these cannot be used."""
+        """Use the present files; keep the previous ones if they cannot be used."""
         try:
             certificates.load(self.context, self._pair())
         except exception.InvalidInput as error:
-            LOG.error('The certificate is not renewed, the one before goes on: %s', error)
+            LOG.error('The certificate is not renewed, the previous one is kept: %s', error)
 
     def _look(self) -> None:
         while not self._stopping.wait(LOOK_S):
@@ -55,13 +55,13 @@ class Tls:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only this host can reach an address to listen on."""
+    """Return whether only this host can reach a listen address."""
     found = _address(address)
     return found.is_loopback if found else address == 'localhost'
 
 
 def wanted(conf: ConfigOpts) -> bool:
-    """Whether a cloud's listener speaks TLS, by [http] tls, cert_file and listen."""
+    """Return whether a cloud's listener uses TLS, by [http] tls, cert_file and listen."""
     options = conf.http
     if options.tls == 'auto':
         return bool(options.cert_file) or not is_loopback(options.listen)
@@ -69,7 +69,7 @@ def wanted(conf: ConfigOpts) -> bool:
 
 
 def given(conf: ConfigOpts) -> Tls | None:
-    """TLS with the operator's own files; None where the configuration names none.
+    """Return TLS with the operator's own files; None if the configuration names none.
 
     :raises InvalidInput: only one of both is named, or they cannot be used
     """
@@ -80,7 +80,7 @@ def given(conf: ConfigOpts) -> Tls | None:
 
 
 def of_files(options: Any, group: str) -> Tls | None:
-    """TLS with cert_file and key_file of an option group; None where it names none.
+    """Return TLS with cert_file and key_file of an option group; None if it names none.
 
     :raises InvalidInput: as ``given``
     """
@@ -93,8 +93,7 @@ def of_files(options: Any, group: str) -> Tls | None:
 
 
 def of_daemon(conf: ConfigOpts) -> Tls | None:
-    """TLS of a nova-api, which has the operator's certificate or none; None: plain HTTP, with a warning in the log
-    where others may reach it.
+    """Return the TLS of a nova-api with the operator's certificate; None: plain HTTP, with a warning if reachable.
 
     :raises InvalidInput: [http] tls is on, and there are no files
     """
@@ -109,7 +108,7 @@ def of_daemon(conf: ConfigOpts) -> Tls | None:
 
 
 def of_cloud(conf: ConfigOpts, state_path: pathlib.Path) -> tuple[Tls | None, pathlib.Path | None]:
-    """(TLS of the all-in-one or None, the file with the authority that clients have to trust or None).
+    """Return (TLS of the all-in-one or None, the CA file that clients have to trust or None).
 
     :raises InvalidInput: the files cannot be used, or certificates cannot be made
     """
@@ -121,7 +120,7 @@ def of_cloud(conf: ConfigOpts, state_path: pathlib.Path) -> tuple[Tls | None, pa
 
 
 def hosts(conf: ConfigOpts) -> list[str]:
-    """The names and addresses by which clients may reach the all-in-one."""
+    """Return the names and addresses by which clients may reach the all-in-one."""
     listen, public = conf.http.listen, conf.http.public_url
     found, address = ['localhost', '127.0.0.1', '::1', conf.my_ip], _address(listen)
     if address is None or not address.is_unspecified:

@@ -1,4 +1,4 @@
-"""The table of applications behind the paths of one server, and answers that they share."""
+"""WSGI mounts: dispatch of the applications of one server by path, and common responses."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -12,14 +12,14 @@ from nova.runtime.http import server
 Server = server.Server
 THREADS = server.THREADS
 
-MAX_BODY = 1 << 20                  # bytes of a body where a mount allows no more
+MAX_BODY = 1 << 20                  # default limit of a request body in bytes
 
 
 class Mount:
     """An application below a path.
 
     :param strip: the application does not see the path, but gets it as SCRIPT_NAME
-    :param max_body: bytes of a request body; None: no bound here
+    :param max_body: maximum bytes of a request body; None: no limit here
     """
 
     def __init__(self, path: str, application: Any, *, strip: bool = True,
@@ -28,9 +28,9 @@ class Mount:
 
 
 class Mounts:
-    """Picks the application by the longest path; '/' is an index of them.
+    """Dispatcher to the application with the longest matching path; '/' is an index of them.
 
-    :param index: what GET / answers, or a function of the host's URL
+    :param index: function(host's URL) -> response of GET /
     """
 
     def __init__(self, mounts: Any, index: Any) -> None:
@@ -40,7 +40,7 @@ class Mounts:
             self.add(mount)
 
     def add(self, mount: Mount) -> None:
-        """Serve one more application."""
+        """Add an application."""
         self._mounts = sorted([*self._mounts, mount], key=lambda other: -len(other.path))
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
@@ -92,9 +92,9 @@ class _Capped:
 
 
 def read_only(environ: dict[str, Any], start_response: Callable[..., Any], answer: Any) -> Any:
-    """Serve what can only be read, and is never stored on the way.
+    """Serve a read-only resource that must not be cached.
 
-    :param answer: function that gives (status, content type, body); it is not called for other methods
+    :param answer: function that returns (status, content type, body); not called for other methods
     """
     if environ['REQUEST_METHOD'] in ('GET', 'HEAD'):
         status, kind, body = answer()

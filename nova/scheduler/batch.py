@@ -43,14 +43,14 @@ class BatchPlacer:
     def __init__(self, placer: placement.Placer, claimers: claimer.Claimers, table: host_table.HostTable,
                  rules: decision.Rules) -> None:
         self._placer, self._claimers, self._table, self._rules = placer, claimers, table, rules
-        self._gathering = batching.Gathering(self.place_batch, decision.BATCH)
+        self._batch = batching.Batch(self.place_batch, decision.BATCH)
 
     def place(self, request: pipeline.Request, uuids: collections.abc.Sequence[str]) -> list[Selections]:
         """See placement.Placer."""
         demand = decision.Demand(request, uuids)
         if demand.batchable:
             waiting = Waiting(demand)
-            self._gathering.bring(waiting)
+            self._batch.run(waiting)
             if waiting.placed is not None:
                 return waiting.placed
         return self._placer.place(request, uuids)

@@ -17,8 +17,8 @@ from nova.db.placement import claim_batches
 from nova.db.placement import zones
 from nova.db.servers import instances
 from nova.scheduler import decision
-from nova.scheduler import host_view
 from nova.scheduler import host_table
+from nova.scheduler import host_view
 from nova.scheduler import node_claims
 from nova.scheduler import pipeline
 

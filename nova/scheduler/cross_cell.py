@@ -24,8 +24,8 @@ from nova.db.servers import instances
 from nova.scheduler import claimer
 from nova.scheduler import decision
 from nova.scheduler import groups
-from nova.scheduler import host_view
 from nova.scheduler import host_table
+from nova.scheduler import host_view
 from nova.scheduler import node_claims
 from nova.scheduler import pipeline
 

@@ -12,8 +12,8 @@ from nova.db.placement import claims
 from nova.db.servers import instances
 from nova.scheduler import decision
 from nova.scheduler import explain
-from nova.scheduler import host_view
 from nova.scheduler import host_table
+from nova.scheduler import host_view
 from nova.scheduler import pipeline
 from nova.scheduler import request_reader
 from nova.scheduler import weights

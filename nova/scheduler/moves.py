@@ -20,8 +20,8 @@ from nova.db.servers import port_devices
 from nova.objects import pci
 from nova.scheduler import claimer
 from nova.scheduler import decision
-from nova.scheduler import host_view
 from nova.scheduler import host_table
+from nova.scheduler import host_view
 from nova.scheduler import node_claims
 from nova.scheduler import pipeline
 from nova.scheduler import placement

@@ -10,8 +10,8 @@ from nova.runtime import metrics
 from nova.scheduler import claimer
 from nova.scheduler import decision
 from nova.scheduler import groups
-from nova.scheduler import host_view
 from nova.scheduler import host_table
+from nova.scheduler import host_view
 from nova.scheduler import pipeline
 
 # decisions after failed claims; in each round another scheduler was faster

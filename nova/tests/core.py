@@ -45,6 +45,7 @@ from nova.runtime import concurrency
 from nova.scheduler import interface as scheduler_interface
 from nova.scheduler import manager as scheduler_manager
 from nova.tests import schemas
+from nova.virt import driver as virt
 from nova.virt import fake
 
 IMAGE = {'id': '70a599e0-31e7-49b7-b260-868f441e862b', 'status': 'active', 'disk_format': 'raw',
@@ -314,7 +315,7 @@ class Cloud:
         del self.bus.managers['compute', host]
         machine = compute.driver.machine
         machine.guests_file = machine.kept_file = machine.arriving_file = None
-        compute.driver.disconnect()
+        compute.driver.features[virt.LiveMigration].disconnect()
         self.image_sources.pop(host).images = Images()
         compute.host.conductor.client._bus = compute.host.network.client._bus = Grave()
         compute.power_states.stop()

@@ -10,7 +10,7 @@ from wsgiref import simple_server
 from nova import context
 from nova.db import engine
 from nova.image.embedded import service as embedded
-from nova.image.face.app import Application
+from nova.image.rest.app import Application
 from nova.tests import schemas
 
 ADMIN, ALICE, BOB = 'admin-project', 'alice-project', 'bob-project'

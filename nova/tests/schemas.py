@@ -19,6 +19,23 @@ def migrate(database, branch):
     _create(database, branch, migration.sync)
 
 
+def reflected(database):
+    """Return all that a database says of its tables, in any order of their columns; without those of alembic."""
+    with database.reader() as conn:
+        inspector = sa.inspect(conn)
+        return {name: {
+            'columns': {column['name']: {**column, 'type': repr(column['type'])}
+                        for column in inspector.get_columns(name)},
+            'key': inspector.get_pk_constraint(name), 'options': inspector.get_table_options(name),
+            'foreign keys': _sorted(inspector.get_foreign_keys(name)), 'indexes': _sorted(inspector.get_indexes(name)),
+            'unique': _sorted(inspector.get_unique_constraints(name)),
+        } for name in inspector.get_table_names() if name not in (migration.EXPAND, migration.CONTRACT)}
+
+
+def _sorted(listed):
+    return sorted(listed, key=str)
+
+
 def empty(database, branch):
     """Delete all rows; the tables stay, as to make them takes longer than most tests."""
     with database.writer() as conn:

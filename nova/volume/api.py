@@ -45,7 +45,7 @@ class BlockStorage:
         raise NotImplementedError
 
     def list(self, ctx: RequestContext, limit: int, offset: int = 0) -> Any:
-        """List the project's volumes, newest first, with 'created_at', 'metadata' and 'snapshot_id' as well."""
+        """List the project's volumes, newest first, also with 'created_at', 'metadata' and 'snapshot_id'."""
         raise NotImplementedError
 
     def create(self, ctx: RequestContext, size: int, *, name: str = '', description: str = '',
@@ -148,7 +148,7 @@ class BlockStorage:
         raise NotImplementedError
 
     def list_snapshots(self, ctx: RequestContext, limit: int, offset: int = 0) -> Any:
-        """List the project's snapshots, newest first, with 'description' and 'created_at' as well."""
+        """List the project's snapshots, newest first, also with 'description' and 'created_at'."""
         raise NotImplementedError
 
     def create_snapshot(self, ctx: RequestContext, volume_id: str, name: str, description: str = '') -> Any:

@@ -25,7 +25,7 @@ SERVICE_TYPE = 'block-storage'                           # in the catalog, unles
 PAGE = 1000
 ATTACHING = 'attaching'                                  # a host has a connection and has not completed it
 REFUSALS = {400: exception.InvalidVolume, 409: exception.InvalidVolume}
-PREFIX = 'Invalid volume: '         # prefix of service messages that the exception here adds as well
+PREFIX = 'Invalid volume: '         # prefix of service messages that the exception here adds too
 ERRORS = {413: exception.Forbidden}
 
 

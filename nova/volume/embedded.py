@@ -29,7 +29,7 @@ from nova.runtime import host_identity
 from nova.volume import api
 from nova.volume.store import attachments
 from nova.volume.store import backups as volume_backups
-from nova.volume.store import contents
+from nova.volume.store import jobs
 from nova.volume.store import files as volume_files
 from nova.volume.store import guests as volume_guests
 from nova.volume.store import keys as volume_keys
@@ -45,7 +45,7 @@ from nova.volume.store import types as volume_types
 from nova.volume.store import uploads as volume_uploads
 from nova.volume.store import attach_backend
 
-GIB = contents.GIB
+GIB = jobs.GIB
 REIMAGED = ('available', 'error')
 DELETABLE = ('available', 'error', 'error_restoring', 'error_extending')
 
@@ -79,34 +79,34 @@ class EmbeddedVolumes(api.BlockStorage):
             disk_space.reserve_of(conf),
             qemu_img.QemuImg(conf.libvirt.qemu_img_timeout, conf.libvirt.sandbox_images), conf.volume.backup_directory)
         self.keys = volume_keys.Keys(conf, database)
-        self.contents = contents.Contents(database, self.files, images, self.keys)
+        self.jobs = jobs.VolumeJobs(database, self.files, images, self.keys)
         self.limits = volume_limits.Limits(conf, database)
         self.types, self.type_access = volume_types.Types(database), type_access.TypeAccess(database)
         self.attach_backend = attach_backend.EmbeddedAttachBackend(conf, database, self.files)
-        self.snapshots = snapshots.Snapshots(database, self.files, self.contents, self.limits, self.attach_backend,
+        self.snapshots = snapshots.Snapshots(database, self.files, self.jobs, self.limits, self.attach_backend,
                                              guests, self.keys)
-        self.backups = volume_backups.Backups(database, self.files, self.contents, self.limits, self.snapshots.create,
+        self.backups = volume_backups.Backups(database, self.files, self.jobs, self.limits, self.snapshots.create,
                                               self.keys)
         self.transfers, self.retypes = volume_transfers.Transfers(database, self.limits), retypes.Retypes(database)
-        self.uploads = volume_uploads.Uploads(database, self.files, self.contents, images)
+        self.uploads = volume_uploads.Uploads(database, self.files, self.jobs, images)
         self.attachments = attachments.Attachments(database, self.attach_backend)
         self.services = volume_services.Services(conf, cells)
 
     def recover(self) -> None:
-        """Recover interrupted work once at the start of the process that owns the files: see Contents.recover.
+        """Recover interrupted work once at the start of the process that owns the files: see VolumeJobs.recover.
 
         :raises InvalidInput: a configured file is not usable
         """
         self.attach_backend.check_credentials()
-        self.contents.recover()
+        self.jobs.recover()
         self.uploads.recover()
         self.keys.delete_unused()
-        self.contents.delete_unused_keys()
+        self.jobs.delete_unused_keys()
         self.attachments.recover()
         self.attach_backend.watch()
 
     def stop(self, timeout: float) -> bool:
-        return all([self.attach_backend.stop(timeout), self.contents.stop(timeout)])
+        return all([self.attach_backend.stop(timeout), self.jobs.stop(timeout)])
 
     # ---- volumes
 
@@ -143,7 +143,7 @@ class EmbeddedVolumes(api.BlockStorage):
             image = image_id = None
         values: dict[str, Any] = {
             'id': str(uuid.uuid4()), 'user_id': ctx.user_id, 'project_id': ctx.project_id, 'size': size,
-            'name': name or '', 'description': description, 'status': contents.CREATING, 'bootable': False,
+            'name': name or '', 'description': description, 'status': jobs.CREATING, 'bootable': False,
             'availability_zone': availability_zone or self.conf.default_availability_zone,
             'image_id': image_id, 'snapshot_id': snapshot_id, 'source_volume_id': source_volume_id,
             'metadata': metadata or {}, 'image_metadata': {}}
@@ -154,19 +154,19 @@ class EmbeddedVolumes(api.BlockStorage):
             source: dict[str, Any] | None = None
             if snapshot_id:
                 source = rows.snapshot(conn, ctx, snapshot_id, lock=True)
-                if source['status'] not in (contents.AVAILABLE, contents.CREATING):
+                if source['status'] not in (jobs.AVAILABLE, jobs.CREATING):
                     raise exception.InvalidVolume(reason=f'the snapshot has status {source["status"]}.')
                 _inherit(values, source, 'the snapshot')
             elif source_volume_id:
                 source = rows.volume(conn, ctx, source_volume_id, lock=True)
-                if source['status'] != contents.AVAILABLE:
+                if source['status'] != jobs.AVAILABLE:
                     raise exception.InvalidVolume(reason=f'the source volume has status {source["status"]}. Create a '
                                                          'snapshot of a volume in use instead.')
                 _inherit(values, source, 'the source volume')
             elif backup_id:
                 source = self.backups.begin_restore(conn, ctx, backup_id)
                 _inherit(values, source, 'the backup')
-                values.update(status=contents.RESTORING, backup_id=backup_id)
+                values.update(status=jobs.RESTORING, backup_id=backup_id)
             if availability_zone and availability_zone not in self.zones(conn):
                 raise exception.InvalidInput(reason=f"Availability zone '{availability_zone}' is invalid.")
             kind = self._kind(conn, ctx, volume_type, source)
@@ -175,17 +175,17 @@ class EmbeddedVolumes(api.BlockStorage):
             if kind['encryption']:
                 values['key_id'] = self._key(conn, kind, source, values['multiattach'], key_id)
             volume_limits.check_size(values['size'])
-            self.limits.use(conn, ctx.project_id, 'volumes', values['size'], values['size'])
+            self.limits.check(conn, ctx.project_id, 'volumes', values['size'], values['size'])
             return {'volume_type_id': kind['id'], **db.insert(conn, volumes, values)}
         log.about(values['id'])
         copied = snapshot_id or source_volume_id or backup_id        # copies use the key of their source
-        with self.contents.deleting_unused_keys(), self.keys.reserved(
+        with self.jobs.deleting_unused_keys(), self.keys.reserved(
                 None if copied else self._encrypted_type(ctx, volume_type)) as key_id:
             row = self.db.run(write)
         if backup_id:
-            self.contents.restore_volume(row)
+            self.jobs.restore_volume(row)
         else:
-            self.contents.make_volume(ctx, row)
+            self.jobs.make_volume(ctx, row)
         row = {'readonly': False, **row}
         row['encrypted'] = row['key_id'] is not None
         return {**row, 'migration_status': None, 'attachments': [], 'status': self._status(row)}
@@ -231,7 +231,7 @@ class EmbeddedVolumes(api.BlockStorage):
     def _status(self, row: Any) -> Any:
         with self.db.reader() as conn:
             found = db.get(conn, volumes, row['id'], nova_context.ALL_PROJECTS)
-        return found['status'] if found else contents.ERROR
+        return found['status'] if found else jobs.ERROR
 
     def _active_image(self, ctx: nova_context.RequestContext, image_id: str) -> dict[str, Any]:
         image: dict[str, Any] = self.images.show(ctx, image_id)
@@ -258,7 +258,7 @@ class EmbeddedVolumes(api.BlockStorage):
             db.delete(conn, volumes, row['id'])
             self.keys.delete_if_unused(conn, row['key_id'])
             return [self.files.volume(row['id']), *map(self.files.snapshot, gone)]
-        self.contents.discard(*self.db.run(write))
+        self.jobs.discard(*self.db.run(write))
 
     def update(self, ctx: nova_context.RequestContext, volume_id: str,
                change: Callable[..., Any]) -> dict[str, Any]:
@@ -286,7 +286,7 @@ class EmbeddedVolumes(api.BlockStorage):
             if size <= row['size']:
                 raise exception.InvalidInput(reason='New size for extend must be greater than current size.')
             volume_limits.check_size(size)
-            self.limits.use(conn, row['project_id'], None, size - row['size'], size)
+            self.limits.check(conn, row['project_id'], None, size - row['size'], size)
             held = db.attachments(conn, volume_ids=[row['id']])
             if held and row['key_id']:
                 raise exception.InvalidVolume(reason='it is encrypted and attached. Detach it first.')
@@ -312,7 +312,7 @@ class EmbeddedVolumes(api.BlockStorage):
         with self.db.reader() as conn:
             size = rows.volume(conn, ctx, volume_id)['size']
         values = {**_from_image(self._active_image(ctx, image_id), size), 'image_id': image_id,
-                  'status': contents.DOWNLOADING}
+                  'status': jobs.DOWNLOADING}
         statuses = (*REIMAGED, 'reserved') if reserved else REIMAGED
 
         def write(conn: Connection) -> Any:
@@ -327,7 +327,7 @@ class EmbeddedVolumes(api.BlockStorage):
                 raise exception.InvalidVolume(reason='the volume is being copied.')
             db.update(conn, volumes, row['id'], values)
             return {**row, **values}
-        self.contents.fill_volume(ctx, self.db.run(write))
+        self.jobs.fill_volume(ctx, self.db.run(write))
 
     def encryption(self, ctx: nova_context.RequestContext, volume_id: str) -> dict[str, Any]:
         """Return a volume's encryption: 'encryption_key_id' and its type's encryption; {} if it is not encrypted.

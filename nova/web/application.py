@@ -37,12 +37,12 @@ class Api(typing.Generic[R]):
     :param routes: Route rows
     :cvar content_type: media type of the API's documents
     :cvar max_body: maximum size of a request document in bytes
-    :cvar adds: POST, PUT and PATCH store data, so they are refused while disk space is short. False for an API whose
-     deletions use these methods.
+    :cvar stores_data: POST, PUT and PATCH store data, so they are refused while disk space is short. False for an API
+     with deletions by these methods.
     """
 
     content_type = JSON
-    adds = True
+    stores_data = True
     max_body = 256 * 1024
 
     def __init__(self, routes: collections.abc.Iterable[Route]) -> None:
@@ -114,7 +114,7 @@ class Api(typing.Generic[R]):
         code = response.status or (req.route.code(req.version) if req.route is not None else http.HTTPStatus.OK)
         return Response(response.body, code, [*response.headers, *self.headers(req)])
 
-    def serves_again(self, req: R) -> bool:
+    def set_retry_path(self, req: R) -> bool:
         """Return True after setting another path, if a request that got 404 is to be retried there."""
         return False
 
@@ -147,11 +147,11 @@ class Application:
         req = api.request(environ)
         try:
             req.path = api.path(environ)
-            with spare_room.for_request(api.adds and environ['REQUEST_METHOD'] in _BODIES):
+            with spare_room.for_request(api.stores_data and environ['REQUEST_METHOD'] in _BODIES):
                 try:
                     response = self._serve(req)
                 except exception.NotFound:
-                    if not api.serves_again(req):
+                    if not api.set_retry_path(req):
                         raise
                     response = self._serve(req)
                 body = _encoded(response.body)

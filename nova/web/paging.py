@@ -11,7 +11,7 @@ from nova.web import sizes
 Row = TypeVar('Row', bound=Mapping[str, Any])
 
 
-OF_ID = operator.itemgetter('id')
+BY_ID = operator.itemgetter('id')
 
 
 def limit(req: Any, name: str = 'limit') -> int:

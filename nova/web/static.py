@@ -14,7 +14,7 @@ TYPES = {'.html': 'text/html; charset=utf-8', '.js': 'text/javascript; charset=u
          '.json': 'application/json', '.txt': 'text/plain; charset=utf-8', '.wasm': 'application/wasm'}
 COMPRESS = 6                    # gzip level: 9 takes three times as long and saves 1 %
 FOREVER = 'public, max-age=31536000, immutable'
-ASK_AGAIN = 'no-cache'          # cached, but revalidated by entity tag
+REVALIDATE = 'no-cache'          # cached, but revalidated by entity tag
 
 
 @dataclasses.dataclass(frozen=True)

@@ -29,7 +29,8 @@ def main():
         (directory / 'old').mkdir(parents=True)
         old = tree.exported(directory / 'old')
         if old is None:
-            sys.exit(f'This clone does not have {tree.PREVIOUS}: fetch the whole history.')
+            sys.exit(f'This clone does not have {tree.PREVIOUS}: fetch the whole history.' if tree.PREVIOUS else
+                     'There is no release before this one: rolling upgrades begin with 1.0.')
         with servers.rabbitmq() as broker, servers.DATABASES[given.database]() as database:
             fleet = rolling.Fleet(directory, broker.url, database, old, given.computes, given.clients, _say)
             try:

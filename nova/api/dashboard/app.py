@@ -84,9 +84,9 @@ class Dashboard:
 
     def _find(self, name: str, environ: Environ) -> tuple[static.File | None, str]:
         if name in ('', PAGE):
-            return self._page, static.ASK_AGAIN
+            return self._page, static.REVALIDATE
         if name == CONFIG:
-            return self._config, static.ASK_AGAIN
+            return self._config, static.REVALIDATE
         if name == TEXTS:
             return self._texts[i18n.best_language(environ.get('HTTP_ACCEPT_LANGUAGE', ''))], 'no-store'
         version = f'{VERSIONED}{self._files.digest}/'

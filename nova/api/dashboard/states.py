@@ -20,7 +20,7 @@ export const STATES = {
 '''
 
 
-def written() -> str:
+def render() -> str:
     """Return the text of the file."""
     rows = []
     for action in actions.ROWS:
@@ -32,4 +32,4 @@ def written() -> str:
 if __name__ == '__main__':
     if sys.argv[1:] != ['write']:
         sys.exit(__doc__)
-    FILE.write_text(written())
+    FILE.write_text(render())

@@ -9,19 +9,20 @@ from nova.web import static
 _MARKED = re.compile(rb"""\bt\(\s*'((?:[^'\\\n]|\\.)+)'|\b(?:label|title|help|empty|ask): '((?:[^'\\\n]|\\.)+)'""")
 
 
-def marked(source: bytes) -> typing.Iterator[str]:
+def translatable(source: bytes) -> typing.Iterator[str]:
     """Yield the translatable texts of a module."""
     for match in _MARKED.finditer(source):
         yield (match[1] or match[2]).decode().replace("\\'", "'")
 
 
-def of_page(files: static.Files) -> list[str]:
+def texts_of(files: static.Files) -> list[str]:
     """Return all texts of the page."""
-    return sorted({text for name, file in files.files.items() if name.endswith('.js') for text in marked(file.body)})
+    modules = (file.body for name, file in files.files.items() if name.endswith('.js'))
+    return sorted({text for module in modules for text in translatable(module)})
 
 
 def catalog(language: str, files: static.Files) -> dict[str, typing.Any]:
     """Return {'language': its name, 'texts': {text: translation}} of the translated texts."""
-    found = {text: i18n.translate(text, language) for text in of_page(files)}
+    found = {text: i18n.translate(text, language) for text in texts_of(files)}
     return {'language': language.replace('_', '-'),
             'texts': {text: translated for text, translated in found.items() if translated != text}}

@@ -94,7 +94,7 @@ class Application:
         signed = signing.signed_of(environ, raw, pairs)
         address = environ.get('REMOTE_ADDR') or ''
         user = self._services.user_of(signed, address)
-        context.caller_is(user.user_id, user.project_id)
+        context.set_caller(user.user_id, user.project_id)
         priorities.join(environ, user.project_id)
         action = signed['params'].get('Action', '')
         if action == signing.WHO:

@@ -111,8 +111,7 @@ class Caller:
     :param services: Services
     :param facts: headers of each call: request ID and client address
     :param before_write: of a dry run; called with (service, method, path, body) before a call that may change
-     something,
-     and without arguments before a write of the EC2 API; raises Ec2Error to stop it
+     something, and without arguments before a write of the EC2 API; raises Ec2Error to stop it
     :param rest: called after each call; yields to requests of other projects
     """
 

@@ -96,8 +96,7 @@ class Request:
         """Return the UUIDs of IDs in a request, see ``ids.Ids.uuids``.
 
         Guests may read an ID that no request has used. Such an ID is searched in the list of visible resources; if
-        digits
-        collide, the oldest resource has the ID.
+        digits collide, the oldest resource has the ID.
         """
         try:
             return self.ids.uuids(prefix, given)

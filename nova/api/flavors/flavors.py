@@ -125,7 +125,7 @@ def _list(req: api_request.Request, view: Fields, path: str) -> api_request.Docu
     body = {'flavors': [build(row) for row in rows[:limit]]}
     more = len(rows) > limit
     return paging.add_links(body, req, path, 'flavors', rows[limit - 1]['flavor_id'] if more and limit else None, more,
-                            paging.OF_ID)
+                            paging.BY_ID)
 
 
 def _visibility(req: api_request.Request) -> api_request.Document:

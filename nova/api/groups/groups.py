@@ -37,7 +37,7 @@ VIEW = Fields(
     Field('tenant_id', 'project_id'),
     Field('policies', 'policies'),
     Field('metadata', 'metadata'),
-    Field('members', server_category.seen_members),
+    Field('members', server_category.visible_members),
 )
 
 _NAME = Type({**params.NAME.schema(1), 'type': ['string', 'null']}, convert=lambda text: text or '')

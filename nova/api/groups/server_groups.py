@@ -44,7 +44,7 @@ VIEW = Fields(
     Field('policies', lambda row, req: row['policies'][:1], until=63, type='array minItems=0 maxItems=1 required'),
     Field('policy', lambda row, req: row['policies'][0] if row['policies'] else '', since=64, type=shapes.POLICY),
     Field('rules', 'rules', since=64, type=shapes.RULES),
-    Field('members', server_category.seen_members, type=shapes.MEMBERS),
+    Field('members', server_category.visible_members, type=shapes.MEMBERS),
     Field('metadata', lambda row, req: {}, until=63, type='object required'),
     Field('project_id', 'project_id', since=13,
           type='string pattern ^[a-zA-Z0-9-]*$ minLength=1 maxLength=255 required'),

@@ -60,7 +60,7 @@ def follow(req: api_request.Request) -> Response:
     everything = req.query.one('all_tenants')
     if everything:
         req.authorize(ALL)
-    target, category = req.own(), server_category.seen(req)
+    target, category = req.own(), server_category.visible_category(req)
 
     def may_go_on() -> bool:
         caller = req.environ[auth.AGAIN]()

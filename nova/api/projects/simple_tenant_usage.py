@@ -119,7 +119,7 @@ def _period(req: api_request.Request) -> tuple[datetime.datetime, datetime.datet
 
 
 def _add_all(req: api_request.Request, found: Usage, project_id: str | nova_context.Projects, detailed: bool) -> None:
-    category = server_category.seen(req)
+    category = server_category.visible_category(req)
 
     def ask(conn: engine.Connection) -> Usage:
         part = Usage(found.begin, found.end, found.now)
@@ -134,7 +134,7 @@ def _add_page(req: api_request.Request, found: Usage, project_id: str | nova_con
               detailed: bool) -> tuple[str | None, bool]:
     """Add one page; return (ID of its last server if more follow, whether more follow)."""
     limit, marker = paging.limit(req), paging.marker(req)
-    category = server_category.seen(req)
+    category = server_category.visible_category(req)
     if marker is not None and not formats.is_uuid(marker):
         raise exception.InvalidMarker(marker=marker[:80])
 

@@ -1,7 +1,7 @@
 """os-security-group-default-rules: ingress rules of the default group of new projects.
 
-The rules are templates of the Network API (face/group_templates.py). Templates with egress direction or remote groups
-cannot be expressed here and are hidden.
+The rules are templates of the Network API (network/rest/group_templates.py). Templates with egress direction or
+remote groups cannot be expressed here and are hidden.
 """
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from nova.api.request import Document
 from nova.api.request import Request
 from nova.db.engine import Connection
 from nova.db.networks import group_templates as db
-from nova.network.face import app
-from nova.network.face import calls
-from nova.network.face import faults
-from nova.network.face import group_templates
+from nova.network.rest import app
+from nova.network.rest import calls
+from nova.network.rest import faults
+from nova.network.rest import group_templates
 from nova.web.params import Object
 from nova.web.params import Param
 
@@ -77,20 +77,20 @@ def _create(req: Request) -> Document:
         'port_range_min': security_groups.port(given['from_port'], 'from_port'),
         'port_range_max': security_groups.port(given['to_port'], 'to_port'),
         'used_in_default_sg': True, 'used_in_non_default_sg': False}
-    face = app.Face(req.services.conf, req.services.api_db)
+    deps = app.Deps(req.services.conf, req.services.api_db)
 
     def make(conn: Connection) -> dict[str, Any]:
-        return _find(conn, calls.create(conn, face, req.context, group_templates.TEMPLATES, values))
+        return _find(conn, calls.create(conn, deps, req.context, group_templates.TEMPLATES, values))
     return {'security_group_default_rule': _view(req.services.api_db.run(make))}
 
 
 def _delete(req: Request, id: str) -> None:
-    face = app.Face(req.services.conf, req.services.api_db)
+    deps = app.Deps(req.services.conf, req.services.api_db)
 
     def drop(conn: Connection) -> None:
-        row = calls.changeable(conn, req.context, group_templates.TEMPLATES, _find(conn, id)['id'],
+        row = calls.get_changeable(conn, req.context, group_templates.TEMPLATES, _find(conn, id)['id'],
                                f'delete_{group_templates.TEMPLATES.singular}')
-        calls.delete(conn, face, req.context, group_templates.TEMPLATES, row)
+        calls.delete(conn, deps, req.context, group_templates.TEMPLATES, row)
     req.services.api_db.run(drop)
 
 

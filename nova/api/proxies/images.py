@@ -111,7 +111,7 @@ def _list(req: api_request.Request, view: Fields, path: str) -> api_request.Docu
     rows, more = paging.page(images[req.query.one('offset', 0):], req)
     build = view.builder(req)
     body = {'images': [build(image) for image in rows]}
-    return paging.add_links(body, req, path, 'images', rows[-1]['id'] if rows else None, more, paging.OF_ID)
+    return paging.add_links(body, req, path, 'images', rows[-1]['id'] if rows else None, more, paging.BY_ID)
 
 
 def index(req: api_request.Request) -> api_request.Document:

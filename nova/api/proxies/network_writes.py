@@ -18,11 +18,11 @@ from nova.api.request import Request
 from nova.db.audit import log
 from nova.db.engine import Connection
 from nova.network import ipam
-from nova.network.face import app
-from nova.network.face import calls
-from nova.network.face import networks as face_networks
 from nova.network.operators import legacy_parameters
 from nova.network.operators import networks as operators
+from nova.network.rest import app
+from nova.network.rest import calls
+from nova.network.rest import networks as rest_networks
 from nova.web import params
 from nova.web.params import Object
 from nova.web.params import Param
@@ -68,10 +68,10 @@ def _make(req: Request, network: dict[str, Any], subnets: list[dict[str, Any]], 
 
     :param for_all: the network does not belong to a project
     """
-    face = app.Face(req.services.conf, req.services.api_db)
+    deps = app.Deps(req.services.conf, req.services.api_db)
 
     def make(conn: Connection) -> str:
-        return legacy_parameters.make(conn, face, req.context, network, subnets, for_all)
+        return legacy_parameters.make(conn, deps, req.context, network, subnets, for_all)
     ident: str = req.services.api_db.run(ipam.retry_on_duplicate(make))
     floating_ips.notify_hosts(req, 'network')
     return ident
@@ -89,23 +89,23 @@ def _tenant_create(req: Request) -> Document:
 
 
 def _changeable(conn: Connection, req: Request, id: str, rule: str) -> dict[str, Any]:
-    row = calls.changeable(conn, req.context, face_networks.NETWORKS, id, rule)
+    row = calls.get_changeable(conn, req.context, rest_networks.NETWORKS, id, rule)
     if row['project_id']:
         log.belongs_to(row['project_id'])
     return row
 
 
 def _delete(req: Request, id: str) -> None:
-    face = app.Face(req.services.conf, req.services.api_db)
+    deps = app.Deps(req.services.conf, req.services.api_db)
 
     def drop(conn: Connection) -> None:
-        calls.delete(conn, face, req.context, face_networks.NETWORKS, _changeable(conn, req, id, 'delete_network'))
+        calls.delete(conn, deps, req.context, rest_networks.NETWORKS, _changeable(conn, req, id, 'delete_network'))
     req.services.api_db.run(drop)
     floating_ips.notify_hosts(req, 'network')
 
 
 def _add(req: Request) -> None:
-    operators.take_network(req.services.conf, req.services.api_db, req.context, req.body['id'])
+    operators.add_network_to_project(req.services.conf, req.services.api_db, req.context, req.body['id'])
     floating_ips.notify_hosts(req, 'network')
 
 

@@ -82,7 +82,7 @@ def _page(req: api_request.Request, read: Callable[..., Any]) -> Any:
 
 def list_volumes(req: api_request.Request) -> api_request.Document:
     build = VOLUME.builder(req)
-    return {'volumes': [build(row) for row in server_category.seen_volumes(
+    return {'volumes': [build(row) for row in server_category.visible_volumes(
         req, _page(req, req.services.volumes.list))]}
 
 
@@ -127,7 +127,7 @@ def delete_volume(req: api_request.Request, id: str) -> Response:
 
 def list_snapshots(req: api_request.Request) -> api_request.Document:
     build = SNAPSHOT.builder(req)
-    return {'snapshots': [build(row) for row in server_category.seen_snapshots(
+    return {'snapshots': [build(row) for row in server_category.visible_snapshots(
         req, _page(req, req.services.volumes.list_snapshots))]}
 
 

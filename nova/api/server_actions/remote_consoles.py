@@ -35,7 +35,7 @@ TYPES = {
 _HIDDEN = (states.DELETING, states.MIGRATING)          # tasks during which consoles are unavailable
 
 
-def give_out(req: api_request.Request, server_id: str, protocol: str, console_type: str) -> str:
+def issue_url(req: api_request.Request, server_id: str, protocol: str, console_type: str) -> str:
     """Return the URL that opens a console of a server."""
     kind, option = TYPES[console_type]
     if kind != protocol:
@@ -75,12 +75,12 @@ def create(req: api_request.Request, server_id: str) -> api_request.Document:
     wanted = req.body['remote_console']
     protocol, console_type = wanted['protocol'], wanted['type']
     return {'remote_console': {'protocol': protocol, 'type': console_type,
-                               'url': give_out(req, server_id, protocol, console_type)}}
+                               'url': issue_url(req, server_id, protocol, console_type)}}
 
 
 def _action(name: str, protocol: str, req: api_request.Request, id: str) -> api_request.Document:
     console_type = req.body[name]['type']
-    return {'console': {'type': console_type, 'url': give_out(req, id, protocol, console_type)}}
+    return {'console': {'type': console_type, 'url': issue_url(req, id, protocol, console_type)}}
 
 
 def removed(req: api_request.Request, id: str) -> NoReturn:

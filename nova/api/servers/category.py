@@ -22,7 +22,7 @@ DELETE, REBOOT = 'nova:servers:delete:category', 'nova:servers:reboot:category'
 
 # ---- existing servers ----------------------------------------------------------
 
-def check_seen(req: api_request.Request, row: Row, rule: str | None = None) -> None:
+def check_visible(req: api_request.Request, row: Row, rule: str | None = None) -> None:
     """Hide an administrative server from callers who are not administrators.
 
     :param row: has at least 'uuid', 'category', 'project_id', 'user_id'
@@ -37,7 +37,7 @@ def check_seen(req: api_request.Request, row: Row, rule: str | None = None) -> N
     req.authorize(rule, {'project_id': row['project_id'], 'user_id': row['user_id']})
 
 
-def seen(req: api_request.Request) -> str | None:
+def visible_category(req: api_request.Request) -> str | None:
     """Return the category to which lists and reports of this caller are limited, None for all."""
     return None if req.context.is_admin else REGULAR
 
@@ -100,23 +100,23 @@ def find_snapshot(req: api_request.Request, snapshot_id: str) -> api_request.Doc
     return snapshot
 
 
-def seen_snapshots(req: api_request.Request, snapshots: list[Row]) -> list[Row]:
+def visible_snapshots(req: api_request.Request, snapshots: list[Row]) -> list[Row]:
     """Remove snapshots of volumes that are hidden from the caller."""
     if req.context.is_admin:
         return snapshots
-    seen: dict[str, bool] = {}           # by volume
+    visible: dict[str, bool] = {}           # by volume
     for snapshot in snapshots:
         volume_id = snapshot['volume_id']
-        if volume_id not in seen:
+        if volume_id not in visible:
             try:
                 find_volume(req, volume_id)
-                seen[volume_id] = True
+                visible[volume_id] = True
             except exception.NotFound:
-                seen[volume_id] = False
-    return [snapshot for snapshot in snapshots if seen[snapshot['volume_id']]]
+                visible[volume_id] = False
+    return [snapshot for snapshot in snapshots if visible[snapshot['volume_id']]]
 
 
-def seen_volumes(req: api_request.Request, volumes: list[Row]) -> list[Row]:
+def visible_volumes(req: api_request.Request, volumes: list[Row]) -> list[Row]:
     """Remove volumes that are hidden from the caller."""
     holders = {attachment['instance_uuid'] for volume in volumes for attachment in volume['attachments']}
     if not holders or req.context.is_admin:
@@ -127,7 +127,7 @@ def seen_volumes(req: api_request.Request, volumes: list[Row]) -> list[Row]:
             if not any(attachment['instance_uuid'] in hidden for attachment in volume['attachments'])]
 
 
-def seen_members(group: Row, req: api_request.Request) -> list[str]:
+def visible_members(group: Row, req: api_request.Request) -> list[str]:
     """Return the members of a row of db.server_groups that are visible to the caller."""
     hidden = () if req.context.is_admin else group['administrative']
     return [uuid for uuid in group['members'] if uuid not in hidden] if hidden else group['members']

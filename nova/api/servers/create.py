@@ -68,7 +68,7 @@ def create(req: api_request.Request) -> Document | Response:
     names = [req.new_uuid() for _ in range(plan.most)]
     if req.adopts:
         names, spec['adopts'] = [req.adopts], True
-    if req.once is not None and req.once.again:
+    if req.attempt is not None and req.attempt.again:
         answer = _begun_before(req, names, server)
         if answer is not None:
             return answer

@@ -78,7 +78,7 @@ def _list(req: api_request.Request, table: Fields, all_tenants_rule: str,
         servers = [*down_cells.listed(req, table, down, query, view, query.limit - 1 - len(rows)), *servers]
     body = {'servers': servers}
     return paging.add_links(body, req, '/'.join(path), 'servers', rows[-1]['uuid'] if rows else None, more,
-                            paging.OF_ID)
+                            paging.BY_ID)
 
 
 def _gather(req: api_request.Request, query: listing.Query, columns: set[str],
@@ -149,7 +149,7 @@ def to_query(req: api_request.Request, all_tenants_rule: str) -> listing.Query |
             elif kind is not None:
                 filters[column] = kind(name, given[-1])
     rows = _which_rows(values, privileged)
-    category = server_category.seen(req)
+    category = server_category.visible_category(req)
     if category is not None and filters.setdefault('category', category) != category:
         return None
     paging.check_period(filters.get('changes-since'), filters.get('changes-before'))

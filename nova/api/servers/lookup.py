@@ -64,7 +64,7 @@ def find(req: api_request.Request, conn: engine.Connection, server_id: str, rule
         row = listing.by_uuid(conn, server_id, deleted=True)
     if row is None or (row['project_id'] != req.project_id and not req.context.is_admin):
         raise exception.InstanceNotFound(instance_id=server_id)
-    server_category.check_seen(req, row, category_rule)
+    server_category.check_visible(req, row, category_rule)
     if rule is not None:
         req.authorize(rule, target(row))
     log.belongs_to(row['project_id'])

@@ -36,7 +36,7 @@ def of(req: api_request.Request, rows: Sequence[api_request.Document]) -> list[a
 def _shown(req: api_request.Request, rows: Sequence[api_request.Document]) -> list[api_request.Document]:
     if not _WANTED.search(req.environ.get(preferences.HEADER, '')) or not req.allows(RULE):
         return []
-    if server_category.seen(req) not in (None, rows[0]['category']):
+    if server_category.visible_category(req) not in (None, rows[0]['category']):
         return []
     build = server_fields.SHOW.builder(req, server_fields.View(req))
     return [build({**instances.BLANK, **row}) for row in rows]

@@ -144,7 +144,9 @@ def _database(branch: str) -> dict[str, Callable[..., None]]:
 
     def sync(conf: cfg.ConfigOpts, local_cell: bool = True) -> None:
         """Bring the schema to the version of this code."""
+        from nova.cloud import conversion
         from nova.db import schema as migration
+        manage_upgrade.print_copies(conversion.convert_if_due(conf, branch))
         migration.sync(opened(conf), branch)
         if not local_cell:
             manage_cells.sync_cell0(conf)
@@ -260,7 +262,7 @@ def _completion(conf: cfg.ConfigOpts, category: str | None) -> None:
 # command: {action: function(conf, **options)}, or one function alone; a function's docstring is its help
 COMMANDS: dict[str, Any] = {
     'db': {**_database('cell'), **manage_archive.COMMANDS, 'contract': manage_upgrade.contract('cell'),
-           'online_data_migrations': manage_upgrade.online_data_migrations},
+           'convert': manage_upgrade.convert, 'online_data_migrations': manage_upgrade.online_data_migrations},
     'api_db': {**_database('api'), 'contract': manage_upgrade.contract('api')},
     'cell_v2': manage_cells.COMMANDS,
     'service': {'list': _list_services, **manage_servers.COMMANDS},

@@ -39,7 +39,7 @@ def create(conf: cfg.ConfigOpts, **wanted: Any) -> None:
     from nova import context
     from nova import exception
     from nova.network import ipam
-    from nova.network.face import app
+    from nova.network.rest import app
     from nova.network.operators import legacy_parameters
     given = {name: value for name, value in wanted.items() if value is not None}
     legacy_parameters.refuse(given, REFUSED)
@@ -48,10 +48,10 @@ def create(conf: cfg.ConfigOpts, **wanted: Any) -> None:
     count, project = given.get('num_networks', 1), given.get('project')
     api_db, admin = _api_db(conf), context.admin_context()
     project = known_projects.find(conf, api_db, project) if project is not None else None
-    face, networks = app.Face(conf, api_db), _networks(given, count)
+    deps, networks = app.Deps(conf, api_db), _networks(given, count)
 
     def make(conn: Any) -> list[str]:
-        return [legacy_parameters.make(conn, face, admin, {
+        return [legacy_parameters.make(conn, deps, admin, {
             'project_id': project or EVERYBODY, 'shared': project is None,
             'name': given['label'] if count == 1 else f'{given["label"]}_{index}', **_kind(given, index)
         }, subnets, for_all=project is None) for index, subnets in enumerate(networks)]
@@ -155,7 +155,7 @@ def modify_network(conf: cfg.ConfigOpts, network: str, project: str | None, disa
     if bool(project) == disassociate_project:
         raise exception.InvalidInput('Either --project or --disassociate-project is expected.')
     api_db = _api_db(conf)
-    operators.give_network(api_db, network, known_projects.find(conf, api_db, project) if project else None)
+    operators.assign_network(api_db, network, known_projects.find(conf, api_db, project) if project else None)
 
 
 def list_fixed(conf: cfg.ConfigOpts, host: str | None) -> None:

@@ -18,9 +18,9 @@ def backup(conf: cfg.ConfigOpts, file: str, images: bool, encrypt: bool, passphr
     from nova.cloud import assembly
     from nova.cloud import state_backup
     from nova.runtime import passphrases
-    passphrase = passphrases.given(passphrase_file)
+    passphrase = passphrases.configured(passphrase_file)
     if passphrase is None and encrypt:
-        passphrase = passphrases.asked(twice=True)
+        passphrase = passphrases.prompt(twice=True)
     api_db, cells = assembly.checked_databases(conf)
     made = state_backup.create(conf, api_db, cells, file, passphrase, images)
     print(f'{file} has {made.row_count} rows{f", {made.image_count} images" if images else ""} and {made.size} bytes.')
@@ -37,7 +37,7 @@ def _refuse_plain(file: str, passphrase_file: str | None) -> None:
     from nova.runtime import backup_file
     from nova.runtime import passphrases
     try:
-        plain = passphrases.given(passphrase_file) is not None and not backup_file.is_encrypted(file)
+        plain = passphrases.configured(passphrase_file) is not None and not backup_file.is_encrypted(file)
     except OSError as error:
         raise exception.InvalidInput(f'{file} cannot be read: {error.strerror}.') from None
     if plain:
@@ -81,7 +81,7 @@ def restore(conf: cfg.ConfigOpts, file: str, passphrase_file: str | None, replac
 
 def _passphrase(path: str | None) -> str:
     from nova.runtime import passphrases
-    return passphrases.given(path) or passphrases.asked(twice=False)
+    return passphrases.configured(path) or passphrases.prompt(twice=False)
 
 
 def _describe(content: state_backup.Content) -> None:

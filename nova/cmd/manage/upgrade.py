@@ -1,4 +1,4 @@
-"""nova-manage db|api_db contract, and db online_data_migrations: the last steps of an upgrade.
+"""nova-manage db|api_db contract, db online_data_migrations and db convert: steps of an upgrade.
 
 Exit codes are those of the man page; doc/source/admin/upgrades.rst has the whole way.
 """
@@ -19,6 +19,23 @@ if TYPE_CHECKING:
 
 OPTIONS = {'--max-count': {'metavar': 'N', 'dest': 'max_count', 'default': None, 'help': (
     'rows that are converted at most; all unless given. While the exit code is 1, run it again')}}
+
+
+def convert(conf: cfg.ConfigOpts) -> None:
+    """Convert the databases of the tree before the first release, and this host's files, while no service runs. The
+    databases are copied first; nothing is done where all was converted.
+    """
+    from nova.cloud import conversion
+    copies = conversion.convert_if_due(conf)
+    print_copies(copies)
+    if not copies:
+        print('There is nothing to convert.')
+
+
+def print_copies(paths: list[str]) -> None:
+    """Print which files have the databases as they were before a conversion."""
+    for path in paths:
+        print(f'Converted. The data before the conversion are in {path}.')
 
 
 def online_data_migrations(conf: cfg.ConfigOpts, max_count: str | None) -> int:

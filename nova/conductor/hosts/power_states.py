@@ -50,11 +50,11 @@ class PowerStates:
 
     def __init__(self, db: engine.Database) -> None:
         self._db = db
-        self._batches = batching.Gathering(self.write, MOST)
+        self._batches = batching.Batch(self.write, MOST)
 
     def report(self, host: str, found: dict[str, int]) -> None:
         """Return when the servers of this host that nothing works on have these power states, {uuid: power state}."""
-        self._batches.bring(Report(host, found))
+        self._batches.run(Report(host, found))
 
     @property
     def waiting(self) -> int:

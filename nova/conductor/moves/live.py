@@ -272,7 +272,7 @@ class LiveMigrations:
             if migration['swapped']:
                 # a repeated call: what the first one had to give back it may not have given back
                 row = instances.get(conn, migration['instance_uuid'])
-                return row, migration, migration['arguments'].get('left', [])
+                return row, migration, migration['arguments'].get('old_attachments', [])
             if migration['status'] not in _SOURCE:
                 raise exception.InstanceChanged(instance_id=migration['instance_uuid'])
             change = self._events.of(conn, ctx, migration['instance_uuid'], migration)
@@ -283,7 +283,8 @@ class LiveMigrations:
             server_migrations.release(conn, migration_id)
             old = self._swap_attachments(conn, migration)
             if old:
-                server_migrations.update(conn, migration_id, {'arguments': {**migration['arguments'], 'left': old}})
+                server_migrations.update(conn, migration_id, {
+                    'arguments': {**migration['arguments'], 'old_attachments': old}})
             instance_actions.add_event(conn, row['uuid'], EVENT, host=host)
             if change:
                 change.record('live_migration_post', END, row, host)

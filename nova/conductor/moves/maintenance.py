@@ -46,7 +46,7 @@ def outcome(row: Row | None, move: Row | None) -> str | None:
     :param move: its migrations row, None when that is gone
     """
     if row is None:
-        return maintenance.GONE
+        return maintenance.DELETED
     if move is None:
         return maintenance.FAILED
     if move['status'] == 'finished' and row['vm_state'] == states.RESIZED and row['task_state'] is None:
@@ -66,13 +66,13 @@ def plan(row: Row | None, entry: Row, host: str, capabilities: dict[str, bool]) 
     """
     away = entry['direction'] == maintenance.AWAY
     if row is None:
-        return maintenance.GONE, None
+        return maintenance.DELETED, None
     if away and row['host'] != host:
-        return maintenance.KEPT, _AWAY_ELSEWHERE
+        return maintenance.SKIPPED, _AWAY_ELSEWHERE
     if not away and row['host'] == host:
         return maintenance.MOVED, None
     if not away and row['host'] != entry['dest']:
-        return maintenance.KEPT, _AWAY_ELSEWHERE
+        return maintenance.SKIPPED, _AWAY_ELSEWHERE
     if row['task_state'] is not None:
         return maintenance.WAITING, None
     vm_state = row['vm_state']

@@ -32,7 +32,7 @@ class WriteBatches:
 
     def __init__(self, db: engine.Database) -> None:
         self._db = db
-        self._batches = batching.Gathering(self.write, MOST)
+        self._batches = batching.Batch(self.write, MOST)
 
     def run(self, key: typing.Any, function: Function) -> typing.Any:
         """Run ``function(conn)`` as Database.run does, with the writes that others have brought meanwhile.
@@ -40,7 +40,7 @@ class WriteBatches:
         :returns: its result
         """
         write = Write(key, function)
-        self._batches.bring(write)
+        self._batches.run(write)
         return write.result
 
     @property

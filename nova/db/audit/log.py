@@ -232,7 +232,7 @@ class Auditor:
 
     def __init__(self, api_db: Any, notifier: Any) -> None:
         self._db, self._notifier = api_db, notifier
-        self._gathering = batching.Gathering(self._write, MOST)
+        self._batch = batching.Batch(self._write, MOST)
         self._lock = threading.Lock()
         self._all = _Bucket(ALL_RATE, ALL_BURST)
         self._callers: collections.OrderedDict[Any, Any] = collections.OrderedDict()
@@ -274,7 +274,7 @@ class Auditor:
         if record.values['outcome'] in (DENIED, FAILED) and not self._may_record(record.values):
             return False
         for row in record.rows():
-            self._gathering.bring(_Item(row))
+            self._batch.run(_Item(row))
         return True
 
     def _write(self, items: Any) -> None:

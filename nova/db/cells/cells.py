@@ -109,7 +109,7 @@ class Cell:
         executor = self._executor
         if executor is None:
             executor = self._executor = futures.ThreadPoolExecutor(THREADS, thread_name_prefix=f'cell-{self.name}')
-        return executor.submit(concurrency.carried(self._ask), function)
+        return executor.submit(concurrency.with_context(self._ask), function)
 
     def _ask(self, function: Callable[[Cell], _Result]) -> _Result:
         try:

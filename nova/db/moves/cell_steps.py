@@ -1,6 +1,6 @@
 """Steps of the transfer of a new server from its first cell to the cell of its host: doc/source/adr/0006.
 
-    register   API database   this attempt alone may change the mapping
+    register   API database   only this attempt may change the mapping
     leave      old cell       the row is marked and read
     arrive     new cell       a hidden copy with its claim is inserted
     switch     API database   the mapping names the new cell, where the server is from now on
@@ -39,7 +39,7 @@ from nova.db.tables.cell_moves import cell_moves
 if TYPE_CHECKING:
     from nova.db.tables.rows import CellMovesRow, InstanceActionsRow
 
-OUTGOING, INCOMING = 'leaving', 'coming'          # values of instances.cell_move
+OUTGOING, INCOMING = 'outgoing', 'incoming'       # values of instances.cell_move
 # columns that placement sets, and columns of each cell
 _PLACED = frozenset(('id', 'uuid', 'created_at', 'updated_at', 'host', 'node', 'availability_zone', 'numa_topology',
                      'cell_move'))
@@ -96,7 +96,7 @@ def where(conn: sa.Connection, uuids: list[str]) -> dict[str, tuple[str, str | N
 
 
 def register(conn: sa.Connection, move_id: str, cell_uuid: str, uuids: list[str]) -> set[str]:
-    """Register an attempt; return the set of servers of a cell that this attempt alone may move."""
+    """Register an attempt; return the set of servers of a cell that only this attempt may move."""
     conn.execute(sa.update(instance_mappings).where(
         _m.instance_uuid.in_(uuids), _m.cell_uuid == cell_uuid, _m.move_id.is_(None)).values(move_id=move_id))
     return {uuid for uuid, (_, found) in where(conn, uuids).items() if found == move_id}

@@ -37,7 +37,7 @@ class Transfer:
         self.arrived: dict[Any, Any] = {}                       # {uuid: Cell with a copy}
 
     def leave(self, uuids: list[str], dest: db_cells.Cell) -> dict[str, cell_steps.Snapshot]:
-        """Return {uuid: Snapshot} of the servers that this attempt alone may transfer; the others no longer wait."""
+        """Return {uuid: Snapshot} of the servers that only this attempt may transfer; the others no longer wait."""
         known = [uuid for uuid in uuids if uuid in self._snapshots]
         fresh = [uuid for uuid in uuids if uuid not in self._snapshots]
         if known:

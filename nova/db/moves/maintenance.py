@@ -7,7 +7,7 @@
     ended         finished
 
 A server's row has a direction, ``away`` or ``back``, and a state: ``waiting``, ``moving``, ``moved``, ``failed``,
-``kept`` (not moved, no attempt) or ``gone`` (deleted). Every function takes a connection in a transaction. ``start``,
+``skipped`` (not moved, no attempt) or ``deleted``. Every function takes a connection in a transaction. ``start``,
 ``stop``, ``begin_move`` and ``end_phase`` lock the maintenance's row, to serialize start, stop and the conductors.
 """
 from __future__ import annotations
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 DRAINING, MAINTENANCE, INCOMPLETE, REBALANCING, ENDED = (
     'draining', 'maintenance', 'incomplete', 'rebalancing', 'ended')
 AWAY, BACK = 'away', 'back'
-WAITING, MOVING, MOVED, FAILED, KEPT, GONE = 'waiting', 'moving', 'moved', 'failed', 'kept', 'gone'
-STATES = (WAITING, MOVING, MOVED, FAILED, KEPT, GONE)
+WAITING, MOVING, MOVED, FAILED, SKIPPED, DELETED = 'waiting', 'moving', 'moved', 'failed', 'skipped', 'deleted'
+STATES = (WAITING, MOVING, MOVED, FAILED, SKIPPED, DELETED)
 DIRECTION = {DRAINING: AWAY, REBALANCING: BACK}      # by the statuses in which servers are moved
 
 
@@ -91,7 +91,7 @@ def stop(conn: sa.Connection, host: str, aggregate_id: int) -> HostMaintenancesR
         return row
     mine = servers.c.maintenance_id == row['id']
     conn.execute(sa.update(servers).where(mine, servers.c.state.in_((WAITING, FAILED))).values(
-        state=KEPT, updated_at=now))
+        state=SKIPPED, updated_at=now))
     conn.execute(sa.update(servers).where(mine, servers.c.state == MOVED, servers.c.dest.is_not(None)).values(
         direction=BACK, state=WAITING, reason=None, updated_at=now))
     _set(conn, row['id'], {'status': REBALANCING, 'message': None, 'stopped_at': now, 'updated_at': now,
@@ -120,7 +120,8 @@ def _turn_away(conn: sa.Connection, maintenance_id: int) -> None:
     conn.execute(sa.update(servers).where(mine, servers.c.direction == BACK, servers.c.state.in_(
         (WAITING, FAILED))).values(direction=AWAY, state=MOVED, reason=None, updated_at=now))
     conn.execute(sa.delete(servers).where(mine, sa.or_(
-        servers.c.state.in_((FAILED, KEPT, GONE)), sa.and_(servers.c.direction == BACK, servers.c.state == MOVED))))
+        servers.c.state.in_((FAILED, SKIPPED, DELETED)),
+        sa.and_(servers.c.direction == BACK, servers.c.state == MOVED))))
 
 
 def _lock_service(conn: sa.Connection, host: str) -> sa.RowMapping:
@@ -206,7 +207,7 @@ def add_servers(conn: sa.Connection, row: HostMaintenancesRow) -> int:
     known = {found.instance_uuid: found for found in conn.execute(
         sa.select(servers.c.instance_uuid, servers.c.state).where(servers.c.maintenance_id == row['id']))}
     now, new = utils.utcnow(), sorted(here - known.keys())
-    again = [uuid for uuid in here & known.keys() if known[uuid].state in (MOVED, KEPT, GONE)]
+    again = [uuid for uuid in here & known.keys() if known[uuid].state in (MOVED, SKIPPED, DELETED)]
     values = {'direction': AWAY, 'state': WAITING, 'reason': None, 'dest': None, 'updated_at': now}
     if new:
         conn.execute(sa.insert(servers), [
@@ -261,7 +262,7 @@ def settle(conn: sa.Connection, row: HostMaintenancesRow, entry: HostMaintenance
         elif state == FAILED and direction == AWAY:       # its return failed, so it is still away
             values = {**values, 'direction': AWAY, 'state': MOVED, 'reason': None}
         elif state == FAILED:
-            values['state'] = KEPT
+            values['state'] = SKIPPED
     return _mark(conn, entry, values, entry['state'])
 
 
@@ -289,7 +290,7 @@ def end_phase(conn: sa.Connection, row: HostMaintenancesRow) -> HostMaintenances
         return None
     failed = in_state(conn, now['id'], FAILED)
     status = ENDED if not draining else INCOMPLETE if failed else MAINTENANCE
-    message = _sentence(now['host'], draining, failed, sum(counts.values()) - counts[GONE])
+    message = _sentence(now['host'], draining, failed, sum(counts.values()) - counts[DELETED])
     _set(conn, now['id'], {'status': status, 'message': message, 'updated_at': utils.utcnow(), 'next_look': None})
     return _of_host(conn, now['host'])
 

@@ -408,7 +408,7 @@ def with_ip_version(values: list[str]) -> Any:
 
 
 def forget_resting(conn: sa.Connection, before: datetime) -> None:
-    """Delete addresses that have rested long enough, or whose lease has ended after their release."""
+    """Delete addresses that have rested long enough, or with a lease that has ended after their release."""
     c, lease = t.addresses.c, t.leases.c
     ended = sa.exists().where(lease.subnet_id == c.subnet_id, lease.number == c.number, lease.until > c.released_at,
                               lease.until < utils.utcnow())

@@ -1,4 +1,4 @@
-"""Host aggregates in the API database: groups of hosts with metadata, some of which define an availability zone.
+"""Host aggregates in the API database: groups of hosts with metadata; some define an availability zone.
 
 Changes of members or zones begin with ``lock``: a host is in at most one zone, which no constraint on a single row can
 enforce.

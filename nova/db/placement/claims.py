@@ -1,6 +1,6 @@
 """Claims: a server's share of a compute node, taken and released by conditional UPDATEs.
 
-The condition alone decides: whatever a scheduler assumed, claims cannot exceed a node's capacity. The caller changes
+Only the condition decides: whatever a scheduler assumed, claims cannot exceed a node's capacity. The caller changes
 the server's host and the node's usage in one transaction.
 """
 from __future__ import annotations

@@ -33,7 +33,7 @@ SOFT_AFFINITY, SOFT_ANTI_AFFINITY = 'soft-affinity', 'soft-anti-affinity'
 PROXIMITY, CAPABILITIES = 'network-proximity', 'host-capabilities'
 # in the order of listing
 POLICIES = (AFFINITY, ANTI_AFFINITY, SOFT_AFFINITY, SOFT_ANTI_AFFINITY, PROXIMITY, CAPABILITIES)
-# contradicting policies, of which a group has at most one
+# contradicting policies; a group has at most one
 OPPOSITES = (frozenset((AFFINITY, ANTI_AFFINITY)), frozenset((SOFT_AFFINITY, SOFT_ANTI_AFFINITY)))
 
 SCOPE = 'capabilities:'          # prefix of metadata keys for the policy host-capabilities

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import InstanceActionEventsRow, InstanceActionsRow
 
 DEADLINE_S = 600        # time without progress after which a reconciler handles a task
-EVENT_FACTS = 'told'    # key in an action's arguments: {name: value} only for its events, not for a repetition
+EVENT_FACTS = 'event_facts'          # key in an action's arguments: {name: value} only for its events
 UNTAKEN_S = 120         # time without an owner after which the message counts as lost
 
 

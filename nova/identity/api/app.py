@@ -27,7 +27,7 @@ class IdentityApi(application.Api[operations.Request]):
     """
 
     max_body = 114688
-    adds = False                     # a caller who wants to delete something needs a new token
+    stores_data = False              # a caller who wants to delete something needs a new token
 
     def __init__(self, service: typing.Any, uri: str | None = None) -> None:
         super().__init__(handlers.ROUTES)
@@ -48,7 +48,7 @@ class IdentityApi(application.Api[operations.Request]):
         rule = operations.RULES[row.policy]
         if rule is not None:
             req.caller = self._service.validate(req.header('X-Auth-Token'))
-            context.caller_is(req.caller.user_id, req.caller.project_id)
+            context.set_caller(req.caller.user_id, req.caller.project_id)
             if 'service' not in req.caller.roles:            # services act for all projects
                 priorities.join(req.environ, req.caller.project_id or req.caller.user_id)
             log.asked_by(req.caller)

@@ -18,8 +18,7 @@ def _reaches(req: operations.Request, kind: str, project_id: str | None) -> bool
     """Return True if the caller may access a credential of its user.
 
     A caller with an application credential is limited to EC2 keys of its project, and only if it has all roles of the
-    user
-    there, because keys are not bound to the application credential.
+    user there, because keys are not bound to the application credential.
     """
     caller = req.caller
     if caller.credential is None or 'admin' in caller.roles:

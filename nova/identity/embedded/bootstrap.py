@@ -33,8 +33,7 @@ def bootstrap(service: embedded_service.IdentityService,
 
     :param service: IdentityService
     :param store: callable(passwords) that saves them, for example ``write_clouds_yaml``. Called before the commit, so
-     that
-     a crash cannot lose the password of a user.
+     that a crash cannot lose the password of a user.
     :returns: {user name: password} of new users
     """
     try:
@@ -100,8 +99,7 @@ def write_clouds_yaml(path: str, base_url: str, new_passwords: dict[str, str] | 
     """Write clouds.yaml for clients, readable only by its owner.
 
     New passwords replace the entries of their users. Existing entries keep their passwords and get the present URL.
-    Other
-    clouds in the file are unchanged.
+    Other clouds in the file are unchanged.
 
     :param base_url: of the all-in-one; identity is below it at /identity
     :param new_passwords: {user name: password} from ``bootstrap``

@@ -74,7 +74,7 @@ class Files:
               moved: progress.Moved = progress.ignore) -> dict[str, Any] | None:
         """Move a file on the store's file system into the store, without copying its data.
 
-        It must belong to this process or to a user whose files this process may take. It must not be open for writing:
+        It must belong to this process or to a user from whom it may take files. It must not be open for writing:
         QEMU, which wrote it, could change it after the inspection.
 
         :returns: as ``write``; None: the file must be copied instead
@@ -147,7 +147,7 @@ class Files:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
 
-    def clean(self, data_ids: set[str]) -> None:
+    def delete_incomplete(self, data_ids: set[str]) -> None:
         """Remove incomplete uploads after a crash. Files without an image are kept.
 
         The database may have been restored from a backup and lack rows of later uploads.

@@ -66,7 +66,7 @@ class Store:
         self.db.run(db_images.reset_saving)
         with self.db.reader() as conn:
             known = db_images.data_ids(conn)
-        self.files.clean(known)
+        self.files.delete_incomplete(known)
 
     def sign(self, grant: grants.Grant) -> str:
         """Sign a grants.Grant for this store."""

@@ -36,16 +36,16 @@ class BatchedCalls(Generic[_Order, _Result]):
         self._function, self._name = function, name
         self._lock = threading.Lock()
         # a lane lasts as long as it has callers
-        self._lanes: weakref.WeakValueDictionary[Hashable, batching.Gathering] = weakref.WeakValueDictionary()
+        self._lanes: weakref.WeakValueDictionary[Hashable, batching.Batch] = weakref.WeakValueDictionary()
 
     def __call__(self, lane: Hashable, order: _Order) -> _Result:
         """Return the result of an order. A run has orders of one lane; runs of one lane are serialized."""
         with self._lock:
-            gathering = self._lanes.get(lane)
-            if gathering is None:
-                gathering = self._lanes[lane] = batching.Gathering(self._work, MAX_BATCH)
+            batch = self._lanes.get(lane)
+            if batch is None:
+                batch = self._lanes[lane] = batching.Batch(self._work, MAX_BATCH)
         call = _Call(order)
-        gathering.bring(call)
+        batch.run(call)
         found: _Result = call.result
         return found
 

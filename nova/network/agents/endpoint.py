@@ -82,7 +82,7 @@ class AgentEndpoint:
             distributed = bool((known or {}).get('parts')) and self._hosts.distributed(conn)
             state = host_state.as_json(host_load.load(
                 conn, host, network_info.devname, physical, _address(address), key, distributed,
-                move_key=keys.of_move))
+                move_key=keys.migration_key))
         if not (known or {}).get('names'):          # agents of releases that do not send it
             state = host_state.for_older(state)
         if not (known or {}).get('moves'):

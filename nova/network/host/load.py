@@ -47,7 +47,7 @@ def load(conn: Connection, host: str, devname: Callable[..., Any], physical: dic
     overlay_rows = {row['id']: row for row in networks.many(
         conn, t.networks, ({row['network_id'] for row in rows} | routed.network_ids) - flat.keys())}
     physical_bridges = {row['bridge']: physical[row['physical_network']] for row in flat.values()
-             if row['physical_network'] in physical}
+                        if row['physical_network'] in physical}
     known = flat | overlay_rows
     qualities = qos.of_ports(conn, rows, known)
     subnets = _subnets(conn, flat)

@@ -49,7 +49,7 @@ def load(conn: Connection, rows: dict[str, Any], host: str, physical: dict[str, 
                       substitutes or {})
              for ident, row in sorted(rows.items()) if ident in numbers]
     return OverlayState([_with_transport(each, vlans, physical, rows[each.id], each.id in transit) for each in found],
-                    {row['bridge']: _neighbours(ports.get(ident, []), fixed) for ident, row in rows.items()})
+                        {row['bridge']: _neighbours(ports.get(ident, []), fixed) for ident, row in rows.items()})
 
 
 def _with_transport(overlay: Overlay, vlans: dict[str, int], physical: dict[str, str], row: Any,

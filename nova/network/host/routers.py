@@ -117,7 +117,7 @@ def _role(row: Any, distributed: bool, away: dict[str, str]) -> str:
 
 
 def _interface(port: Any, nets: dict[str, Any], subnets: dict[str, Any], fixed: dict[str, list[Any]],
-         more: list[str] | None = None, everywhere: bool = False) -> RouterInterface:
+               more: list[str] | None = None, everywhere: bool = False) -> RouterInterface:
     network, held = nets[port['network_id']], fixed.get(port['id'], [])
     on = [subnets[entry['subnet_id']] for entry in held]
     advertised = [subnet for entry, subnet in zip(held, on, strict=True)

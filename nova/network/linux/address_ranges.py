@@ -78,7 +78,7 @@ def _within(address: str, ranges: list[str]) -> bool:
 
 def _for(addresses: list[str]) -> list[str]:
     """Return IPv4 and IPv6 destination matches for addresses and ranges."""
-    return [f'ether type {family} {family} daddr {frames.anonymous_set(frames.collapsed(some))}'
+    return [f'ether type {family} {family} daddr {frames.anonymous_set(frames.collapse(some))}'
             for family, version in (('ip', 4), ('ip6', 6)) if (some := frames.of_version(addresses, version))]
 
 

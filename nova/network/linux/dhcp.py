@@ -52,7 +52,7 @@ class Dnsmasq:
             f'--dhcp-leasefile={self.leases}', f'--addn-hosts={self.names}', *domain_arguments(domain),
             *[f'--local=/{each}/' for each in domains if each != domain], '--dhcp-no-override', '--dhcp-authoritative',
             '--quiet-dhcp', '--bogus-priv', f'--dhcp-option=option:mtu,{network.mtu}', '--dhcp-lease-max=65536']
-        for index, subnet in enumerate(served(network)):
+        for index, subnet in enumerate(dhcp_subnets(network)):
             cidr, tag = ipaddress.ip_network(subnet.cidr), f'subnet{index}'
             words.append(f'--dhcp-range=set:{tag},{cidr.network_address},static,{cidr.netmask},{lease_time}s')
             routes = [f'{route["destination"]},{route["nexthop"]}' for route in subnet.routes]
@@ -77,10 +77,11 @@ class Dnsmasq:
             f'{port.mac},{address},host-{address.replace(".", "-")}\n'
             for port in sorted(ports, key=lambda port: port.id)
             for address in port.addresses
-            if any(ipaddress.ip_address(address) in ipaddress.ip_network(subnet.cidr) for subnet in served(network)))
-        self.keep(text, self.arguments(network, lease_time, name_servers, names.domains, domain), changed)
+            if any(ipaddress.ip_address(address) in ipaddress.ip_network(subnet.cidr)
+                   for subnet in dhcp_subnets(network)))
+        self.ensure_running(text, self.arguments(network, lease_time, name_servers, names.domains, domain), changed)
 
-    def keep(self, text: str, arguments: list[str], changed: bool = False) -> None:
+    def ensure_running(self, text: str, arguments: list[str], changed: bool = False) -> None:
         """Ensure that a server runs with these hosts and arguments.
 
         :param text: content of the hosts file
@@ -149,7 +150,7 @@ def hosts_file(entries: Iterable[tuple[str, str]]) -> str:
     return ''.join(f'{address} {name}\n' for address, name in entries)
 
 
-def served(network: Network) -> list[Subnet]:
+def dhcp_subnets(network: Network) -> list[Subnet]:
     """Return the subnets that DHCP serves: the server answers from the gateway's address."""
     return [subnet for subnet in network.subnets if subnet.dhcp and subnet.gateway]
 

@@ -101,7 +101,7 @@ class LinuxDriver:
             bridge.ensure(self.run, network)
             server = dhcp.Dnsmasq(self.run, network.bridge, self.directory / network.bridge, self._leases)
             dhcp.make_directory(server.directory)
-            if dhcp.served(network):
+            if dhcp.dhcp_subnets(network):
                 server.apply(network, [port for port in state.ports if port.bridge == network.bridge],
                              self.conf.network.dhcp_lease_time, self._name_servers,
                              host_state.names_in(state, network.id), self._domain(network))
@@ -120,9 +120,9 @@ class LinuxDriver:
         for each in state.routers:
             self._apply_isolated(each.id, self._router, each, state.outside)
         self._remove_obsolete({each.id for each in state.overlays}, {each.id for each in relayed},
-                    {each.id for each in state.routers}, {each.bridge for each in state.overlays})
+                              {each.id for each in state.routers}, {each.bridge for each in state.overlays})
         self.switchover.hand_over_connections(state)
-        self.switchover.keep({frames.tunnel_name(each) for each in state.overlays})
+        self.switchover.retain({frames.tunnel_name(each) for each in state.overlays})
         self._apply_offload(state)
         self._state = state
         return list(self._repaired)
@@ -174,8 +174,8 @@ class LinuxDriver:
         name = self._namespace_name('n', state.id)
         space = namespaces.Namespace(self.run, name)
         device = frames.service_name(state)
-        server = overlay_dnsmasq.OverlayDnsmasq(space.run, device, self.overlays / state.bridge, self._domain(state),
-                                   self._leases)
+        server = overlay_dnsmasq.OverlayDnsmasq(
+            space.run, device, self.overlays / state.bridge, self._domain(state), self._leases)
         served = [(subnet.dhcp, subnet.cidr) for subnet in state.subnets if subnet.dhcp]
         if not state.mac or not served:
             server.stop()
@@ -209,7 +209,8 @@ class LinuxDriver:
         """Remove objects of this cloud that are no longer needed."""
         kept = networks | relayed | routers
         self._applied = {ident: made_from for ident, made_from in self._applied.items() if ident in kept}
-        self.relay.keep({('network', ident) for ident in networks | relayed} | {('router', ident) for ident in routers})
+        self.relay.retain({('network', ident) for ident in networks | relayed}
+                          | {('router', ident) for ident in routers})
         for name in namespaces.managed(self._namespace_name('r', '')):
             ident = name.removeprefix(self._namespace_name('r', ''))
             if ident not in routers:
@@ -249,7 +250,7 @@ class LinuxDriver:
     def _filter(self, state: Any) -> None:
         known = {port.device for port in state.ports}
         self._orphans = sorted({device for name in [*self._bridges(), *overlay.managed(self.overlays)]
-                               for device in bridge.guests(self.run, name)} - known)
+                                for device in bridge.guests(self.run, name)} - known)
         text = self._script(state)
         if text == self._loaded:
             if self._tables_present():

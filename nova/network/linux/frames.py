@@ -40,7 +40,7 @@ def link_local(mac: str) -> str:
     return ranges.from_mac('fe80::/64', mac)
 
 
-def collapsed(addresses: Any) -> list[str]:
+def collapse(addresses: Any) -> list[str]:
     """Collapse addresses and ranges of one IP version: nft sets must not have overlapping elements."""
     every = list(dict.fromkeys(addresses))
     if not any(map(ranges.is_range, every)):
@@ -101,7 +101,7 @@ def from_guest(port: Port, number: int = 0) -> list[str]:
     for mac, addresses in known.items():
         only = f'ether saddr {mac} ' if len(known) > 1 else ''
         if four := of_version(addresses, 4):
-            senders = anonymous_set(collapsed(['0.0.0.0', *four]))               # 0.0.0.0: probe for duplicates
+            senders = anonymous_set(collapse(['0.0.0.0', *four]))               # 0.0.0.0: probe for duplicates
             rules += [
                 f'ether type arp arp saddr ether {mac} arp saddr ip {senders} accept',
                 f'{only}ether type ip ip saddr 0.0.0.0 ip daddr 255.255.255.255 udp sport 68 udp dport 67 accept',
@@ -118,7 +118,7 @@ def _own(only: str, family: str, addresses: list[str], number: int) -> list[str]
     one, many = only_addresses(addresses), only_ranges(addresses)
     found = [f'{only}ether type {family} {family} saddr {anonymous_set(one)} accept'] if one else []
     if many:
-        found.append(f'{only}ether type {family} {family} saddr {anonymous_set(collapsed(many))} '
+        found.append(f'{only}ether type {family} {family} saddr {anonymous_set(collapse(many))} '
                      f'meta mark set {number << 16:#010x} accept')
     return found
 
@@ -137,7 +137,7 @@ def _about(address: str) -> str:
 
 
 def _from_guest_6(only: str, own: list[str], number: int) -> list[str]:
-    senders = anonymous_set(collapsed(own))
+    senders = anonymous_set(collapse(own))
     return [
         *_FRAGMENTS,
         f'{only}ether type ip6 icmpv6 type nd-router-advert drop',
@@ -156,13 +156,13 @@ def to_guest(port: Port, servers: list[str]) -> list[str]:
         return ['accept']
     rules, known = [], [address for addresses in allowed_addresses(port).values() for address in addresses]
     if four := of_version(known, 4):
-        rules += [f'ether type ip ip daddr {anonymous_set(collapsed(four))} accept', 'ether type arp accept']
+        rules += [f'ether type ip ip daddr {anonymous_set(collapse(four))} accept', 'ether type arp accept']
         if dhcp := of_version(servers, 4):
             rules.append(f'ether type ip ip saddr {anonymous_set(dhcp)} udp sport 67 udp dport 68 accept')
     if six := of_version(known, 6):
         own = [link_local(mac) for mac in allowed_addresses(port)] + six
         rules += _FRAGMENTS
-        rules.append(f'ether type ip6 ip6 daddr {anonymous_set([*collapsed(own), "ff00::/8"])} accept')
+        rules.append(f'ether type ip6 ip6 daddr {anonymous_set([*collapse(own), "ff00::/8"])} accept')
     return rules + ['drop']
 
 

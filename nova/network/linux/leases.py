@@ -49,7 +49,7 @@ class Leases:
         """
         found = {(each['mac'], each['address']): each for each in self._files()}
         for directory in servers:
-            for mac, address, until in kept(directory):
+            for mac, address, until in read_leases(directory):
                 found[mac, address] = {'mac': mac, 'address': address, 'until': until}
         return list(found.values())
 
@@ -70,7 +70,7 @@ class Leases:
             if given is None:
                 continue
             found.append(given)
-            if given['until'] <= now:                        # nothing follows but another one
+            if given['until'] <= now:                        # the lease ended: no update follows
                 path.unlink(missing_ok=True)
         self._unreadable.discard_missing()
         self._seen = changed
@@ -81,7 +81,7 @@ def _lease(values: dict[str, Any]) -> dict[str, Any]:
     return {'mac': str(values['mac']), 'address': str(values['address']), 'until': int(values['until'])}
 
 
-def kept(directory: pathlib.Path) -> list[tuple[str, str, int]]:
+def read_leases(directory: pathlib.Path) -> list[tuple[str, str, int]]:
     """Return [(MAC, address, Unix time of expiry)] of the leases in a dnsmasq directory.
 
     dnsmasq stores no MAC for IPv6; the hosts file has it.

@@ -86,7 +86,7 @@ class MetadataRelay:
             str(port), descriptors=(number,))
         self._served[kind, ident] = address, port
 
-    def keep(self, names: set[tuple[str, str]]) -> None:
+    def retain(self, names: set[tuple[str, str]]) -> None:
         """Stop serving all others than these (kind, id)."""
         for kind, ident in self._served.keys() - names:
             self.process.send({'drop': [kind, ident]})

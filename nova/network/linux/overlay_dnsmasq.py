@@ -93,9 +93,8 @@ class OverlayDnsmasq(dhcp.Dnsmasq):
         dhcp.make_directory(self.directory)
         options = ''.join(_option(lease, option) for lease in overlay.leases for option in lease['options'])
         changed = [dhcp.write(self.names, names), dhcp.write(self.options, options)]
-        self.keep(''.join(map(self._host, overlay.leases)), self.arguments_of(
-            overlay, lease_time, more_servers, more.domains),
-                  any(changed))
+        self.ensure_running(''.join(map(self._host, overlay.leases)), self.arguments_of(
+            overlay, lease_time, more_servers, more.domains), any(changed))
 
     @staticmethod
     def _host(lease: dict[str, Any]) -> str:
@@ -137,4 +136,4 @@ class RouterAdvertiser(dhcp.Dnsmasq):
             kind = {'slaac': 'ra-only', 'dhcpv6-stateless': 'ra-stateless', 'dhcpv6-stateful': 'static'}[mode]
             words += [f'--interface={device}', f'--dhcp-range={network.network_address},{kind},{network.prefixlen},'
                       f'{WEEK_S}s']
-        self.keep('', words)
+        self.ensure_running('', words)

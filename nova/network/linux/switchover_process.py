@@ -81,7 +81,7 @@ class SwitchoverProcess:
                 self._switched.setdefault(name, {})[mac] = address
         return dict(self._switched.get(device, {}))
 
-    def keep(self, devices: set[str]) -> None:
+    def retain(self, devices: set[str]) -> None:
         """Forget other devices. Stop the process if no migration is in progress."""
         for device in self._expected.keys() - devices:
             self._expected[device] = {}

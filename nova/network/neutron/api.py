@@ -11,7 +11,7 @@ from oslo_utils import timeutils
 from nova import exception
 from nova.conf.placement import placement as placement_options
 from nova.network import selection
-from nova.network.neutron import choice
+from nova.network.neutron import network_selection
 from nova.network.neutron import client
 from nova.network.neutron import devices
 from nova.network.neutron import floating
@@ -47,19 +47,20 @@ class API:
 
     # ---- checks of requests
 
-    def validate_networks(self, context: RequestContext, requested: list[choice.Request] | str | None,
+    def validate_networks(self, context: RequestContext, requested: list[network_selection.Request] | str | None,
                           count: int = 1, guarantees: bool = True,
                           groups: Collection[str] = ()) -> selection.CheckedNetworks:
         neutron, project_id = self.neutron, str(context.project_id)
         if requested == 'none' or requested == []:
             return selection.CheckedNetworks(requested, False)
         if requested is None or isinstance(requested, str):
-            network = choice.default_network(neutron, context, project_id)
+            network = network_selection.default_network(neutron, context, project_id)
             if network is None and requested == 'auto':
-                if choice.AUTO not in neutron.extensions(context):
+                if network_selection.AUTO not in neutron.extensions(context):
                     raise exception.NetworkRequestInvalid(reason='no network is available to the project.')
-                choice.topology(neutron, context, project_id, dry_run=True)
-            return selection.CheckedNetworks(requested, network is None or choice.groups_are_used(network, groups))
+                network_selection.topology(neutron, context, project_id, dry_run=True)
+            return selection.CheckedNetworks(
+                requested, network is None or network_selection.groups_are_used(network, groups))
         ports, networks, subnets = self._named(context, requested)
         for request in requested:
             self._check(project_id, ports, networks, subnets, request, count)
@@ -67,12 +68,12 @@ class API:
             raise exception.NetworkRequestInvalid(
                 reason='servers with ports that request a bandwidth or packet rate need microversion 2.72 or '
                        'later.')
-        secured = [choice.groups_are_used(networks[str(request['network_id'])], groups) for request in requested
-                   if not request.get('port_id')]
+        secured = [network_selection.groups_are_used(networks[str(request['network_id'])], groups)
+                   for request in requested if not request.get('port_id')]
         self._check_room(context, sum(not request.get('port_id') for request in requested) * count)
         known = self._group_names(context, ports.values())
         return selection.CheckedNetworks(requested, any(secured), self._devices(context, ports.values()),
-                                 tuple(sorted(set(known.values()))))
+                                         tuple(sorted(set(known.values()))))
 
     def _devices(self, context: RequestContext, ports: Collection[Document]) -> tuple[pci.Request, ...]:
         """Return requests for the host devices that ports need.
@@ -86,10 +87,10 @@ class API:
             raise exception.NetworkRequestInvalid(reason='ports with a vnic_type other than normal need an account in '
                                                          '[neutron] that sees physical networks.')
         networks = {row['id']: row for row in self.neutron.list(
-            choice.system(context), 'networks', id={port['network_id'] for port in found})}
+            network_selection.system(context), 'networks', id={port['network_id'] for port in found})}
         return tuple(request for port in found if (request := devices.request(port, networks[port['network_id']])))
 
-    def _named(self, context: RequestContext, requested: list[choice.Request],
+    def _named(self, context: RequestContext, requested: list[network_selection.Request],
                ) -> tuple[dict[str, Document], dict[str, Document], list[Document]]:
         """Return (ports, networks, subnets) named in requests, as the caller sees them.
 
@@ -99,22 +100,23 @@ class API:
         wanted = {str(request['port_id']) for request in requested if request.get('port_id')}
         ports = {port['id']: port for port in neutron.list(context, 'ports', id=wanted)}
         if ports and neutron.has_account:            # Neutron shows resource_request to administrators only
-            ports = {port['id']: port for port in neutron.list(choice.system(context), 'ports', id=set(ports))}
+            found = neutron.list(network_selection.system(context), 'ports', id=set(ports))
+            ports = {port['id']: port for port in found}
         idents = {str(request['network_id']) for request in requested if request.get('network_id')}
-        networks = choice.usable(neutron, context, str(context.project_id), idents) if idents else {}
+        networks = network_selection.usable(neutron, context, str(context.project_id), idents) if idents else {}
         fixed = {str(request['network_id']) for request in requested if request.get('fixed_ip')}
         return ports, networks, neutron.list(context, 'subnets', network_id=fixed) if fixed else []
 
     def _check(self, project_id: str, ports: dict[str, Document], networks: dict[str, Document],
-               subnets: list[Document], request: choice.Request, count: int) -> None:
+               subnets: list[Document], request: network_selection.Request, count: int) -> None:
         if count > 1 and (request.get('port_id') or request.get('fixed_ip')):
             raise exception.NetworkRequestInvalid(reason='a port or a fixed IP can be used by one server only.')
         try:
             if request.get('port_id'):
-                choice.check_port(ports.get(str(request['port_id'])), request, project_id,
-                                  guaranteed=self._guaranteed)
+                network_selection.check_port(ports.get(str(request['port_id'])), request, project_id,
+                                             guaranteed=self._guaranteed)
             else:
-                choice.check_network(networks, subnets, request)
+                network_selection.check_network(networks, subnets, request)
         except exception.NotFound as error:
             raise exception.NetworkRequestInvalid(reason=error.message) from None
 
@@ -131,25 +133,27 @@ class API:
                 reason=f'{wanted} ports are needed, {used} of {port["limit"]} ports of the project are in use.')
 
     def check_attach(self, context: RequestContext, project_id: str, server_networks: set[str],
-                     request: choice.Request) -> selection.CheckedNetworks:
+                     request: network_selection.Request) -> selection.CheckedNetworks:
         if not request['port_id'] and not request['network_id']:
-            usable = choice.usable(self.neutron, context, project_id, server_networks) if server_networks else {}
-            chosen = next(iter(usable.values())) if len(usable) == 1 else choice.default_network(
+            usable = network_selection.usable(
+                self.neutron, context, project_id, server_networks) if server_networks else {}
+            chosen = next(iter(usable.values())) if len(usable) == 1 else network_selection.default_network(
                 self.neutron, context, project_id)
             if chosen is None:
                 raise exception.NetworkRequestInvalid(reason='no network is available to the project.')
             request = {**request, 'network_id': chosen['id']}
         ports, networks, subnets = self._named(context, [request])
         if request['port_id']:
-            choice.check_port(ports.get(request['port_id']), request, project_id, guaranteed=self._guaranteed)
+            network_selection.check_port(
+                ports.get(request['port_id']), request, project_id, guaranteed=self._guaranteed)
         else:
-            choice.check_network(networks, subnets, request)
+            network_selection.check_network(networks, subnets, request)
         return selection.CheckedNetworks([request], devices=self._devices(context, ports.values()))
 
     def check_security_groups(self, context: RequestContext, names: list[str]) -> list[str]:
         wanted = [name for name in names or () if name != DEFAULT]
         known: dict[str, str] = {}
-        for row in choice.groups(self.neutron, context, str(context.project_id), wanted):
+        for row in network_selection.groups(self.neutron, context, str(context.project_id), wanted):
             known[row['id']] = row['name']
         return list(dict.fromkeys(known.get(name, name) for name in names or ()))
 
@@ -198,7 +202,7 @@ class API:
     def _change_groups(self, context: RequestContext, project_id: str, instance_uuid: str, name: str,
                        change: Callable[[list[str], str], list[str]], present: bool = False) -> int:
         """Change the groups of a server's ports and return the number of affected ports."""
-        group, = choice.groups(self.neutron, context, project_id, [name])
+        group, = network_selection.groups(self.neutron, context, project_id, [name])
         count = 0
         for port in self.neutron.list(context, 'ports', device_id=instance_uuid):
             before = port.get('security_groups') or []
@@ -238,9 +242,9 @@ class API:
     def ports_of(self, context: RequestContext, instance_uuid: str) -> list[Document]:
         ports = self.neutron.list(context, 'ports', device_id=instance_uuid)
         if ports and self.neutron.has_account:       # order and tags are visible to the system only
-            ours = self.neutron.list(choice.system(context), 'ports', device_id=instance_uuid)
+            ours = self.neutron.list(network_selection.system(context), 'ports', device_id=instance_uuid)
             seen = {port['id'] for port in ports}
-            ports = [port for port in vifs.in_order(ours) if port['id'] in seen]
+            ports = [port for port in vifs.sort_ports(ours) if port['id'] in seen]
         return [{**port, 'tag': vifs.profile(port).get(vifs.TAG)} for port in ports]
 
 

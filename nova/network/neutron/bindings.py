@@ -117,7 +117,7 @@ class Bindings:
 
     def _activate(self, ctx: RequestContext, port: Document, host: str) -> None:
         path = f'/ports/{port["id"]}/bindings/{_segment(host)}/activate'
-        # an earlier request, whose answer was lost, activated it
+        # an earlier request activated it, but its response was lost
         with contextlib.suppress(exception.PortBindingExists):
             self._neutron.call(ctx, 'PUT', path, exception.PortNotFound(port_id=port['id']))
 

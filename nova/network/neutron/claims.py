@@ -51,7 +51,7 @@ class Claims:
             yield kept
             return
         if self._placement is None:
-            raise vifs.no_guarantee(port)
+            raise vifs.placement_required(port)
         owner = server or port['device_id']
         allocation = self._placement.claim(ctx, port, owner, host, self._node(host))
         try:
@@ -65,7 +65,7 @@ class Claims:
         if self._placement is not None and (requests.groups(port) or vifs.ALLOCATION in vifs.profile(port)):
             self._placement.release(ctx, port['id'], port['device_id'], host)
 
-    def release_gone(self, ctx: RequestContext, port_id: str, server: str, host: str) -> None:
+    def release_deleted(self, ctx: RequestContext, port_id: str, server: str, host: str) -> None:
         """Release the resources of a deleted port."""
         if self._placement is not None:
             self._placement.release(ctx, port_id, server, host)

@@ -17,7 +17,7 @@ from nova import exception
 from nova.network import selection
 from nova.network.interface import INTERFACE
 from nova.network.neutron import bindings
-from nova.network.neutron import choice
+from nova.network.neutron import network_selection
 from nova.network.neutron import claims
 from nova.network.neutron import client
 from nova.network.neutron import devices
@@ -72,17 +72,17 @@ class NeutronManager:
 
     def begin(self) -> None:
         """Periodic task: create resource providers of new hosts."""
-        self.claims.begin(choice.system())
+        self.claims.begin(network_selection.system())
 
     # ---- a server begins and ends
 
     def allocate_for_instance(self, context: nova_context.RequestContext, instance: Instance,
-                              requested_networks: list[choice.Request] | str | None,
+                              requested_networks: list[network_selection.Request] | str | None,
                               security_groups: list[str] | None, host: str) -> list[Document]:
         """See interface.py. A repeated call creates missing ports and rebinds ports of another host."""
         if requested_networks == 'none' or requested_networks == []:
             return []
-        ctx = choice.system(context)
+        ctx = network_selection.system(context)
         there = {vifs.profile(port).get(vifs.POSITION): port for port in self._ports(ctx, instance.uuid)}
         if requested_networks is None or isinstance(requested_networks, str):
             requests = [] if there else self._default(ctx, instance.project_id, requested_networks == 'auto')
@@ -91,7 +91,8 @@ class NeutronManager:
         networks = self._networks(ctx, instance.project_id, requests)
         groups = None
         if security_groups and list(security_groups) != ['default']:
-            groups = [group['id'] for group in choice.groups(self.neutron, ctx, instance.project_id, security_groups)]
+            groups = [group['id'] for group in network_selection.groups(
+                self.neutron, ctx, instance.project_id, security_groups)]
         for position, request in enumerate(requests):
             if position in there:
                 continue
@@ -100,39 +101,41 @@ class NeutronManager:
         ports = [self.bindings.move(ctx, port, host) for port in there.values()]
         return self._vifs(ctx, ports)
 
-    def _default(self, ctx: nova_context.RequestContext, project_id: str, auto: bool) -> list[choice.Request]:
+    def _default(self, ctx: nova_context.RequestContext, project_id: str,
+                 auto: bool) -> list[network_selection.Request]:
         """Return the requests of a server that names no network."""
-        network = choice.default_network(self.neutron, ctx, project_id)
+        network = network_selection.default_network(self.neutron, ctx, project_id)
         ident = network and network['id']
         if ident is None and auto:
-            ident = choice.topology(self.neutron, ctx, project_id, dry_run=False)
+            ident = network_selection.topology(self.neutron, ctx, project_id, dry_run=False)
             if ident is None:
                 raise exception.NetworkRequestInvalid(reason='no network is available to the project.')
         return selection.normalized([{'network_id': ident}] if ident else []) or []
 
     def _networks(self, ctx: nova_context.RequestContext, project_id: str,
-                  requests: list[choice.Request]) -> dict[str, Document]:
+                  requests: list[network_selection.Request]) -> dict[str, Document]:
         idents = {str(request['network_id']) for request in requests if request['network_id']}
-        return choice.usable(self.neutron, ctx, project_id, idents) if idents else {}
+        return network_selection.usable(self.neutron, ctx, project_id, idents) if idents else {}
 
-    def _allocate_port(self, ctx: nova_context.RequestContext, instance: Instance, request: choice.Request,
-              networks: dict[str, Document], groups: list[str] | None, host: str, profile: Document) -> Document:
+    def _allocate_port(self, ctx: nova_context.RequestContext, instance: Instance, request: network_selection.Request,
+                       networks: dict[str, Document], groups: list[str] | None, host: str,
+                       profile: Document) -> Document:
         """Bind an existing port of the project, or create a port."""
         zone = instance.availability_zone or self.conf.default_availability_zone
         values: Document = {'device_id': instance.uuid, 'device_owner': COMPUTE + zone, 'binding:host_id': host}
         if request['port_id'] and not request['network_id']:
             missing = exception.PortNotFound(port_id=request['port_id'])
-            port = choice.check_port(self.neutron.show(ctx, 'ports', request['port_id'], missing), request,
-                                     instance.project_id, instance.uuid, self.claims.enabled)
+            port = network_selection.check_port(self.neutron.show(ctx, 'ports', request['port_id'], missing), request,
+                                                instance.project_id, instance.uuid, self.claims.enabled)
             with self.claims.profile(ctx, port, host, instance.uuid) as kept:
                 values['binding:profile'] = {**kept, **profile, **devices.profile(port, instance.devices(), host)}
                 return self._assign_port(ctx, port, instance, values)
-        network = choice.check_network(networks, [], {**request, 'fixed_ip': None})
+        network = network_selection.check_network(networks, [], {**request, 'fixed_ip': None})
         values |= {'network_id': network['id'], 'project_id': instance.project_id, 'admin_state_up': True,
                    'binding:profile': {**profile, vifs.MADE: True}}
         if request['fixed_ip']:
             values['fixed_ips'] = [{'ip_address': request['fixed_ip']}]
-        if groups is not None and choice.groups_are_used(network, groups):
+        if groups is not None and network_selection.groups_are_used(network, groups):
             values['security_groups'] = groups
         port = self.neutron.create(ctx, 'ports', values, exception.NetworkNotFound(network_id=network['id']))
         if port.get('resource_request'):
@@ -160,7 +163,7 @@ class NeutronManager:
 
         :param host: only ports that no other host has taken over; None: all ports
         """
-        ctx, caller = choice.system(context), context.sender_host
+        ctx, caller = network_selection.system(context), context.sender_host
         ports = self._ports(ctx, instance_uuid)
         if host is not None:
             ports = [port for port in ports if port.get('binding:host_id') in (host, '')]
@@ -195,7 +198,7 @@ class NeutronManager:
     # ---- a server moves
 
     def setup_for_instance(self, context: nova_context.RequestContext, instance: Instance, host: str) -> list[Document]:
-        ctx = choice.system(context)
+        ctx = network_selection.system(context)
         return self._vifs(ctx, [self._move(ctx, port, instance, host) for port in self._ports(ctx, instance.uuid)])
 
     def _move(self, ctx: nova_context.RequestContext, port: Document, instance: Instance, host: str) -> Document:
@@ -213,24 +216,24 @@ class NeutronManager:
 
     def prepare_for_instance(self, context: nova_context.RequestContext, instance: Instance,
                              host: str) -> list[Document]:
-        ctx = choice.system(context)
+        ctx = network_selection.system(context)
         ports = self._ports(ctx, instance.uuid)
         return self._vifs(ctx, ports, {port['id']: self.bindings.prepare(ctx, port, host) for port in ports})
 
     def unprepare_for_instance(self, context: nova_context.RequestContext, instance_uuid: str, host: str) -> None:
-        ctx = choice.system(context)
+        ctx = network_selection.system(context)
         for port in self._ports(ctx, instance_uuid):
             if port.get('binding:host_id') != host:
                 self.bindings.forget(ctx, port, host)
 
     def leave_host(self, context: nova_context.RequestContext, instance_uuid: str, host: str) -> None:
-        ctx = choice.system(context)
+        ctx = network_selection.system(context)
         for port in self._ports(ctx, instance_uuid):
             if port.get('binding:host_id') == host:
                 self.bindings.unbind(ctx, port)
 
     def network_info(self, context: nova_context.RequestContext, instance_uuid: str) -> list[Document]:
-        ctx = choice.system(context)
+        ctx = network_selection.system(context)
         return self._vifs(ctx, self._ports(ctx, instance_uuid))
 
     def refresh_security(self, context: nova_context.RequestContext, port_ids: list[str]) -> None:
@@ -259,9 +262,9 @@ class NeutronManager:
 
     # ---- one port more, one less
 
-    def attach_port(self, context: nova_context.RequestContext, instance: Instance, request: choice.Request,
+    def attach_port(self, context: nova_context.RequestContext, instance: Instance, request: network_selection.Request,
                     attached_by: str, host: str) -> Document:
-        ctx = choice.system(context)
+        ctx = network_selection.system(context)
         ports = self._ports(ctx, instance.uuid)
         port = _find_port(ports, str(request['port_id']), attached_by)
         if port is None:
@@ -277,22 +280,22 @@ class NeutronManager:
 
     def find_port(self, context: nova_context.RequestContext, instance_uuid: str, port_id: str,
                   attached_by: str | None) -> Document | None:
-        ctx = choice.system(context)
+        ctx = network_selection.system(context)
         port = _find_port(self._ports(ctx, instance_uuid), port_id, attached_by)
         return self._vifs(ctx, [port])[0] if port else None
 
     def detach_port(self, context: nova_context.RequestContext, instance_uuid: str, port_id: str,
                     attached_by: str | None, host: str) -> None:
-        ctx = choice.system(context)
+        ctx = network_selection.system(context)
         port = _find_port(self._ports(ctx, instance_uuid), port_id, attached_by)
         if port is not None:
             self._release_port(ctx, port)
         else:
-            self.claims.release_gone(ctx, port_id, instance_uuid, host)
+            self.claims.release_deleted(ctx, port_id, instance_uuid, host)
 
     def add_address(self, context: nova_context.RequestContext, instance_uuid: str, network_id: str, known: list[str],
                     host: str) -> None:
-        ctx = choice.system(context)
+        ctx = network_selection.system(context)
         ports = [port for port in self._ports(ctx, instance_uuid) if port['network_id'] == network_id]
         if not ports:
             raise exception.NetworkNotFound(network_id=network_id)
@@ -309,7 +312,7 @@ class NeutronManager:
 
     def remove_address(self, context: nova_context.RequestContext, instance_uuid: str, address: str,
                        host: str) -> None:
-        ctx = choice.system(context)
+        ctx = network_selection.system(context)
         for port in self._ports(ctx, instance_uuid):
             left = [ip for ip in port['fixed_ips'] if ip['ip_address'] != address]
             if left != port['fixed_ips']:
@@ -326,8 +329,8 @@ class NeutronManager:
         """
         rows = self.neutron.list(ctx, 'ports', device_id=instance_uuid)
         project_id = self._project_of(instance_uuid) if rows else None
-        return vifs.in_order([row for row in rows if row['device_owner'].startswith(COMPUTE)
-                              and vifs.POSITION in vifs.profile(row) and project_id in (None, row['project_id'])])
+        return vifs.sort_ports([row for row in rows if row['device_owner'].startswith(COMPUTE)
+                                and vifs.POSITION in vifs.profile(row) and project_id in (None, row['project_id'])])
 
     def _vifs(self, ctx: nova_context.RequestContext, ports: list[Document],
               prepared: dict[str, Document] | None = None) -> list[Document]:
@@ -345,7 +348,7 @@ class NeutronManager:
                 floating.setdefault(row['port_id'], {}).setdefault(
                     row['fixed_ip_address'], []).append(row['floating_ip_address'])
         return [vifs.vif(port, networks[port['network_id']], subnets, floating.get(port['id'], {}),
-                         (prepared or {}).get(port['id'])) for port in vifs.in_order(ports)]
+                         (prepared or {}).get(port['id'])) for port in vifs.sort_ports(ports)]
 
 
 def _find_port(ports: list[Document], key: str, attached_by: str | None) -> Document | None:

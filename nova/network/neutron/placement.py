@@ -108,7 +108,7 @@ class Placement:
         for _ in range(TRIES):
             there = self._call(ctx, 'GET', f'/allocations/{ident}').get('allocations') or {}
             if there:
-                found = requests.held(port, there)
+                found = requests.allocation_value(port, there)
                 if found is not None:
                     return found
                 self.release(ctx, port['id'], server, host)              # of an earlier QoS policy of the port

@@ -40,7 +40,7 @@ class HostFinder:
     def find(self, server: str, requested: list[Document]) -> ReachableHosts | None:
         """Return the usable hosts; None: all hosts.
 
-        :param requested: networks of the RequestSpec; the server's current ports count as well
+        :param requested: networks of the RequestSpec; the server's current ports count too
         """
         ctx = nova_context.admin_context()
         named = {each['port_id'] for each in requested if each.get('port_id')}
@@ -53,8 +53,8 @@ class HostFinder:
             return None
         bound = frozenset(port.get('binding:host_id') or '' for port in requesting)
         return ReachableHosts(self._placement.hosts_with(ctx, requesting) if requesting else None,
-                     bound if len(bound) == 1 else frozenset(),
-                     tuple(self._placement.hosts_in(ctx, each) for each in segments))
+                              bound if len(bound) == 1 else frozenset(),
+                              tuple(self._placement.hosts_in(ctx, each) for each in segments))
 
     def _segments(self, ctx: nova_context.RequestContext, ports: list[Document],
                   networks: set[str]) -> list[set[str]]:

@@ -54,7 +54,7 @@ def allocation(port: Document, mappings: dict[str, list[str]]) -> Any:
     return found[ONE] if ONE in found else found
 
 
-def held(port: Document, allocations: dict[str, Any]) -> Any:
+def allocation_value(port: Document, allocations: dict[str, Any]) -> Any:
     """Return the value of ``allocation`` for existing allocations {provider: {'resources': {class: amount}}}.
 
     The groups of a port have different resource classes, which identify them.

@@ -26,7 +26,7 @@ def profile(port: Document) -> Document:
     return port.get('binding:profile') or {}
 
 
-def in_order(ports: list[Document]) -> list[Document]:
+def sort_ports(ports: list[Document]) -> list[Document]:
     """Return a server's ports in order."""
     return sorted(ports, key=lambda port: (profile(port).get(POSITION, 1 << 30), port.get('created_at') or '',
                                            port['id']))
@@ -82,7 +82,7 @@ def check_bound(port: Document, binding: Document, host: str) -> None:
                    'Networking service is registered there with this host name.')
 
 
-def no_guarantee(port: Document) -> exception.NetworkRequestInvalid:
+def placement_required(port: Document) -> exception.NetworkRequestInvalid:
     """Return the error for a port with a resource request if there is no Placement service."""
     return exception.NetworkRequestInvalid(
         reason=f'port {port["id"]} has a QoS policy with a guaranteed bandwidth or packet rate, which needs a '
@@ -102,4 +102,4 @@ def check_usable(port: Document, guaranteed: bool) -> None:
                    f'Use vnic_type normal, {" or ".join(devices.TYPES)}, or whole devices by aliases in the flavor '
                    '(pci_passthrough:alias).')
     if port.get('resource_request') and not guaranteed:
-        raise no_guarantee(port)
+        raise placement_required(port)

@@ -6,14 +6,14 @@ from typing import Any, TYPE_CHECKING
 
 from nova import exception
 from nova.db.audit import log
-from nova.network.face import calls
-from nova.network.face import networks as face_networks
 from nova.network.operators import networks as operators
+from nova.network.rest import calls
+from nova.network.rest import networks as rest_networks
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.db.engine import Connection
-    from nova.network.face.app import Face
+    from nova.network.rest.app import Deps
 
 # unsupported parameters, and the reason
 REFUSED = {
@@ -67,7 +67,7 @@ def _gateway(given: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {'gateway_ip': given[name]} if name in given else {}
 
 
-def make(conn: Connection, face: Face, context: RequestContext, network: Mapping[str, Any],
+def make(conn: Connection, deps: Deps, context: RequestContext, network: Mapping[str, Any],
          subnets: Sequence[Mapping[str, Any]], for_all: bool = False) -> str:
     """Create a network with subnets in a transaction and return its id.
 
@@ -77,10 +77,10 @@ def make(conn: Connection, face: Face, context: RequestContext, network: Mapping
     """
     if not subnets:
         raise exception.BadRequest('A network needs a range: cidr or cidr_v6.')
-    ident = calls.create(conn, face, context, face_networks.NETWORKS, network)
+    ident = calls.create(conn, deps, context, rest_networks.NETWORKS, network)
     owner = {'project_id': network['project_id']} if network.get('project_id') else {}
     for subnet in subnets:
-        calls.create(conn, face, context, face_networks.SUBNETS, {
+        calls.create(conn, deps, context, rest_networks.SUBNETS, {
             'network_id': ident, 'name': network['name'], **owner, **subnet})
     log.about(ident)                 # not about its subnets
     if for_all:

@@ -105,7 +105,7 @@ def _free_floating(conn: Connection) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for subnet in networks.many(conn, t.subnets, outside, 'network_id'):
         network = outside[subnet['network_id']]
-        for low, high in ipam.spans(subnet) if subnet['ip_version'] == 4 else ():
+        for low, high in ipam.pool_spans(subnet) if subnet['ip_version'] == 4 else ():
             for number in ipam.unused(conn, subnet['id'], low, high, MOST_FREE - len(found)):
                 found.append(_shown_floating(network, ipam.address_of(subnet['cidr'], number)))
     return found
@@ -138,7 +138,7 @@ def delete_network(api_db: Database, ident: str) -> None:
     api_db.run(delete)
 
 
-def give_network(api_db: Database, ident: str, project: str | None) -> None:
+def assign_network(api_db: Database, ident: str, project: str | None) -> None:
     """Assign a network to a project; None: to all projects.
 
     :raises NetworkNotFound:
@@ -197,7 +197,8 @@ def _locked(conn: Connection, ident: str) -> dict[str, Any]:
     return dict(row)
 
 
-def take_network(conf: ConfigOpts, api_db: Database, context: nova_context.RequestContext, ident: str | None) -> None:
+def add_network_to_project(conf: ConfigOpts, api_db: Database, context: nova_context.RequestContext,
+                           ident: str | None) -> None:
     """Assign an unowned network to the caller's project.
 
     :param ident: None: any network without ports
@@ -236,7 +237,7 @@ def _free(conn: Connection, context: nova_context.RequestContext) -> dict[str, A
 
 
 def _taken(conn: Connection, context: nova_context.RequestContext, ident: str, project: str) -> dict[str, Any]:
-    """Return a network, locked, if it may be assigned to the project; see take_network."""
+    """Return a network, locked, if it may be assigned to the project; see add_network_to_project."""
     if networks.seen(conn, t.networks, networks.visible(context), ident) is None:
         raise exception.NetworkNotFound(network_id=ident)
     row = _locked(conn, ident)

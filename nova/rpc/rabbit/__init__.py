@@ -1,1 +1,1 @@
-"""RabbitMQ by a driver of our own for oslo.messaging: ``transport_url = nova-rabbit://...``; ADR 0049 says why."""
+"""RabbitMQ driver of this project for oslo.messaging: ``transport_url = nova-rabbit://...``; see ADR 0049."""

@@ -1,4 +1,4 @@
-"""The driver ``nova-rabbit`` of oslo.messaging: one connection a process, messages that do not wait for each other."""
+"""The oslo.messaging driver ``nova-rabbit``: one connection for each process, and independent messages."""
 from __future__ import annotations
 
 import logging
@@ -17,13 +17,13 @@ from nova.runtime.hooks import oslo_messaging as messaging_hooks
 
 LOG = logging.getLogger(__name__)
 
-CONFIRM_S = 30               # until a broker has to have a message
-LOOK_S = 0.25                # between two looks whether there is a broker
+CONFIRM_S = 30               # a broker has to confirm a message in this time
+LOOK_S = 0.25                # between two checks for a connection
 LONGEST_WAIT_S = 3600.0
 
 
 class Sent(rabbit_session.Message):
-    """A message whose sender waits until the broker has it."""
+    """A message with a sender that waits for the broker's confirmation."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -36,9 +36,9 @@ class Sent(rabbit_session.Message):
 
 
 class Call(Sent):
-    """One whose sender waits for its answer.
+    """A call: its sender waits for the reply.
 
-    :param monitored: seconds after which a receiver that does not say that it works is dead; None: it need not say so
+    :param monitored: seconds without a heartbeat after which the receiver is considered dead; None: no heartbeats
     """
 
     def __init__(self, *args: Any, monitored: float | None, **options: Any) -> None:
@@ -48,7 +48,7 @@ class Call(Sent):
         self.answer: dict[str, Any] = {}
 
     def settle(self, failure: Exception | None) -> None:
-        if failure is not None:                        # else the answer says that it has arrived
+        if failure is not None:                        # else the reply confirms its arrival
             super().settle(failure)
 
     def answered(self, answer: dict[str, Any]) -> None:
@@ -59,7 +59,7 @@ class Call(Sent):
 
 
 class Replies:
-    """The queue to which this process is answered.
+    """The reply queue of this process.
 
     :param prefetch: see Settings
     """
@@ -74,7 +74,7 @@ class Replies:
 
     @property
     def queue(self) -> str:
-        """Its name. A broker has it before any message that is sent afterwards."""
+        """The name of the reply queue. The broker declares it before any message that is sent afterwards."""
         with self._lock:
             if self._queue is None:
                 queue = self._topology.reply_queue(f'reply_{self._host}{uuid.uuid4().hex}')
@@ -92,18 +92,18 @@ class Replies:
         try:
             answer = envelope.unpack(body)
         except ValueError as error:
-            LOG.error('An answer cannot be read, and is dropped: %s', error)
+            LOG.error('An unreadable reply was dropped: %s', error)
             return True
         call = self._calls.get(answer.get(envelope.CALL, ''))
         if call is None:
-            LOG.debug('No call waits for the answer to %s.', answer.get(envelope.CALL))
+            LOG.debug('No call waits for the reply to %s.', answer.get(envelope.CALL))
         elif self._numbers.is_new(answer):
             call.answered(answer)
         return True
 
 
 class Reply(rabbit_session.Message):
-    """An answer. While its queue is not there it is sent again: the broker may have lost the queue just now.
+    """A reply. It is sent again while its queue is missing, as the broker may have just lost the queue.
 
     :param expiry_s: seconds after which it is dropped
     """
@@ -111,7 +111,7 @@ class Reply(rabbit_session.Message):
     def __init__(self, queue: str, body: bytes, expiry_s: float) -> None:
         super().__init__(None, queue, body, mandatory=True)
         self._until = time.monotonic() + expiry_s
-        self.returned = False                          # no receiver is there, or not yet again
+        self.returned = False                          # there is no receiver, or not yet again
 
     def waits(self, session: rabbit_session.Session) -> bool:
         self.returned = True
@@ -119,12 +119,12 @@ class Reply(rabbit_session.Message):
 
     def settle(self, failure: Exception | None) -> None:
         if failure is not None:
-            LOG.error('An answer was dropped: its caller has no queue %s any more (%s).', self.key,
+            LOG.error('A reply was dropped: the queue %s of its caller does not exist (%s).', self.key,
                       getattr(failure, 'exception', failure))
 
 
 class Answers:
-    """What this process answers to others.
+    """Sender of this process's replies.
 
     :param expiry_s: see Reply
     """
@@ -158,19 +158,17 @@ class Incoming(messaging_hooks.BaseIncoming):
             self._send(reply, messaging_hooks.serialize_exception(failure) if failure else None, True)
 
     def heartbeat(self) -> None:
-        """
-        :raises MessageDeliveryFailure: the caller was gone the last time
-        """
+        """:raises MessageDeliveryFailure: the last heartbeat could not be delivered"""
         if self._sign_of_life is not None and self._sign_of_life.returned:
-            raise oslo_messaging.MessageDeliveryFailure('Who waits for the answer is gone.')
+            raise oslo_messaging.MessageDeliveryFailure('The caller no longer waits for the reply.')
         self._sign_of_life = self._send(None, None, False)
 
     def acknowledge(self) -> None:
-        """Nothing to do: it was, when it was taken."""
+        """Do nothing: messages are acknowledged on receipt."""
 
     def requeue(self) -> None:
-        """Not for messages that were taken."""
-        raise NotImplementedError('A message that was taken is not given back.')
+        """Raise an error: received messages cannot be requeued."""
+        raise NotImplementedError('A received message cannot be requeued.')
 
 
 class Listener(messaging_hooks.BaseListener):
@@ -187,7 +185,7 @@ class Listener(messaging_hooks.BaseListener):
         self._subscription = session.subscribe(queues, self._take)
 
     def follow(self, again: Any) -> None:
-        """Call ``again()``, which must not wait, after each redeclaration of the queues."""
+        """Call ``again()``, which must not block, after each redeclaration of the queues."""
         self._subscription.declared_again = again
 
     def start(self, on_incoming_callback: Any) -> None:
@@ -200,7 +198,7 @@ class Listener(messaging_hooks.BaseListener):
         try:
             inner = envelope.unpack(body)
         except ValueError as error:
-            LOG.error('A message cannot be read, and is dropped: %s', error)
+            LOG.error('An unreadable message was dropped: %s', error)
             return True
         if self._numbers.is_new(inner):
             try:
@@ -220,9 +218,9 @@ class Listener(messaging_hooks.BaseListener):
 
 
 class Driver(messaging_hooks.BaseDriver):
-    """Registered as ``nova-rabbit`` among the oslo.messaging drivers.
+    """Driver class, registered as ``nova-rabbit`` among the oslo.messaging drivers.
 
-    :raises RuntimeError: an option of [oslo_messaging_rabbit] is not for it
+    :raises RuntimeError: an option of [oslo_messaging_rabbit] is not supported
     """
 
     def __init__(self, conf: cfg.ConfigOpts, url: Any, default_exchange: Any = None,
@@ -238,21 +236,20 @@ class Driver(messaging_hooks.BaseDriver):
         self.name_replies('')
 
     def name_replies(self, prefix: str) -> None:
-        """Let the name of the queue for answers begin so, after ``reply_``; before the first call."""
+        """Set the prefix of the reply queue's name after ``reply_``; to be called before the first call."""
         self._replies = Replies(self._session, self._topology, prefix, self._settings.prefetch)
 
     @property
     def reply_queue(self) -> str:
-        """The name of the queue for answers."""
+        """The name of the reply queue."""
         return self._replies.queue
 
     def send(self, target: Any, ctxt: dict[str, Any], message: dict[str, Any], wait_for_reply: Any = None,
              timeout: float | None = None, call_monitor_timeout: Any = None, retry: int | None = None,
              transport_options: Any = None) -> Any:
-        """
-        :raises MessageUndeliverable: there is no such queue, and the options ask for one
+        """:raises MessageUndeliverable: there is no such queue, and the options require one
         :raises MessageDeliveryFailure: there is no broker, or it does not take the message
-        :raises MessagingTimeout: no answer
+        :raises MessagingTimeout: no reply
         """
         exchange, key = self._address(target)
         options = {'mandatory': bool(transport_options and transport_options.at_least_once)}
@@ -282,10 +279,10 @@ class Driver(messaging_hooks.BaseDriver):
         return exchange, f'{target.topic}.{target.server}' if target.server else target.topic
 
     def _wait(self, sent: Sent, retry: int | None, timeout: float | None = None) -> None:
-        """Wait until it is settled.
+        """Wait until the message is confirmed, answered or failed.
 
-        :param retry: attempts to reach a broker; None and below 0: for ever
-        :param timeout: seconds until there is an answer; None: for ever
+        :param retry: attempts to reach a broker; None and below 0: unlimited
+        :param timeout: seconds until the reply; None: unlimited
         """
         begun, attempts = time.monotonic(), self._session.attempts
         for_ever = retry is None or retry < 0
@@ -302,7 +299,7 @@ class Driver(messaging_hooks.BaseDriver):
             raise sent.error
 
     def _left(self, sent: Sent, begun: float, timeout: float | None) -> float:
-        """Seconds until it has to be looked at again; 0: its time is over."""
+        """Return the seconds until the next check of a message; 0: it has timed out."""
         ends = [] if timeout is None else [begun + timeout]
         if not isinstance(sent, Call):
             ends += [] if sent.sent_at is None else [sent.sent_at + CONFIRM_S]
@@ -313,12 +310,12 @@ class Driver(messaging_hooks.BaseDriver):
 
     def _fail(self, sent: Sent) -> None:
         if isinstance(sent, Call):
-            raise oslo_messaging.MessagingTimeout(f'No answer from {sent.key}.')
+            raise oslo_messaging.MessagingTimeout(f'No reply from {sent.key}.')
         raise oslo_messaging.MessageDeliveryFailure(f'The broker has not confirmed a message to {sent.key}.')
 
     def send_notification(self, target: Any, ctxt: dict[str, Any], message: dict[str, Any], version: float,
                           retry: int | None = None) -> None:
-        """Send it into the queue of its topic; the queue is made, so that a consumer that comes later finds it.
+        """Send a notification to the queue of its topic, which is declared for consumers that connect later.
 
         :raises MessageDeliveryFailure: there is no broker, or it does not take the message
         """
@@ -344,6 +341,6 @@ class Driver(messaging_hooks.BaseDriver):
 
 
 def _is_set(conf: cfg.ConfigOpts, name: str) -> bool:
-    """Whether an option is set, which may be to its default."""
+    """Return whether an option is set, even to its default."""
     found = conf.get_location(name, messaging_hooks.RABBIT_GROUP)
     return found is not None and found.location not in (cfg.Locations.opt_default, cfg.Locations.set_default)

@@ -1,4 +1,4 @@
-"""Messages as oslo.messaging's own driver writes them: JSON in JSON, and the context's keys next to the message's."""
+"""Message format of oslo.messaging's own driver: JSON within JSON, with the context's keys next to the message's."""
 from __future__ import annotations
 
 import collections
@@ -12,12 +12,13 @@ from nova.runtime.hooks import oslo_messaging as messaging_hooks
 CONTEXT = '_context_'
 NUMBER, CALL, REPLIES, MONITORED = '_unique_id', '_msg_id', '_reply_q', '_timeout'
 VERSION, INNER = 'oslo.version', 'oslo.message'
-REMEMBERED = 1000            # numbers besides those of messages without an acknowledgement: senders, too, send again
+MAX_NUMBERS = 1000            # message numbers kept beyond the unacknowledged ones: senders also repeat messages
 
 
 def pack(message: dict[str, Any], context: dict[str, Any] | None = None, **more: Any) -> bytes:
-    """
-    :param more: what the driver adds
+    """Serialize a message.
+
+    :param more: keys of the driver
     """
     inner = {**message, NUMBER: uuid.uuid4().hex, **more}
     if context:
@@ -26,8 +27,9 @@ def pack(message: dict[str, Any], context: dict[str, Any] | None = None, **more:
 
 
 def unpack(body: bytes) -> dict[str, Any]:
-    """
-    :raises ValueError: this is no message
+    """Parse a message.
+
+    :raises ValueError: it is malformed
     """
     outer = orjson.loads(body)
     if not isinstance(outer, dict):
@@ -43,7 +45,7 @@ def unpack(body: bytes) -> dict[str, Any]:
 
 
 def parts(inner: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(context, message) of what a service was sent."""
+    """Split a received message into (context, message)."""
     context, message = {}, {}
     for name, value in inner.items():
         if name.startswith(CONTEXT):
@@ -54,17 +56,17 @@ def parts(inner: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 class Numbers:
-    """Those of the last messages: one that was not acknowledged comes again after a connection was lost.
+    """Numbers of the last messages, to detect redeliveries: a disconnect repeats unacknowledged messages.
 
-    :param unacknowledged: as many as a broker sends without an acknowledgement may come again
+    :param unacknowledged: maximum number of unacknowledged messages
     """
 
     def __init__(self, unacknowledged: int) -> None:
-        self._remembered = REMEMBERED + unacknowledged
+        self._max = MAX_NUMBERS + unacknowledged
         self._known: collections.OrderedDict[str, None] = collections.OrderedDict()
 
     def is_new(self, inner: dict[str, Any]) -> bool:
-        """Whether this message was not seen before; its number is taken out of it."""
+        """Remove the number from a message; return whether it is new."""
         number = inner.pop(NUMBER, None)
         if number is None:
             return True
@@ -72,6 +74,6 @@ class Numbers:
             self._known.move_to_end(number)            # the next connection may be lost, too
             return False
         self._known[number] = None
-        if len(self._known) > self._remembered:
+        if len(self._known) > self._max:
             self._known.popitem(last=False)
         return True

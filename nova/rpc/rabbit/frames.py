@@ -1,6 +1,6 @@
-"""The frames of AMQP 0-9-1 that pass for every message; pamqp writes and reads all others.
+"""Encoding and decoding of the frequent frames of AMQP 0-9-1; pamqp handles all others.
 
-https://www.rabbitmq.com/resources/specs/amqp0-9-1.pdf, sections 2.3.5 and 4.2. tools/bench/rpc.py measures the
+See https://www.rabbitmq.com/resources/specs/amqp0-9-1.pdf, sections 2.3.5 and 4.2. tools/bench/rpc.py measures
 messages.
 """
 from __future__ import annotations
@@ -25,7 +25,7 @@ OVERHEAD = _FRAME.size + len(_END)
 _CONFIRM = struct.Struct('>LQB')
 _DELIVERY = struct.Struct('>QB')
 _CONTENT = struct.Struct('>HHQH')
-# properties, in the order in which a message has them
+# properties, in the order of their encoding
 _TYPE, _ENCODING, _MODE, _EXPIRATION, _NUMBER = 1 << 15, 1 << 14, 1 << 12, 1 << 8, 1 << 7
 _PERSISTENT = 2
 _JSON = b'\x10application/json\x05utf-8' + bytes([_PERSISTENT])
@@ -34,9 +34,7 @@ HEARTBEAT_FRAME = _FRAME.pack(HEARTBEAT, 0, 0) + _END
 
 
 def _short(text: str) -> bytes:
-    """
-    :raises ValueError: it has more than 255 bytes
-    """
+    """:raises ValueError: it has more than 255 bytes"""
     data = text.encode()
     return bytes([len(data)]) + data
 
@@ -46,18 +44,18 @@ def _frame(kind: int, channel: int, payload: bytes) -> bytes:
 
 
 def whole(channel: int, payload: bytes) -> bytes:
-    """A method's frame again, for pamqp."""
+    """Return the complete frame of a method, for pamqp."""
     return _frame(METHOD, channel, payload)
 
 
 def publish(channel: int, exchange: str, key: str, body: bytes, number: int, *, mandatory: bool,
             expires_ms: int | None, limit: int) -> bytes:
-    """The frames of a message of JSON.
+    """Return the frames of a JSON message.
 
-    :param number: comes back with a message that the broker cannot route
-    :param mandatory: the broker returns it then
+    :param number: is returned with a message that the broker cannot route
+    :param mandatory: the broker returns an unroutable message
     :param expires_ms: milliseconds after which a queue drops it
-    :param limit: bytes of a frame that the broker takes
+    :param limit: the broker's maximum frame size in bytes
     :raises ValueError: a name is too long
     """
     method = struct.pack('>LH', _PUBLISH, 0) + _short(exchange) + _short(key) + bytes([mandatory])
@@ -72,7 +70,7 @@ def publish(channel: int, exchange: str, key: str, body: bytes, number: int, *, 
 
 
 def number_of(header: bytes) -> int | None:
-    """What ``publish`` was given as ``number``, of the header of a message that came back; None: not one of ours."""
+    """Return the ``number`` of a returned message from its header; None: ``publish`` did not make it."""
     _class, _weight, _size, flags = _CONTENT.unpack_from(header)
     at = _CONTENT.size + len(_JSON)
     if flags & _EXPIRATION:
@@ -82,44 +80,44 @@ def number_of(header: bytes) -> int | None:
 
 
 def acknowledge(channel: int, tag: int) -> bytes:
-    """The frame that acknowledges the delivery of this tag and all before it."""
+    """Return the frame that acknowledges the delivery of this tag and all before it."""
     return _frame(METHOD, channel, _CONFIRM.pack(_index(80), tag, 1))
 
 
 def put_back(channel: int, tag: int) -> bytes:
-    """The frame that puts a delivery back into its queue."""
+    """Return the frame that requeues a delivery."""
     return _frame(METHOD, channel, _CONFIRM.pack(_REJECT, tag, 1))
 
 
 def confirm(payload: bytes) -> tuple[int, bool]:
-    """(tag, whether all before it are meant) of ACK and NACK."""
+    """Return (tag, whether it includes all before it) of ACK and NACK."""
     _method, tag, multiple = _CONFIRM.unpack_from(payload)
     return tag, bool(multiple & 1)
 
 
 def delivery(payload: bytes) -> tuple[str, int]:
-    """(tag of the consumer, tag of the delivery) of DELIVER."""
+    """Return (tag of the consumer, tag of the delivery) of DELIVER."""
     end = 5 + payload[4]
     tag, _again = _DELIVERY.unpack_from(payload, end)
     return payload[5:end].decode(), tag
 
 
 def returned(payload: bytes) -> tuple[int, str]:
-    """(code, sentence) of RETURN."""
+    """Return (code, text) of RETURN."""
     end = 7 + payload[6]
     return int.from_bytes(payload[4:6]), payload[7:end].decode(errors='replace')
 
 
 def size_of_content(header: bytes) -> int:
-    """Bytes of the body that follows a HEADER."""
+    """Return the bytes of the body that follows a HEADER."""
     size: int = _CONTENT.unpack_from(header)[2]
     return size
 
 
 class Splitter:
-    """Frames out of what a socket gives.
+    """Splitter of a byte stream into frames.
 
-    :param limit: bytes that a frame may have
+    :param limit: maximum frame size in bytes
     """
 
     def __init__(self, limit: int) -> None:
@@ -127,9 +125,9 @@ class Splitter:
         self._left = b''
 
     def split(self, data: bytes) -> Iterator[tuple[int, int, bytes]]:
-        """(type, channel, payload) of each frame that is complete.
+        """Yield (type, channel, payload) of each complete frame.
 
-        :raises ConnectionError: these are no frames
+        :raises ConnectionError: these are not frames
         """
         data = self._left + data if self._left else data
         at, end = 0, len(data)

@@ -1,4 +1,4 @@
-"""One connection to a broker, from its opening until it fails; it is never opened again."""
+"""One connection to a broker, from its opening until its failure; it is never opened again."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -22,16 +22,16 @@ from nova.rpc.rabbit import stream
 
 PUBLISHING, CONSUMING, DECLARING = 1, 2, 3           # channels
 CONNECT_S = 5                # until a broker has answered to the first frame
-FRAME_MAX = 131072           # bytes, RabbitMQ's own
+FRAME_MAX = 131072           # bytes, RabbitMQ's default
 _TRANSIENT_QUEUES = 'transient_nonexcl_queues'       # RabbitMQ's name of the feature, in the reason of a refusal
 _CAPABILITIES: Any = {'publisher_confirms': True, 'basic.nack': True, 'consumer_cancel_notify': True,
                  'connection.blocked': True, 'authentication_failure_close': True}
 
 
 class Refused(Exception):
-    """The broker closed a channel: a request cannot be done.
+    """The broker closed a channel, as it refuses a request.
 
-    :param code: of AMQP, 404 and the like
+    :param code: AMQP reply code, as 404
     """
 
     def __init__(self, code: int | None, text: str) -> None:
@@ -40,13 +40,13 @@ class Refused(Exception):
 
 
 class TransientQueuesRefused(ConnectionError):
-    """The broker closed the connection: it refuses queues that are neither durable nor exclusive, as RabbitMQ does by
-    default since 4.3.
+    """The broker closed the connection, as it refuses queues that are neither durable nor exclusive: RabbitMQ's default
+    since 4.3.
     """
 
 
 class _Content:
-    """A message that arrives: a method, a header, and the parts of a body."""
+    """An incoming message: a method, a header, and the parts of a body."""
 
     def __init__(self, method: int, payload: bytes) -> None:
         self.method, self.payload = method, payload
@@ -55,12 +55,11 @@ class _Content:
 
 
 class Link:
-    """
-    :param confirmed: function(number, whether all before it too, whether the broker has them); numbers count what was
-                      written with ``write`` to PUBLISHING, from 1
-    :param returned: function(header, code, sentence) for a message that no queue takes, before it is confirmed
-    :param takes: function(whether the broker takes messages): it says so when its memory is full
-    :raises OSError: no broker, or it does not let us in
+    """:param confirmed: function(number, whether it includes all before, whether the broker took them); numbers count
+        the messages written with ``write`` to PUBLISHING, from 1
+    :param returned: function(header, code, text) for a message that no queue takes, before it is confirmed
+    :param takes: function(whether the broker takes messages); called when its memory alarm changes
+    :raises OSError: there is no broker, or it denies access
     """
 
     def __init__(self, broker: rabbit_settings.Broker, settings: rabbit_settings.Settings, *,
@@ -110,7 +109,7 @@ class Link:
         for channel in (PUBLISHING, CONSUMING, DECLARING):
             self.ask(channel, commands.Channel.Open())
         self.ask(PUBLISHING, commands.Confirm.Select())
-        self.ask(CONSUMING, commands.Basic.Qos(0, settings.prefetch, False))       # of each consumer
+        self.ask(CONSUMING, commands.Basic.Qos(0, settings.prefetch, False))       # for each consumer
 
     def _expect(self, kind: type[base.Frame]) -> Any:
         answer = self._wait_here()
@@ -118,7 +117,7 @@ class Link:
             raise ConnectionError(f'The broker answered with {answer.name}.')
         return answer
 
-    # ---- asking and writing
+    # ---- requests and writing
 
     def _send(self, channel: int, method: base.Frame) -> None:
         self.write(pamqp_frame.marshal(method, channel))
@@ -126,7 +125,7 @@ class Link:
     def write(self, data: bytes) -> None:
         """Send frames.
 
-        :raises OSError: the connection is gone
+        :raises OSError: the connection is closed
         """
         self._written = time.monotonic()
         try:
@@ -136,10 +135,10 @@ class Link:
             raise
 
     def ask(self, channel: int, method: base.Frame) -> Any:
-        """What the broker answers to a method that it answers.
+        """Send a synchronous method and return the broker's answer.
 
-        :raises Refused: it has closed the channel, which is open again
-        :raises OSError: the connection is gone
+        :raises Refused: the broker has closed the channel, which is open again
+        :raises OSError: the connection is closed
         """
         with self._asking:
             self._answers.clear()
@@ -150,7 +149,7 @@ class Link:
                 if channel != DECLARING:
                     self.close(ConnectionError(answer.reply_text))
                     raise Refused(answer.reply_code, answer.reply_text)
-                self._answers.clear()                  # before the request: the answer may be there at once
+                self._answers.clear()                  # before the request: the answer may arrive immediately
                 self._send(channel, commands.Channel.Open())
                 self._wait_here() if threading.get_ident() == self._reader else self._wait()
                 raise Refused(answer.reply_code, answer.reply_text)
@@ -163,17 +162,17 @@ class Link:
             raise ConnectionError(str(self._lost)) from self._lost
         if not self._answers:
             silent = ConnectionError('The broker does not answer.')
-            self.close(silent)                         # what waits for the next connection gets one
+            self.close(silent)                         # the next connection serves waiting requests
             raise silent
         return self._answers.pop(0)
 
     def _wait_here(self) -> Any:
-        """The next answer, by the thread that reads."""
+        """Return the next answer, in the reading thread."""
         self.read_until(lambda: bool(self._answers))
         return self._answers.pop(0)
 
     def consume(self, queue: str, tag: str, deliver: Callable[[bytes], bool]) -> None:
-        """Take the messages of a queue: ``deliver(body)``, in the thread that reads, says whether it has taken one.
+        """Consume a queue: ``deliver(body)`` returns whether it has taken the message, and runs in the reading thread.
 
         :raises Refused: there is no such queue, or it may not be read
         """
@@ -181,15 +180,15 @@ class Link:
         self.ask(CONSUMING, commands.Basic.Consume(0, queue, tag, False, False, False, False, {}))
 
     def cancel(self, tag: str) -> None:
-        """Take no more. What is on its way is put back."""
+        """Cancel a consumer. Messages on their way are requeued."""
         self.ask(CONSUMING, commands.Basic.Cancel(tag))
 
     # ---- reading
 
     def run(self) -> None:
-        """Read until the connection is gone, in the thread that has opened it.
+        """Read until the connection fails, in the thread that has opened it.
 
-        :raises OSError: why it is
+        :raises OSError: reason of the failure
         """
         try:
             while True:
@@ -201,21 +200,21 @@ class Link:
                     continue
                 self._read(data)
         except pamqp_exceptions.PAMQPException as error:
-            raise ConnectionError(f'The broker sent what cannot be read: {error}') from error
+            raise ConnectionError(f'The broker sent unreadable data: {error}') from error
         finally:
             self.close(ConnectionError('The connection has ended.'))
 
     def read_until(self, condition: Callable[[], bool]) -> None:
-        """Read, in the thread that has opened it, until something has come true.
+        """Read until a condition is true, in the thread that has opened it.
 
-        :raises OSError: the connection is gone, or silent
+        :raises OSError: the connection is closed, or silent
         :raises Refused: the broker has closed PUBLISHING
         """
         while not condition():
             self._read(self._stream.read())
 
     def _beat(self) -> None:
-        """Say that we are alive, and look whether the broker is."""
+        """Send a heartbeat if one is due, and check the broker's."""
         if not self._heartbeat:
             return
         now = time.monotonic()
@@ -262,7 +261,7 @@ class Link:
             self.write(frames.put_back(channel, tag))
 
     def _acknowledge(self) -> None:
-        if self._delivered and not self._blocked:      # a broker whose memory is full reads nothing
+        if self._delivered and not self._blocked:      # a broker with a memory alarm reads nothing
             tag, self._delivered = self._delivered, 0
             self.write(frames.acknowledge(CONSUMING, tag))
 
@@ -283,13 +282,13 @@ class Link:
                 self._answer.notify_all()
 
     def leave(self) -> None:
-        """Close it as the broker expects it."""
-        with contextlib.suppress(OSError):            # it is gone already
+        """Close the connection in the order of the protocol."""
+        with contextlib.suppress(OSError):            # already closed
             self._send(0, commands.Connection.Close(200, 'The service ends.', 0, 0))
         self.close(ConnectionError('The connection was closed.'))
 
     def close(self, why: Exception) -> None:
-        """End it: ``run`` does, and who waits for an answer gets an error."""
+        """Close the socket: ``run`` ends, and waiting requests get an error."""
         with self._answer:
             self._lost = self._lost or why
             self._answer.notify_all()

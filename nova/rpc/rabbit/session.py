@@ -1,4 +1,4 @@
-"""A connection that comes back: subscriptions are made again, and what no broker has confirmed is sent again."""
+"""A session with reconnection: it restores subscriptions and sends unconfirmed messages again."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -20,27 +20,27 @@ from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
 
-ATTEMPT_S = 1                # at least between two attempts to reach a broker
-AGAIN_S = 0.5                # between two attempts to deliver what a broker has no queue for
-SETTLE_S = 10                # until others are back, too, after a connection was lost
-IS_OTHERWISE = 406           # it is there, with other properties
+ATTEMPT_S = 1                # minimum time between two attempts to reach a broker
+AGAIN_S = 0.5                # between two attempts to deliver a message without a queue
+SETTLE_S = 10                # until other services have reconnected, too, after a lost connection
+IS_OTHERWISE = 406           # PRECONDITION_FAILED: it exists with other properties
 
 
 class Message:
-    """What is published once; ``settle`` is called when that is decided.
+    """A message to publish; ``settle`` is called once with the outcome.
 
     :param exchange: None: the default one
-    :param mandatory: a broker that has no queue for it gives it back
+    :param mandatory: the broker returns it if no queue takes it
     :param expires_ms: milliseconds after which a queue drops it
-    :param queue: one that has to be there before
+    :param queue: a queue that has to be declared before
     """
 
     def __init__(self, exchange: rabbit_settings.Exchange | None, key: str, body: bytes, *, mandatory: bool,
                  expires_ms: int | None = None, queue: rabbit_settings.Queue | None = None) -> None:
         self.exchange, self.key, self.body = exchange, key, body
         self.mandatory, self.expires_ms, self.queue = mandatory, expires_ms, queue
-        self.sent_at: float | None = None              # on the monotonic clock: a broker may have it since then
-        self.failure: Exception | None = None          # why the broker gave it back: it confirms it after that
+        self.sent_at: float | None = None              # on the monotonic clock: the broker may have it since then
+        self.failure: Exception | None = None          # why the broker returned it; the confirmation follows
         self.given_up = False                          # no caller waits for it any more
 
     @property
@@ -48,18 +48,18 @@ class Message:
         return self.exchange.name if self.exchange else ''
 
     def settle(self, failure: Exception | None) -> None:
-        """Called in the thread that reads: the broker has it, or never will.
+        """Report the outcome, in the reading thread: the broker has it, or never will.
 
         :param failure: MessageUndeliverable, MessageDeliveryFailure
         """
 
     def waits(self, session: Session) -> bool:
-        """Whether it is sent again when the broker has no queue for it: called in the thread that reads."""
+        """Return whether to send it again if the broker has no queue for it; called in the reading thread."""
         return session.settling
 
 
 class Subscription:
-    """Queues whose messages are taken: see Session.subscribe."""
+    """Consumed queues: see Session.subscribe."""
 
     def __init__(self, queues: tuple[rabbit_settings.Queue, ...], deliver: Callable[[bytes], bool]) -> None:
         self.queues, self.deliver = queues, deliver
@@ -71,9 +71,7 @@ class Subscription:
 
 
 class Session:
-    """
-    :param settings: settings.Settings
-    """
+    """:param settings: settings.Settings"""
 
     def __init__(self, settings: rabbit_settings.Settings) -> None:
         self._settings = settings
@@ -82,7 +80,7 @@ class Session:
         self._takes = True
         self._thread: Any = None
         self._closed = False
-        self.attempts, self.last_error = 0, 'it was not tried yet'       # of connections, since the start
+        self.attempts, self.last_error = 0, 'there was no attempt yet'       # of connections, since the start
         self._tried = -float('inf')
         self._wanted = threading.Event()               # a caller waits for a broker
         self._subscriptions: list[Subscription] = []
@@ -91,10 +89,10 @@ class Session:
         self._unconfirmed: dict[int, Message] = {}
         self._parked: dict[int, Message] = {}          # by id, until there is a broker
         self._suspects: list[Message] = []             # one of them made the broker close the channel
-        self._undelivered: list[Message] = []          # sent again in a moment
+        self._undelivered: list[Message] = []          # sent again after AGAIN_S
         self._redelivers = False
         self._first = True
-        self._connected_at: float | None = None        # again, after a connection was lost
+        self._connected_at: float | None = None        # time of the last reconnection
         self._declared: set[str] = set()                # by this connection's messages
         self._declares = True
         self._durable = False                          # the broker refuses transient queues
@@ -102,7 +100,7 @@ class Session:
     # ---- publishing
 
     def publish(self, message: Message) -> None:
-        """Send it now, or as soon as there is a broker that takes it."""
+        """Send a message now, or as soon as a broker takes it."""
         with self._state:
             self._begin()
             if self._link is not None and self._takes:
@@ -112,7 +110,7 @@ class Session:
                 self._wanted.set()
 
     def withdraw(self, message: Message) -> bool:
-        """Do not send it any more; whether no broker can have it."""
+        """Cancel sending; return whether no broker can have the message."""
         with self._state:
             message.given_up = True
             return self._parked.pop(id(message), None) is not None
@@ -125,18 +123,18 @@ class Session:
             link.write(self._declarations(message) + frames.publish(
                 rabbit_link.PUBLISHING, message.exchange_name, message.key, message.body, number,
                 mandatory=message.mandatory, expires_ms=message.expires_ms, limit=link.limit))
-        except OSError as error:                       # it is sent again by the next one
+        except OSError as error:                       # the next connection sends it again
             LOG.debug('A message waits for the next connection: %s', error)
 
     def _declarations(self, message: Message) -> bytes:
-        """The frames that declare what a message needs; the broker does not answer them."""
+        """Return the frames that declare a message's exchange and queue; the broker does not answer them."""
         wanted: list[Any] = []
         exchange, queue = message.exchange, message.queue
         if self._durable:
             exchange, queue = exchange and exchange.as_durable(), queue and queue.as_durable()
         if exchange is not None and self._declares and exchange.name not in self._declared:
             wanted.append(_declaration(exchange, nowait=True))
-            if not exchange.auto_delete:               # one that goes with its last queue may be gone the next time
+            if not exchange.auto_delete:               # the broker may delete an auto-delete exchange
                 self._declared.add(exchange.name)
         if queue is not None and exchange is not None and self._declares and queue.name not in self._declared:
             self._declared.add(queue.name)
@@ -164,7 +162,7 @@ class Session:
 
     @property
     def settling(self) -> bool:
-        """Whether a broker was away until a moment ago: others declare the queues that it has lost."""
+        """Return whether a reconnection was recent: other services declare the lost queues now."""
         return self._connected_at is not None and time.monotonic() - self._connected_at < SETTLE_S
 
     def _deliver_later(self, message: Message) -> None:
@@ -187,8 +185,8 @@ class Session:
                     self.publish(message)
 
     def _taking(self, takes: bool) -> None:
-        """The broker says whether its memory is full."""
-        (LOG.info if takes else LOG.error)('The broker takes %s messages.', 'again' if takes else 'no')
+        """Handle a change of the broker's memory alarm."""
+        (LOG.info if takes else LOG.error)('The broker %s messages.', 'accepts' if takes else 'does not accept')
         with self._state:
             self._takes = takes
             if takes and self._link is not None:
@@ -203,10 +201,10 @@ class Session:
 
     def subscribe(self, queues: tuple[rabbit_settings.Queue, ...], deliver: Callable[[bytes], bool],
                   wait: bool = True) -> Subscription:
-        """Declare queues, before anything else is sent; ``start`` takes their messages.
+        """Declare queues, before anything else is sent; ``start`` consumes them.
 
-        :param wait: for a broker, as long as it takes
-        :param deliver: function(body), in the thread that reads: whether it has taken the message
+        :param wait: wait for a broker, without a limit
+        :param deliver: function(body) -> whether it has taken the message; runs in the reading thread
         :raises MessageDeliveryFailure: the broker refuses it
         """
         made = Subscription(queues, deliver)
@@ -235,7 +233,7 @@ class Session:
             self._unless_gone(self._consume, link, subscription)
 
     def stop(self, subscription: Subscription) -> None:
-        """Take no more messages: those on their way are put back."""
+        """Cancel the consumers; messages on their way are requeued."""
         subscription.stopped = True
         self._forget(subscription)
         link = self._link
@@ -244,7 +242,7 @@ class Session:
                 self._unless_gone(link.cancel, tag)
 
     def end(self, subscription: Subscription) -> None:
-        """Remove the queues that are ours alone."""
+        """Delete the subscription's own queues."""
         link = self._link
         for queue in subscription.queues:
             if queue.own and link is not None and subscription.declared_on is link:
@@ -269,7 +267,7 @@ class Session:
                 _ensure(link, _declaration, queue.exchange, queue.exchange.name)
                 link.ask(rabbit_link.DECLARING, commands.Queue.Bind(0, queue.name, queue.exchange.name, queue.key))
         with self._state:
-            if self._link in (None, link):             # else this one is gone
+            if self._link in (None, link):             # else this link is closed
                 subscription.declared_on = link
                 self._state.notify_all()
 
@@ -308,16 +306,16 @@ class Session:
             except Exception:
                 LOG.exception('The connection to the broker %s:%s ended.', broker.host, broker.port)
             failures = failures + 1 if self.attempts > began else 0
-            if declarations == (self._declares, self._durable):        # otherwise continue immediately with other ones
+            if declarations == (self._declares, self._durable):  # else retry immediately with other declarations
                 self._pause(failures, len(brokers))
 
     def _log(self, broker: rabbit_settings.Broker, error: Exception) -> None:
         self.last_error = f'{broker.host}:{broker.port}: {error}'
         if not self._closed:
-            LOG.error('The broker %s:%s does not serve: %s. Trying again.', broker.host, broker.port, error)
+            LOG.error('The broker %s:%s is unavailable: %s. Trying again.', broker.host, broker.port, error)
 
     def _pause(self, failures: int, brokers: int) -> None:
-        """Wait before the next attempt: not at all after a connection that was good, until a caller needs one."""
+        """Wait before the next attempt; after a good connection only until a caller needs one."""
         settings = self._settings
         rounds = failures // brokers
         if failures % brokers == 0 and not self._closed:
@@ -329,9 +327,9 @@ class Session:
             time.sleep(max(0, self._tried + ATTEMPT_S - time.monotonic()))
 
     def _serve(self, broker: rabbit_settings.Broker) -> None:
-        """Connect, declare, send again, and read until the connection is gone.
+        """Connect, declare, send unconfirmed messages, and read until the connection fails.
 
-        :raises OSError, Refused: why it is
+        :raises OSError, Refused: reason of the failure
         """
         unconfirmed: dict[int, Message] = {}
         try:
@@ -386,16 +384,16 @@ class Session:
             self._state.notify_all()
 
     def _try(self, made: rabbit_link.Link, message: Message) -> None:
-        """Send a message alone: the broker may not let us, and closes the channel then.
+        """Send a single message: the broker may refuse it and close the channel.
 
-        :raises Refused: it did
+        :raises Refused: the broker did
         """
         before = len(self._unconfirmed)
         self._write(made, message)
         try:
             made.read_until(lambda: len(self._unconfirmed) == before)
         except rabbit_link.Refused as error:
-            if error.code != IS_OTHERWISE:             # else it was the declaration of its exchange
+            if error.code != IS_OTHERWISE:             # else its exchange could not be declared
                 self._suspects.remove(message)
                 message.settle(oslo_messaging.MessageDeliveryFailure(str(error)))
             self._unconfirmed.clear()
@@ -423,7 +421,7 @@ def _queue_declaration(queue: rabbit_settings.Queue, passive: bool = False, nowa
 
 
 def _ensure(link: rabbit_link.Link, declaration: Callable[..., Any], wanted: Any, name: str) -> None:
-    """Declare something, or take it as it is.
+    """Declare a queue or exchange, or use an existing one with other properties.
 
     :raises Refused: the broker does not allow it
     """
@@ -432,6 +430,6 @@ def _ensure(link: rabbit_link.Link, declaration: Callable[..., Any], wanted: Any
     except rabbit_link.Refused as error:
         if error.code != IS_OTHERWISE:
             raise
-        LOG.warning('%s is at the broker with other properties than the options say, and is used as it is: %s', name,
+        LOG.warning('%s exists with other properties than those of the options, and is used unchanged: %s', name,
                     error)
         link.ask(rabbit_link.DECLARING, declaration(wanted, passive=True))

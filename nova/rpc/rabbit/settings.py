@@ -1,6 +1,6 @@
-"""What the driver needs of [oslo_messaging_rabbit], and the queues and exchanges that follow from it.
+"""Settings of the driver from [oslo_messaging_rabbit], and the resulting queues and exchanges.
 
-Names and properties are those of oslo.messaging's own driver: services with either of them talk to each other.
+Names and properties are those of oslo.messaging's own driver, so that services with either driver interoperate.
 """
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 import uuid
 
 PORT = 5672
-# Messages of a queue without an acknowledgement, where the option does not say: enough that the broker need not wait
-# for us, few enough that the numbers of all of them are remembered (envelope.Numbers). Without a bound it sends all
-# that a process is behind, and what was done already and not acknowledged was done again after a connection was lost.
+# Default of unacknowledged messages for each queue: enough that the broker need not wait, and few enough that all their
+# numbers are kept (envelope.Numbers). Without a limit the broker sends a process its whole backlog. After a lost
+# connection, finished but unacknowledged work was then repeated.
 PREFETCH = 300
-# What makes queues outlive their broker. For messages between services their defaults are those of the other driver
-# alone: nothing lives in such a message alone, and what need not be on a disk costs a third of a broker's time
-# (ADR 0049). No service sends a notification again, so its queue follows the defaults too.
+# Options that make queues survive the broker. RPC queues ignore their defaults, which apply to the other driver only:
+# no state exists only in such a message, and writing to disk costs a third of a broker's time (ADR 0049). Notifications
+# are never sent again, so their queue follows the defaults.
 KEPT = ('amqp_durable_queues', 'rabbit_quorum_queue')
-# Options of oslo.messaging's driver that this one does not have, and whether they are set.
+# Options of oslo.messaging's driver that this one lacks.
 _NOT_HERE = ('rabbit_stream_fanout', 'rabbit_ha_queues', 'use_queue_manager', 'kombu_compression')
 
 
@@ -34,14 +34,13 @@ class Broker:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """
-    brokers                         tried one after the other
+    """brokers                         tried one after the other
     tls                             None: without
-    certificate                     whether the certificate says who we are, instead of a password
+    certificate                     whether the client authenticates by its certificate instead of a password
     heartbeat                       seconds after which a silent connection is dead
-    pause, longer, longest, splay   seconds: before the first new attempt, more before each next one, at most; at random
-    expiry_s                        seconds after which an answer that cannot be delivered is dropped
-    prefetch                        deliveries of a queue without an acknowledgement
+    pause, longer, longest, splay   seconds: first pause between attempts, its increment, its maximum; random part
+    expiry_s                        seconds after which an undeliverable reply is dropped
+    prefetch                        maximum of unacknowledged deliveries of a queue
     """
 
     brokers: tuple[Broker, ...]
@@ -57,7 +56,7 @@ class Settings:
     prefetch: int
 
     def waited(self, attempts: int) -> float:
-        """Seconds that so many attempts to reach a broker take; the number may be without bounds, for "for ever"."""
+        """Return the seconds that so many attempts to reach a broker take; a huge number means "for ever"."""
         rising = 0
         if self.longer > 0:
             rising = min(attempts, max(0, math.ceil((self.longest - self.pause) / self.longer)))
@@ -66,10 +65,11 @@ class Settings:
 
 
 def of(options: Any, url: Any) -> Settings:
-    """
+    """Return the Settings of the options.
+
     :param options: the group
     :param url: oslo_messaging.TransportURL
-    :raises RuntimeError: an option that is set is not for this driver
+    :raises RuntimeError: an option that is set is not supported by this driver
     """
     wrong = [name for name in _NOT_HERE if getattr(options, name)]
     if wrong:
@@ -86,7 +86,7 @@ def of(options: Any, url: Any) -> Settings:
 
 
 def _tls(options: Any) -> ssl.SSLContext:
-    """The broker shows a certificate that [ssl_ca_file], or the system, trusts, with its name.
+    """Return a TLS context that verifies the broker's name and certificate by [ssl_ca_file] or the system's CAs.
 
     :raises RuntimeError: a file cannot be used
     """
@@ -112,9 +112,8 @@ class Exchange:
 
 @dataclasses.dataclass(frozen=True)
 class Queue:
-    """
-    exchange     None: the default one, which routes to each queue by its name
-    own          whether it ends with its listener
+    """exchange     None: the default one, which routes to each queue by its name
+    own          whether it is deleted with its listener
     """
 
     name: str
@@ -128,7 +127,7 @@ class Queue:
     def as_durable(self) -> Queue:
         """Return the queue for a broker that refuses transient queues: a quorum queue with the same expiry.
 
-        A durable classic queue would be out of reach while its node of a cluster is down.
+        A durable classic queue would be unavailable while its node of a cluster is down.
         """
         if self.durable:
             return self
@@ -137,7 +136,7 @@ class Queue:
 
 
 class Topology:
-    """The exchanges and queues of topics.
+    """Exchanges and queues of topics.
 
     :param options: [oslo_messaging_rabbit]
     :param chosen: names of options that are set
@@ -163,7 +162,7 @@ class Topology:
         return Queue(topic, topic, self.topics(exchange), self._durable, self._auto_delete, self._kept)
 
     def notification_queue(self, exchange: str, topic: str) -> Queue:
-        """As readers with oslo.messaging's own driver and the same options declare it."""
+        """Return the queue as oslo.messaging's own driver declares it for readers with the same options."""
         return Queue(topic, topic, self.topics(exchange), self._routes_durable, self._auto_delete, self._notified)
 
     def fanout_queue(self, topic: str) -> Queue:
@@ -175,7 +174,7 @@ class Topology:
 
 
 def _arguments(options: Any, quorum: bool, expires: int) -> dict[str, Any]:
-    """The arguments of a queue's declaration.
+    """Return the arguments of a queue's declaration.
 
     :param expires: seconds without a consumer, 0: never
     """

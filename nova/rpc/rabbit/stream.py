@@ -1,4 +1,4 @@
-"""Bytes to and from a broker, plain or by TLS: one thread reads while others write."""
+"""Byte stream to a broker, plain or over TLS: one thread reads while others write."""
 from __future__ import annotations
 
 import contextlib
@@ -12,9 +12,9 @@ AT_ONCE = 1 << 16            # bytes of a read
 class Stream:
     """A connected socket.
 
-    :param sock: its timeout is that of reads and writes
+    :param sock: its timeout applies to reads and writes
     :param context: None: without TLS
-    :param hostname: whom the certificate has to name
+    :param hostname: name that the certificate must have
     """
 
     def __init__(self, sock: socket.socket, context: ssl.SSLContext | None, hostname: str) -> None:
@@ -36,10 +36,10 @@ class Stream:
         tls.arrived(data)
 
     def read(self) -> bytes:
-        """Some bytes, at least one.
+        """Return at least one byte.
 
-        :raises TimeoutError: none has come
-        :raises OSError: the connection is gone
+        :raises TimeoutError: none has arrived
+        :raises OSError: the connection is closed
         """
         if self._tls is None:
             data = self._socket.recv(AT_ONCE)
@@ -47,9 +47,9 @@ class Stream:
                 raise ConnectionError('The broker closed the connection.')
             return data
         while True:
-            with self._writing:                       # an SSLObject is not for two threads
+            with self._writing:                       # an SSLObject is not thread-safe
                 data, answer = self._tls.read(), self._tls.pending()
-                if answer:                            # of a new key
+                if answer:                            # reply to a key update
                     self._socket.sendall(answer)
             if data:
                 return data
@@ -60,9 +60,7 @@ class Stream:
                 self._tls.arrived(encrypted)
 
     def write(self, data: bytes) -> None:
-        """
-        :raises OSError: the connection is gone, or takes nothing
-        """
+        """:raises OSError: the connection is closed, or blocked"""
         with self._writing:
             if self._tls is not None:
                 self._tls.write(data)
@@ -70,8 +68,8 @@ class Stream:
             self._socket.sendall(data)
 
     def close(self) -> None:
-        """End both directions: a thread that reads gets an error."""
-        with contextlib.suppress(OSError):            # it is gone already
+        """Close both directions: a reading thread gets an error."""
+        with contextlib.suppress(OSError):            # already closed
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
@@ -84,7 +82,7 @@ class _Tls:
         self._object = context.wrap_bio(self._in, self._out, server_hostname=hostname)
 
     def shake(self) -> bool:
-        """Go on with the handshake; whether it is done."""
+        """Continue the handshake; return whether it is finished."""
         try:
             self._object.do_handshake()
         except ssl.SSLWantReadError:
@@ -95,13 +93,13 @@ class _Tls:
         self._in.write(data)
 
     def pending(self) -> bytes:
-        """What has to be sent."""
+        """Return the bytes to send."""
         return self._out.read()
 
     def read(self) -> bytes:
-        """What has been decrypted; nothing: more has to arrive.
+        """Return decrypted bytes; none: more has to arrive.
 
-        :raises ConnectionError: the other side has ended it
+        :raises ConnectionError: the other side has closed it
         """
         try:
             data = self._object.read(AT_ONCE)

@@ -1,4 +1,4 @@
-"""A debugger of an IDE, which waits for a daemon and is connected to at its start."""
+"""Remote debugger: the connection to a listening debugger of an IDE at the start of a daemon."""
 from __future__ import annotations
 
 import importlib.util
@@ -12,20 +12,20 @@ from nova import exception
 from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
-WAIT_S = 5                   # for the debugger to take the connection
+WAIT_S = 5                   # timeout for a connection to the debugger
 
 
 def connect(conf: ConfigOpts) -> bool:
-    """Hand this process to the debugger of [remote_debug]; False when none is wanted.
+    """Connect this process to the debugger of [remote_debug]; return False if none is configured.
 
-    :raises InvalidInput: it may not be, or cannot be
+    :raises InvalidInput: the connection is not permitted, or fails
     """
     host, port = conf.remote_debug.host, conf.remote_debug.port
     if not host:
         return False
     if not (conf.remote_debug.allow_remote or _is_loopback(host)):
-        raise exception.InvalidInput(f'remote_debug host {host} is not a loopback address: who is there could run any '
-                                     'code in this process. Set allow_remote in [remote_debug] if that is wanted.')
+        raise exception.InvalidInput(f'remote_debug host {host} is not a loopback address: it could run any code '
+                                     'in this process. Set allow_remote in [remote_debug] if that is wanted.')
     if concurrency.model() == 'eventlet':
         raise exception.InvalidInput('A debugger cannot follow green threads: start with NOVA_THREAD_MODEL=native.')
     if importlib.util.find_spec('debugpy') is None:
@@ -33,12 +33,12 @@ def connect(conf: ConfigOpts) -> bool:
     _find(host, port)
     import debugpy
     debugpy.connect((host, port))
-    LOG.warning('A debugger at %s port %s has this process in its hand.', host, port)
+    LOG.warning('A debugger at %s port %s controls this process.', host, port)
     return True
 
 
 def _is_loopback(host: str) -> bool:
-    """Whether an address, or all addresses of a name, lead nowhere but here."""
+    """Return whether an address, or all addresses of a name, are loopback addresses."""
     try:
         found = {str(item[4][0]) for item in socket.getaddrinfo(host, None)}
     except OSError:

@@ -1,7 +1,8 @@
-"""The Guru Meditation Report of a process: what it is, what it does at this moment, how it is configured.
+"""The Guru Meditation Report of a process: its version, its current work and its configuration.
 
-In addition to the sections of oslo.reports (package, threads, green threads, processes) there are its health, the work
-of each of its services, and the configuration with secrets masked.
+In addition to the sections of oslo.reports (package, threads, green threads, processes) it contains the health, the
+work of each service, and the configuration with secrets masked.
+
 A manager may have ``in_progress()`` -> {text: value}.
 """
 from __future__ import annotations
@@ -20,7 +21,7 @@ from nova.runtime import release
 
 
 class _Version:
-    """What oslo.reports asks about a product."""
+    """Product information for oslo.reports."""
 
     @staticmethod
     def vendor_string() -> str:
@@ -34,10 +35,10 @@ class _Version:
 
 
 def write(conf: ConfigOpts, binary: str, parts: Any, health: Any) -> None:
-    """Write it to stderr, or to a file in [oslo_reports] log_dir.
+    """Write the report to stderr, or to a file in [oslo_reports] log_dir.
 
-    :param parts: of the process
-    :param health: {name: (well, details)} as nova.runtime.health has it
+    :param parts: parts of the process
+    :param health: {name: (healthy, details)} as in nova.runtime.health
     """
     opts.set_defaults(conf)
     gmr.TextGuruMeditation.persistent_sections = [
@@ -53,7 +54,7 @@ def _model(data: Any) -> Any:
 
 
 def _services(parts: Any) -> Any:
-    """{service: what it does}"""
+    """Return {service: its current work}."""
     found: dict[str, Any] = {'threads of this process': threading.active_count()}
     for part in parts:
         services = getattr(getattr(part, 'cloud', part), 'services', [part])
@@ -64,7 +65,7 @@ def _services(parts: Any) -> Any:
             doing: dict[str, Any] = {'version': release.VERSION}
             try:
                 doing |= getattr(manager, 'in_progress', dict)()
-            except Exception as error:                # a report is requested when something is wrong
+            except Exception as error:                # the report is needed most when something is wrong
                 doing['not known'] = repr(error)
             found[f'{service.binary} {service.host}'] = doing
     return found

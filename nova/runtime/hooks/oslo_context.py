@@ -1,16 +1,16 @@
-"""The context of the present thread: oslo.log reads it for each line, and oslo.context can set it but not clear it."""
+"""Context of the current thread: oslo.log reads it for each line; oslo.context can set it but not clear it."""
 from __future__ import annotations
 
 from oslo_context import context
 
 
 def current() -> context.RequestContext | None:
-    """The context of this thread; None: it has none."""
+    """Return the context of this thread; None: it has none."""
     return context.get_current()
 
 
 def become(ctx: context.RequestContext | None) -> None:
-    """Let this be the context of this thread; None: it has none."""
+    """Set the context of this thread; None: it gets none."""
     if ctx is None:
         context._request_store.__dict__.pop('context', None)
     else:

@@ -1,6 +1,6 @@
 """Private parts of oslo.messaging 18.3.1.
 
-Drivers, also those out of tree, find their base classes in ``oslo_messaging._drivers`` alone.
+The base classes of drivers, also of external ones, exist in ``oslo_messaging._drivers`` only.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BaseDriver, BaseListener, BaseIncoming = base.BaseDriver, base.Listener, base.Rp
 serialize_exception, deserialize_exception = common.serialize_remote_exception, common.deserialize_remote_exception
 ENVELOPE_VERSION: str = common._RPC_ENVELOPE_VERSION
 RABBIT_GROUP = 'oslo_messaging_rabbit'
-# Options that it registers on the global configuration alone.
+# Options that it registers on the global configuration only.
 GLOBAL_OPTIONS = (('oslo_messaging_tracing', tracing_client.oslo_messaging_tracing),
                   ('oslo_messaging_metrics', metrics_client.oslo_messaging_metrics))
 
@@ -36,9 +36,7 @@ def rabbit_options(conf: cfg.ConfigOpts, url: Any) -> Any:
 
 
 def acknowledge_after(seconds: float) -> None:
-    """Let RabbitMQ's driver wake up so long after each message, then after twice as long and so on, to acknowledge
-    what it put off.
-    """
+    """Set the first delay after which RabbitMQ's driver sends deferred acknowledgements; it doubles each time."""
     amqpdriver.ACK_REQUEUE_EVERY_SECONDS_MIN = seconds
 
 
@@ -47,22 +45,22 @@ def driver_of(transport: Any) -> Any:
 
 
 def name_replies(driver: Any, names: Any) -> None:
-    """Let RabbitMQ's driver name its queue for replies by ``names.get()``; nothing where it has names of its own."""
+    """Set the names of RabbitMQ's reply queue to ``names.get()``; do nothing if the driver has its own names."""
     if getattr(driver, '_q_manager', False) is None:
         driver._q_manager = names
 
 
 def consumers_of(listener: Any) -> dict[Any, Any]:
-    """{consumer: tag} of a listener that has started; none where it is not AMQP's."""
+    """Return {consumer: tag} of a started listener; empty unless it uses AMQP."""
     polled = getattr(listener, '_poll_style_listener', None)
     return getattr(getattr(polled, 'conn', None), '_consumers', None) or {}
 
 
 class Transport(oslo_messaging.transport.RPCTransport):
-    """An RPC transport that changes the context of what it sends.
+    """An RPC transport that changes the context of sent messages.
 
     :param of: the transport that it replaces
-    :param context: function(target, context, message), which gives the context that is sent
+    :param context: function(target, context, message) -> the context to send
     """
 
     def __init__(self, of: Any, context: Callable[[Any, dict[str, Any], dict[str, Any]], dict[str, Any]]) -> None:
@@ -74,11 +72,11 @@ class Transport(oslo_messaging.transport.RPCTransport):
 
 
 class Server(rpc_server.RPCServer):
-    """An RPC server with an executor of ours, which looks at messages before they are dispatched.
+    """An RPC server with a custom executor, which checks messages before their dispatch.
 
-    :param executor: function(**options), which makes what runs the messages; called at the start
-    :param check: function(incoming), which raises what its sender is answered
-    :param unanswered: the class of errors of ``check`` that drop the message without an answer
+    :param executor: function(**options) -> the executor of messages; called at the start
+    :param check: function(incoming); its exception is the reply to the sender
+    :param unanswered: class of errors of ``check`` that drop the message without a reply
     """
 
     def __init__(self, transport: Any, target: Any, dispatcher: Any, executor: Callable[..., Any],

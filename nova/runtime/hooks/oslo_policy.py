@@ -10,25 +10,25 @@ from oslo_policy import _checks
 from oslo_policy import generator
 import stevedore
 
-CHECKS = 'oslo.policy.rule_checks'       # entry points: kinds of checks besides those of oslo.policy's core
+CHECKS = 'oslo.policy.rule_checks'       # entry points: kinds of checks in addition to those of oslo.policy's core
 
 
 def sample_of(rule: Any) -> str:
-    """The lines of a rule in a sample of policy.yaml."""
+    """Return the lines of a rule in a sample of policy.yaml."""
     return str(generator._format_rule_default_yaml(rule, include_help=True))
 
 
 def load_checks_on_use() -> None:
-    """Let kinds of checks that are entry points be loaded when a rule has one of them.
+    """Load the checks that are entry points when a rule uses them.
 
-    oslo.policy loads all of them for the first rule, whatever it says; those of http: and https: bring ``requests``.
+    oslo.policy loads all of them for the first rule; those of http: and https: import ``requests``.
     """
     if _checks.extension_checks is None:
         _checks.extension_checks = _OnUse()      # type: ignore[assignment]
 
 
 class _OnUse(Mapping[str, Any]):
-    """{kind: its class}. What cannot be loaded is not in it, as with oslo.policy."""
+    """{kind: its class}. Unloadable kinds are missing, as in oslo.policy."""
 
     def __init__(self) -> None:
         self._names = {point.name for point in importlib.metadata.entry_points(group=CHECKS)}

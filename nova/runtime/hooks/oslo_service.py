@@ -1,9 +1,8 @@
-"""Private parts of oslo.service 4.8: which of its backends is loaded.
+"""Private parts of oslo.service 4.8: the choice of its backend.
 
-oslo.messaging takes the base class of its servers from oslo.service, and nothing else. Any class of oslo.service loads
-a backend with all its parts: the default one brings eventlet, the other one needs a package more. oslo.utils,
-oslo.messaging and futurist, whose executor its servers have, load eventlet, too, where it is installed. That is
-5 MB in each daemon.
+oslo.messaging uses only the base class of its servers from oslo.service. Any class of oslo.service loads a whole
+backend: the default one imports eventlet, the other one needs another package. oslo.utils, oslo.messaging and futurist,
+which provides the executor of servers, import eventlet, too, if it is installed. That costs 5 MB in each daemon.
 """
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from oslo_service.backend import base
 
 
 class _Parts(dict[str, Any]):
-    """What a module of oslo.service gets for the names that it asks for."""
+    """Substitutes for the names that modules of oslo.service look up."""
 
     def __contains__(self, _name: object) -> bool:
         return True
@@ -26,10 +25,10 @@ class _Parts(dict[str, Any]):
 
 
 def load_messaging_without_eventlet() -> None:
-    """Load oslo.messaging for native threads, unless it is there.
+    """Load oslo.messaging for native threads, unless it is loaded.
 
-    What is imported later may have eventlet, and a backend of oslo.service: os-brick's looping calls do. The classes of
-    oslo_service.service stay away, which nothing here has.
+    Later imports may load eventlet and a backend of oslo.service: os-brick's looping calls do. The classes of
+    oslo_service.service stay unavailable; nothing here uses them.
     """
     if {'eventlet', 'oslo_messaging', 'oslo_service.service'} & sys.modules.keys():
         return

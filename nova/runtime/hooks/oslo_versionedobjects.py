@@ -1,6 +1,6 @@
-"""Private parts of oslo.versionedobjects 3.12.0: where an object has its values.
+"""Private parts of oslo.versionedobjects 3.12.0: the attributes that store field values.
 
-The library makes, reads and sends an object field by field, with a handful of calls for each. Those were a fifth of a
+The library makes, reads and sends an object field by field, with several calls for each. They took a fifth of a
 conductor's processor time.
 """
 from __future__ import annotations
@@ -13,13 +13,13 @@ from oslo_versionedobjects import fields
 
 
 class _Place(NamedTuple):
-    """Where an object has the value of a field.
+    """Storage of a field's value in an object.
 
     name   of the field
     key    of the object's own dictionary
-    field  it
-    plain  whether a value travels as it is
-    exact  the type of values that a field takes as they are; None: of none
+    field  the field itself
+    plain  whether its primitive is the value itself
+    exact  the type of values that need no coercion; None: all need it
     """
 
     name: str
@@ -36,7 +36,7 @@ _PLACES: dict[Any, dict[str, _Place]] = {}
 
 
 def _places(kind: type[base.VersionedObject]) -> dict[str, _Place]:
-    """{name of a field: its place}; the fields of a class are final when it is registered."""
+    """Return {field name: its place}; the fields of a class are final after its registration."""
     found = _PLACES.get(kind)
     if found is None:
         found = _PLACES[kind] = {
@@ -48,9 +48,9 @@ def _places(kind: type[base.VersionedObject]) -> dict[str, _Place]:
 
 
 class Object(base.VersionedObject, base.VersionedObjectDictCompat):
-    """An object without fields that only its owner sets, that hold objects, or that are loaded later.
+    """An object without read-only, object or lazily loaded fields.
 
-    It does not say what of it was changed: no receiver asks.
+    It does not track changes, which no receiver uses.
     """
 
     def __init__(self, context: Any = None, **values: Any) -> None:
@@ -91,7 +91,7 @@ class Object(base.VersionedObject, base.VersionedObjectDictCompat):
                 self._obj_primitive_key('data'): data}
 
     def obj_what_changed(self) -> set[str]:
-        """Nothing: what is sent would name each field twice."""
+        """Return nothing: a message would name each field twice."""
         return set()
 
     def obj_attr_is_set(self, attrname: str) -> bool:
@@ -99,6 +99,6 @@ class Object(base.VersionedObject, base.VersionedObjectDictCompat):
         return super().obj_attr_is_set(attrname) if place is None else place.key in self.__dict__
 
     def as_dict(self) -> dict[str, Any]:
-        """{field: value} of the fields that are set."""
+        """Return {field: value} of the fields that are set."""
         own = self.__dict__
         return {name: own[key] for name, key, *_ in _places(type(self)).values() if key in own}

@@ -5,5 +5,5 @@ from typing import Any
 
 
 def descriptor_of(connection: Any) -> int:
-    """The file descriptor of a driver's connection. mysqlclient has a method for it, PyMySQL has none."""
+    """Return the file descriptor of a driver's connection; mysqlclient has a method for it, PyMySQL has none."""
     return int(connection.fileno() if hasattr(connection, 'fileno') else connection._sock.fileno())

@@ -1,11 +1,11 @@
-"""Private parts of PyMySQL 1.2.4: how a connection is made, and how it reads the answer of a SELECT.
+"""Private parts of PyMySQL 1.2.4: connection setup and faster reading of SELECT results.
 
-PyMySQL makes an object of each packet and calls three methods for each value. Here all packets that have arrived are
-read in one loop, and the descriptions of the columns once: an answer whose descriptions are the same bytes has the same
-columns. What is read is the same; what is rare (the end, errors, what has not arrived whole) PyMySQL reads itself.
+PyMySQL makes an object of each packet and calls three methods for each value. This module reads all packets that have
+arrived in one loop. It parses column descriptions once: results with equal description bytes have equal columns. The
+values are the same. PyMySQL itself reads rare packets: the end, errors and incomplete ones.
 
-A connection without options for TLS uses TLS where the server has it, and asks for no certificate. PyMySQL makes a
-context with all certificates of the system for each of them: 27 ms and 0.8 MB. Here they share one without any.
+A connection without options for TLS uses TLS if the server supports it, without verifying a certificate. PyMySQL makes
+a context with all certificates of the system for each connection: 27 ms and 0.8 MB. Here they share one without any.
 """
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from pymysql import converters
 from pymysql import err
 from pymysql.constants import CR
 
-AHEAD = 1 << 16                  # bytes that a connection reads at once
-MOST = 1024                      # descriptions that are kept: of so many SELECTs
+AHEAD = 1 << 16                  # bytes of one read of a connection
+MOST = 1024                      # maximum number of cached descriptions, one for each SELECT
 
-_FIRST_OF_TWO, _FIRST_OF_THREE, _NULL = 252, 253, 251            # a length of more than one byte; no value
+_FIRST_OF_TWO, _FIRST_OF_THREE, _NULL = 252, 253, 251            # a length of more than one byte; NULL
 _ERROR, _END, _LONGEST_END = 255, 254, 9
 
 Decoder = Callable[[bytes], Any]
@@ -32,9 +32,9 @@ _known: dict[Any, tuple[Any, ...]] = {}
 
 
 def connect(**options: Any) -> Any:
-    """A connection of PyMySQL that reads answers in this way.
+    """Return a connection of PyMySQL that reads results in this way.
 
-    :param options: as ``pymysql.connect`` takes them
+    :param options: see ``pymysql.connect``
     """
     return _Connection(**options)
 
@@ -47,7 +47,7 @@ def _where_there_is_tls() -> ssl.SSLContext:
 
 
 class _Connection(connections.Connection):
-    """Its answers of buffered cursors are _Answers; those of others PyMySQL reads."""
+    """A connection with _Answer for buffered cursors; PyMySQL reads the results of others."""
 
     _rfile: Any
     _next_seq_id: int
@@ -57,7 +57,7 @@ class _Connection(connections.Connection):
 
     def connect(self, sock: Any = None) -> None:
         super().connect(sock)
-        # the server has nothing to say before it gets a statement: there is nothing in the buffer of before
+        # the server sends nothing before it gets a statement: the previous buffer is empty
         before, self._rfile = self._rfile, self._sock.makefile('rb', AHEAD)
         before.close()
 
@@ -73,7 +73,7 @@ class _Connection(connections.Connection):
         return result.affected_rows
 
     def arrived(self) -> bytes:
-        """What comes next, without taking it; waits when nothing has arrived.
+        """Return the next bytes without consuming them; wait if nothing has arrived.
 
         :raises OperationalError: the connection is lost
         """
@@ -88,13 +88,13 @@ class _Connection(connections.Connection):
             raise
 
     def take(self, size: int, packets: int) -> None:
-        """Take so many bytes of what has arrived: that many packets."""
+        """Consume bytes that have arrived, of so many packets."""
         self._rfile.read(size)
         self._next_seq_id = (self._next_seq_id + packets) % 256
 
 
 class _Answer(connections.MySQLResult):
-    """Reads columns and rows; the rest is of the base class."""
+    """A result that reads columns and rows; the base class does the rest."""
 
     connection: Any
     affected_rows: Any
@@ -144,7 +144,7 @@ class _Answer(connections.MySQLResult):
 
     @staticmethod
     def _rows_arrived(connection: _Connection, decoders: list[Decoder | None], rows: list[tuple[Any, ...]]) -> None:
-        """Read the rows that have arrived whole, up to the first packet that is something else."""
+        """Read the rows that have arrived completely, up to the first other packet."""
         data, begin, number = connection.arrived(), 0, connection._next_seq_id
         length, before = len(data), len(rows)
         while begin + 4 < length:
@@ -160,7 +160,7 @@ class _Answer(connections.MySQLResult):
 
 
 def _row(data: bytes, at: int, decoders: list[Decoder | None]) -> tuple[Any, ...]:
-    """The values of a row that begins there."""
+    """Return the values of the row that begins at ``at``."""
     values: list[Any] = []
     add = values.append
     for decode in decoders:
@@ -180,8 +180,8 @@ def _row(data: bytes, at: int, decoders: list[Decoder | None]) -> tuple[Any, ...
 
 
 def _decoder(encoding: str | None, converter: Callable[[Any], Any] | None) -> Decoder | None:
-    """One function for what PyMySQL does in two steps with the bytes of a value; None: they are the value."""
-    if encoding is None or converter in (int, float):                # they read digits as bytes, too
+    """Return one function for PyMySQL's two steps of decoding a value; None: the bytes are the value."""
+    if encoding is None or converter in (int, float):                # int and float parse bytes, too
         return converter
     if converter is None:
         if codecs.lookup(encoding).name == 'utf-8':
@@ -193,7 +193,7 @@ def _decoder(encoding: str | None, converter: Callable[[Any], Any] | None) -> De
 
 
 def _moment(value: bytes) -> Any:
-    """As PyMySQL reads it: what is no moment, as 0000-00-00 00:00:00, remains text."""
+    """Parse a datetime as PyMySQL does: an invalid one, as 0000-00-00 00:00:00, stays text."""
     text = value.decode('ascii')
     try:
         return datetime.datetime.fromisoformat(text)

@@ -1,4 +1,4 @@
-"""Private parts of SQLAlchemy 2.1.9: which methods of a dialect a pool calls.
+"""Private parts of SQLAlchemy 2.1.9: the methods of a dialect that a pool calls.
 
 They take an engine: nothing is imported, since not every daemon loads SQLAlchemy.
 """
@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 
 def replace_method(engine: Any, name: Literal['do_begin', 'do_ping', 'do_rollback'], method: Callable[..., Any]) -> Any:
-    """Replace a method of one engine's dialect, and return the one of before."""
+    """Replace a method of one engine's dialect, and return the previous one."""
     before = getattr(engine.dialect, name)
     setattr(engine.dialect, name, method)
     return before

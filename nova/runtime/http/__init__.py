@@ -1,18 +1,18 @@
-"""The HTTP server, over either thread model.
+"""The HTTP server, for either thread model.
 
-    limits     every bound and time, with its reason
-    addresses  who counts as one client
-    arrival    how much of a request has come: a rough reading that decides only when a thread works on it
-    framing    the strict reading of HTTP/1.1, on cheroot's request
-    channel    bytes of one connection: never blocking, paced by a least rate
-    secured    TLS between a channel and its socket
-    room       how many connections and bytes there may be; who goes first when there is no room
-    priorities how many requests of which kind are worked on at once
-    exchange   one connection and the answer to one request
-    native     a loop that reads and writes for all connections, and worker threads
-    green      a green thread a connection
-    server     what the rest of the program starts and stops
+    limits       all limits and timeouts, with their reasons
+    addresses    grouping of addresses by client
+    arrival      fast scan of an incomplete request, which only decides when a thread works on it
+    framing      strict parsing of HTTP/1.1, on cheroot's request
+    channel      non-blocking I/O of one connection, with a minimum rate
+    tls_channel  TLS between a channel and its socket
+    capacity     limits of connections and bytes, and eviction
+    priorities   concurrency limits by kind of request
+    exchange     one connection and the response to one request
+    native       event loop for all connections, and worker threads
+    green        one green thread for each connection
+    server       the public interface
 
-No thread works on a request before all of it has come, large uploads excepted, and none waits for a client to take an
-answer, large downloads excepted; those have workers of their own. See doc/source/adr/0011-http-server.rst.
+A thread works on a request when all of it has arrived, except for large uploads. No thread waits for a client to read a
+response, except for large downloads. These have their own workers. See doc/source/adr/0011-http-server.rst.
 """

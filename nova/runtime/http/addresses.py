@@ -1,4 +1,4 @@
-"""Who counts as one client: an IPv4 address, or the /64 of an IPv6 address, which is what one customer has."""
+"""Clients by address: an IPv4 address, or the /64 of an IPv6 address, which one customer has."""
 from __future__ import annotations
 
 import functools
@@ -8,9 +8,9 @@ from typing import Any
 
 @functools.lru_cache(4096)
 def plain(address: Any) -> Any:
-    """An address in one form: IPv4 that came to an IPv6 socket (::ffff:192.0.2.7) as IPv4, IPv6 without a zone.
+    """Normalize an address: IPv4 on an IPv6 socket (::ffff:192.0.2.7) as IPv4, IPv6 without a zone.
 
-    :param address: anything that is none is returned as it is
+    :param address: other text is returned unchanged
     """
     try:
         found = ipaddress.ip_address(address.partition('%')[0])
@@ -21,7 +21,7 @@ def plain(address: Any) -> Any:
 
 @functools.lru_cache(4096)
 def client(address: Any) -> Any:
-    """What is counted for an address; anything that is none counts as it is."""
+    """Return the client key of an address; other text is returned unchanged."""
     address = plain(address)
     try:
         return str(ipaddress.ip_network((address, 64), strict=False)) if ':' in address else address
@@ -30,7 +30,7 @@ def client(address: Any) -> Any:
 
 
 class Trusted:
-    """Proxies: the connections of one are those of many clients, so no bound of one client is for it.
+    """Trusted proxies. Their connections serve many clients: limits of one client do not apply.
 
     :param networks: addresses and networks as text
     :raises ValueError: one of them is neither
@@ -38,7 +38,7 @@ class Trusted:
 
     def __init__(self, networks: Any = ()) -> None:
         self._networks = [ipaddress.ip_network(network, strict=False) for network in networks]
-        self._trusts = functools.lru_cache(4096)(self._looked_up)          # each request asks for its peer
+        self._trusts = functools.lru_cache(4096)(self._looked_up)          # looked up for each request
 
     def __contains__(self, address: Any) -> bool:
         return bool(self._networks) and self._trusts(address)

@@ -1,7 +1,7 @@
-"""How much of a request has come: read roughly, in time that does not depend on what a client means by it.
+"""Fast scan of an incomplete request: how much of it has arrived.
 
-This reading decides when the request is worked on and by whom, nothing else. What it means is decided by ``framing``,
-which reads the same bytes strictly and never waits for more than were gathered, unless they are an upload's.
+The scan only decides when and by which thread the request is processed. ``framing`` parses the same bytes strictly. It
+never waits for more than the gathered bytes, except for an upload.
 """
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import re
 from typing import Any
 
 HEAD, BODY, WHOLE, LARGE, ENDLESS = 'head', 'body', 'whole', 'large', 'endless'
-CHUNK_LINE = 4096                   # bytes of a line between chunks, as framing takes them
+CHUNK_LINE = 4096                   # maximum bytes of a line between chunks, as in framing
 _SIZE = re.compile(rb'[0-9A-Fa-f]{1,15}')
 
 
 class Arrival:
-    """One request on its way; ``data`` is all of it, and perhaps the begin of the next one.
+    """One incoming request; ``data`` contains all of it, and perhaps the beginning of the next one.
 
     :param limits: limits.Limits
     """
@@ -22,21 +22,22 @@ class Arrival:
     def __init__(self, limits: Any, data: bytes = b'') -> None:
         self._limits = limits
         self.data = bytearray(data)
-        self.line: Any = None                # b'METHOD /path…' without the version, once the headers are whole
+        self.line: Any = None                # b'METHOD /path…' without the version, once the headers are complete
         self.expects = False            # the client waits for 100 Continue
         self._looked = 0                # the end of the headers is not before it
-        # of the body; no end: it comes in chunks
+        # of the body; end None: it is chunked
         self._begin: int = 0
         self._end: int | None = 0
-        self._next = 0                  # where the next chunk begins
+        self._next = 0                  # beginning of the next chunk
 
     def look(self) -> Any:
-        """
-        HEAD     the headers are not whole
-        BODY     the body is not
-        WHOLE    nothing more is needed: all has come, or it has no form
-        LARGE    the body is larger than is gathered
-        ENDLESS  the headers are longer than they may be
+        """Return the state of the request.
+
+        HEAD     the headers are incomplete
+        BODY     the body is incomplete
+        WHOLE    it is complete, or malformed
+        LARGE    the body is larger than the buffer limit
+        ENDLESS  the headers are too long
         """
         if self.line is None and not self._head():
             return ENDLESS if len(self.data) > self._limits.header else HEAD
@@ -52,7 +53,7 @@ class Arrival:
 
     @property
     def body(self) -> Any:
-        """Bytes of the body that have come."""
+        """Return the received bytes of the body."""
         return len(self.data) - self._begin
 
     def _head(self) -> bool:
@@ -76,7 +77,7 @@ class Arrival:
         return True
 
     def _chunks_ended(self) -> bool:
-        """Whether the last chunk has come, or one without a form."""
+        """Return whether the last chunk, or a malformed one, has arrived."""
         while (end := self.data.find(b'\r\n', self._next)) >= 0:
             size = bytes(self.data[self._next:min(end, self._next + CHUNK_LINE)]).partition(b';')[0].strip(b' \t')
             if not _SIZE.fullmatch(size):

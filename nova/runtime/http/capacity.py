@@ -1,7 +1,7 @@
-"""How many connections and bytes there may be, in all and of one client; and who goes first when there is no room.
+"""Limits of connections and bytes, in all and for each client, and eviction at a limit.
 
-A connection without a request counts little: it is closed before anybody is refused. Then goes the request that has
-been on its way for longest, because an honest one is whole in a moment. What is being worked on never goes.
+Idle connections are closed before any client is refused. Next is the request that has been arriving for the longest
+time, as an honest one arrives quickly. A request that is being processed is never evicted.
 """
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ FULL_OF_YOU = 'There are too many connections from this address.'
 BODIES = 'The server has no room for this body now.'
 
 
-class Room:
-    """
-    :param trusted: addresses.Trusted, whose connections are of many clients
-    :param connections: of them all at most
+class Capacity:
+    """Connections and buffered bytes of the server.
+
+    :param trusted: addresses.Trusted, proxies of many clients
+    :param connections: maximum number of connections
     """
 
     def __init__(self, limits: Any, trusted: Any, connections: Any) -> None:
@@ -27,13 +28,13 @@ class Room:
         self._lock = threading.Lock()
         self._all: set[Any] = set()
         self._of: dict[Any, Any] = {}                            # {client: its connections}
-        # kept, without a request; the longest comes first
+        # kept alive, without a request; the longest idle comes first
         self._idle: collections.OrderedDict[Any, Any] = collections.OrderedDict()
-        # {connection: since} of unfinished requests, likewise
+        # {connection: since} of incomplete requests, likewise
         self._arriving: collections.OrderedDict[Any, Any] = collections.OrderedDict()
-        # {connection: bytes that count} until it is answered
+        # {connection: counted bytes} until the response
         self._bytes: dict[Any, Any] = {}
-        # {connection: bytes that wait}, likewise
+        # {connection: pending response bytes}, likewise
         self._answers: collections.OrderedDict[Any, Any] = collections.OrderedDict()
         self._bodies = self._answered = 0
 
@@ -41,9 +42,9 @@ class Room:
         return len(self._all)
 
     def enter(self, conn: Any) -> tuple[Any, Any]:
-        """Take a new connection in.
+        """Register a new connection.
 
-        :returns: (why not, or None; a connection that goes for it, or None)
+        :returns: (reason of a refusal, or None; a connection to evict, or None)
         """
         with self._lock:
             victim = refusal = None
@@ -63,12 +64,12 @@ class Room:
             return refusal, victim
 
     def leave(self, conn: Any) -> None:
-        """It is closed, or about to be."""
+        """Remove a connection that is closed, or about to be."""
         with self._lock:
             self._forget(conn)
 
     def arrives(self, conn: Any, size: int) -> Any:
-        """Count bytes of a request that has not begun.
+        """Count the bytes of a request that is not being processed.
 
         :param size: all its bytes
         :returns: as ``enter``
@@ -95,16 +96,16 @@ class Room:
             return (BODIES, None) if victim is conn else (None, victim)
 
     def begins(self, conn: Any) -> None:
-        """All of a request has come: no other request takes its place from now on."""
+        """Protect a complete request from eviction."""
         with self._lock:
             self._idle.pop(conn, None)
             self._arriving.pop(conn, None)
 
     def answers(self, conn: Any, size: int) -> Any:
-        """An answer waits for its reader.
+        """Count a response that its client has not read yet.
 
         :param size: its bytes
-        :returns: connections that go for it
+        :returns: connections to evict
         """
         with self._lock:
             self._remove_answer(conn)
@@ -118,7 +119,7 @@ class Room:
             return victims
 
     def rests(self, conn: Any) -> bool:
-        """It has been answered and is kept; False when it is gone already."""
+        """Record that a connection is idle; return False if it was evicted."""
         with self._lock:
             self._remove_answer(conn)
             self._remove_bytes(conn)
@@ -127,11 +128,11 @@ class Room:
             return conn in self._all
 
     def unfinished(self) -> int:
-        """How many requests are on their way, new connections included."""
+        """Return the number of incomplete requests, new connections included."""
         return len(self._arriving)
 
     def _spare(self) -> Any:
-        """The oldest unfinished request, if it has had its time."""
+        """Return the oldest incomplete request, if its grace period is over."""
         conn, since = next(iter(self._arriving.items()), (None, 0))
         return conn if conn is not None and time.monotonic() - since > self._limits.spare_s else None
 

@@ -1,4 +1,4 @@
-"""Bytes of one connection: nothing here blocks but ``wait``, and who waits is measured."""
+"""Non-blocking I/O of one connection: only ``wait`` blocks, and slow clients are detected."""
 from __future__ import annotations
 
 import array
@@ -15,19 +15,19 @@ from typing import Any, BinaryIO
 
 from nova.runtime.http import tls_channel
 
-JOINED = 65536               # a head and a first piece up to this size are sent in one write
-UNSENDABLE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)            # of file systems that lend no pages
-LEAST_FILE = 256 * 1024      # of a file that the kernel sends: a smaller one comes with its head
-STEP = 1 << 20               # of such a file at once
-LOOK_S = 1                   # between two looks at the pace of who is waited for
+JOINED = 65536               # headers and a first piece up to this size are sent in one write
+UNSENDABLE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)            # errors of file systems without sendfile
+LEAST_FILE = 256 * 1024      # minimum size for sendfile: a smaller file is sent with its headers
+STEP = 1 << 20               # of such a file in one call
+LOOK_S = 1                   # between two checks of a slow client's rate
 
 
 class Gone(ConnectionError):
-    """The client is not there any more, or moves less than the least rate."""
+    """The client has disconnected, or is slower than the minimum rate."""
 
 
 class Channel:
-    """A socket that never blocks.
+    """A non-blocking socket.
 
     :param tls: ssl.SSLContext of the server, or None for plain bytes
     """
@@ -38,8 +38,8 @@ class Channel:
         self._secured = tls_channel.Secured(sock, tls) if tls is not None else None
 
     def receive(self, size: int) -> Any:
-        """Bytes, b'' at their end, None while there are none. Under TLS all that has come: no event reports
-        bytes that wait in the TLS layer.
+        """Return received bytes, b'' at their end, None while there are none. Under TLS return all of them, as no event
+        reports bytes buffered in the TLS layer.
 
         :raises OSError: the connection broke
         """
@@ -49,7 +49,7 @@ class Channel:
             return None
 
     def send(self, data: Any) -> Any:
-        """How many bytes were taken. Who offers the others again begins with them."""
+        """Return how many bytes were sent. The next call has to begin with the others."""
         try:
             return self._secured.send(data) if self._secured is not None else self.sock.send(data)
         except BlockingIOError:
@@ -57,11 +57,11 @@ class Channel:
 
     @property
     def plain(self) -> bool:
-        """Whether the kernel may send what lies in a file: it is not encrypted."""
+        """Return whether sendfile is possible: the connection is not encrypted."""
         return self._secured is None
 
     def send_file(self, file: int, start: int, size: int) -> int | None:
-        """How many bytes of a part of a file were taken; None: none now. 0 is the end of the file.
+        """Send a part of a file; return the number of bytes, None: none now. 0 is the end of the file.
 
         :param file: descriptor
         """
@@ -71,34 +71,34 @@ class Channel:
             return None
 
     def rest(self) -> None:
-        """Let others go on, after a part of a long answer."""
+        """Yield to other threads, after a part of a long response."""
 
     def untaken(self) -> Any:
-        """Bytes that the kernel holds and the other side has not acknowledged."""
+        """Return the bytes in the kernel that the client has not acknowledged."""
         held = array.array('i', [0])
         fcntl.ioctl(self.sock.fileno(), termios.TIOCOUTQ, held)
         return held[0] - (self._secured.ahead if self._secured is not None else 0)
 
     def wait(self, writing: Any, seconds: float) -> bool:
-        """Until bytes can be received, or sent; whether they can."""
+        """Wait until bytes can be received, or sent; return whether they can."""
         poll = select.poll()
         poll.register(self.sock.fileno(), select.POLLOUT if writing else select.POLLIN)
         return bool(poll.poll(max(0, seconds) * 1000))
 
     def shut(self, how: Any = socket.SHUT_RDWR) -> None:
-        """End the connection under the thread that works on it; it sees the end and closes it."""
+        """Shut the connection down while another thread uses it; that thread closes it."""
         if self._secured is not None and how == socket.SHUT_WR:
             self._secured.say_end()
         with contextlib.suppress(OSError):
             self.sock.shutdown(how)
 
     def shut_reading(self) -> None:
-        """Nothing more is taken in but what has come."""
+        """Take in no further bytes."""
         self.shut(socket.SHUT_RD)
 
 
 class Pace:
-    """Whether a client moves bytes at a least rate, while the server waits for it.
+    """Minimum transfer rate of a client while the server waits for it.
 
     :param rate: bytes a second
     :param window_s: seconds of waiting over which it is measured
@@ -109,7 +109,8 @@ class Pace:
         self._waited, self._moved = 0, 0
 
     def keeps(self, waited: Any, moved: Any) -> Any:
-        """
+        """Return whether the client keeps the rate.
+
         :param waited: seconds since the last call
         :param moved: bytes since the last call
         """
@@ -122,13 +123,13 @@ class Pace:
         return kept
 
 
-class Outflow:
-    """What is sent: as much as the kernel takes at once; the rest waits here, for a while without its worker."""
+class OutputBuffer:
+    """Output buffer: the kernel gets as much as it takes, and the rest is buffered, some of it without the worker."""
 
     def __init__(self, channel: Any, limits: Any) -> None:
         self._channel, self._limits = channel, limits
         self._pieces: collections.deque[Any] = collections.deque()
-        self.size = 0                    # bytes that wait here
+        self.size = 0                    # buffered bytes
         self.sent = 0                    # bytes given to the kernel
         self.moved = time.monotonic()
         self._taken = 0
@@ -136,10 +137,11 @@ class Outflow:
         self._head, self.holds = b'', False
 
     def write(self, data: Any) -> None:
+        """Send or buffer data.
+
+        :raises Gone: the client has disconnected, or is too slow
         """
-        :raises Gone: the client is away, or takes too little
-        """
-        if self.holds:                   # the head of an answer: its first piece comes at once
+        if self.holds:                   # the headers: the first piece follows immediately
             self._head, self.holds = data, False
             return
         if self._head:
@@ -159,11 +161,11 @@ class Outflow:
         self.size += len(data)
 
     def takes_file(self, size: int) -> bool:
-        """Whether so many bytes of a file are sent by the kernel."""
+        """Return whether so many bytes of a file are sent with sendfile."""
         return self._channel.plain and size >= LEAST_FILE
 
     def write_file(self, file: BinaryIO, start: int, size: int) -> None:
-        """A part of a file, which the kernel sends from where it lies.
+        """Send a part of a file with sendfile.
 
         :raises Gone: as for ``write``
         :raises OSError: the file is shorter
@@ -179,24 +181,24 @@ class Outflow:
                 self._channel.rest()
             elif end - start > self._limits.ahead:
                 self._wait()
-            else:                        # the rest waits without its worker
+            else:                        # the rest is buffered, without its worker
                 break
         if start < end:
             self.write(_read(number, start, end - start))
 
     def finish(self) -> None:
-        """All has been written that will be."""
+        """Send the pending headers: nothing more will be written."""
         if self._head:
             head, self._head = self._head, b''
             self.write(head)
 
     def drop(self) -> None:
-        """Drop what waits: the client does not take it."""
+        """Discard the buffer."""
         self._pieces.clear()
         self.size, self._head, self.holds = 0, b'', False
 
     def flush(self) -> bool:
-        """Send what waits; True when that is all of it."""
+        """Send the buffer; return True if it is empty now."""
         while self._pieces:
             piece = self._pieces[0]
             sent = self._give(piece)
@@ -208,12 +210,12 @@ class Outflow:
         return True
 
     def restart(self) -> None:
-        """Measure from now: the time before does not count."""
+        """Start measuring the rate now."""
         self.moved, self._taken = time.monotonic(), self._now_taken()
         self._pace = Pace(self._limits.least_rate, self._limits.window_s)
 
     def keeps_pace(self) -> Any:
-        """Whether the client takes what waits for it; called repeatedly after ``restart``."""
+        """Return whether the client reads fast enough; called repeatedly after ``restart``."""
         now, taken = time.monotonic(), self._now_taken()
         kept = self._pace.keeps(now - self.moved, taken - self._taken)
         self.moved, self._taken = now, taken
@@ -223,7 +225,7 @@ class Outflow:
         self.moved, self._taken = time.monotonic(), self._now_taken()
         self._channel.wait(True, LOOK_S)
         if not self.keeps_pace():
-            raise Gone('The answer was not taken.')
+            raise Gone('The client did not read the response.')
 
     def _now_taken(self) -> Any:
         try:
@@ -232,14 +234,14 @@ class Outflow:
             return self._taken
 
     def _give_file(self, number: int, start: int, size: int) -> Any:
-        """How many bytes of a file were sent; None: the client has to take what it has got first."""
+        """Return how many bytes of a file were sent; None: the client has to read earlier ones first."""
         try:
             sent = self._channel.send_file(number, start, size)
         except OSError as error:
             if error.errno in UNSENDABLE:
                 self.write(_read(number, start, size))
                 return size
-            if error.errno == errno.EIO:             # of the disk
+            if error.errno == errno.EIO:             # disk error
                 raise
             raise Gone(str(error)) from None
         if sent == 0:
@@ -257,17 +259,15 @@ class Outflow:
 
 
 def _read(number: int, start: int, size: int) -> bytes:
-    """
-    :raises OSError: there are fewer bytes
-    """
+    """:raises OSError: there are fewer bytes"""
     found = os.pread(number, size, start)
     if len(found) < size:
-        raise OSError('A file ended before the answer that it is.')
+        raise OSError('A file is shorter than the response.')
     return found
 
 
-class Inflow:
-    """What a large body is read from: what was gathered, then the connection itself, at a least rate."""
+class InputStream:
+    """Input of a large body: the buffered part, then the connection itself, at a minimum rate."""
 
     def __init__(self, channel: Any, limits: Any, data: Any, progress: Any) -> None:
         self._channel, self._limits, self._progress = channel, limits, progress

@@ -1,4 +1,4 @@
-"""One connection, and the answer to one request on it."""
+"""One connection, and the response to one request on it."""
 from __future__ import annotations
 
 import io
@@ -18,25 +18,26 @@ LOG = logging.getLogger(__name__)
 
 CONTINUE = b'HTTP/1.1 100 Continue\r\n\r\n'
 
-# Where a connection is.
+# States of a connection.
 NEW, ARRIVING, WORKING, ANSWERING, LINGERING, IDLE = 'new', 'arriving', 'working', 'answering', 'lingering', 'idle'
 
-TOO_LATE = framing.refusal('408 Request Timeout', 'The request did not come in time.')
+TOO_LATE = framing.refusal('408 Request Timeout', 'The request did not arrive in time.')
 TOO_LONG = framing.refusal('431 Request Header Fields Too Large', 'The headers are too long.')
 LINE_TOO_LONG = framing.refusal('414 URI Too Long', 'The address is too long.')
-BROKEN = framing.refusal('400 Bad Request', 'The connection broke off before the body had come.')
+BROKEN = framing.refusal('400 Bad Request', 'The connection was closed before the body had arrived.')
 
 
 def too_long(conn: Any) -> Any:
-    """The answer to headers without an end."""
+    """Return the response to headers that are too long."""
     return TOO_LONG if 0 <= conn.arrival.data.find(b'\n') <= conn.limits.header else LINE_TOO_LONG
 
 
 class Connection:
-    """
+    """A connection of a client.
+
     :param channel: channel.Channel
     :param facts: framing.Facts
-    :param peer: what accept() says of the other side
+    :param peer: the address from accept()
     """
 
     def __init__(self, channel: Any, facts: Any, limits: Any, peer: Any) -> None:
@@ -45,13 +46,13 @@ class Connection:
         self.address, self.client = self.remote_addr, addresses.client(self.remote_addr)
         self.ssl_env = None
         self.arrival = arrival.Arrival(limits)
-        self.wfile = channels.Outflow(channel, limits)
+        self.wfile = channels.OutputBuffer(channel, limits)
         self.state, self.until = NEW, time.monotonic() + limits.silent_s
-        self.begun: float | None = None                # when the body began to come
+        self.begun: float | None = None                # when the body began to arrive
         self.priority = ''
         self.dispatcher: Any = None
         self.streams = False
-        self.turn: Any = None       # green threads wait for theirs
+        self.turn: Any = None       # green threads wait for it
         self.most = None
         self.rfile: Any = None
         self.drained = self.keeps = False
@@ -61,34 +62,34 @@ class Connection:
         self.handed_over = False
 
     def upgrade(self, successor: Any) -> None:
-        """Let another protocol have the connection once the answer to this request is sent.
+        """Give the connection to another protocol after the response to this request.
 
-        :param successor: has ``take(channel, data)``, which gets the Channel and what the client has sent already, and
-            ``abandon()``, which is called instead when the answer could not be sent
+        :param successor: has ``take(channel, data)``, called with the Channel and the client's further bytes, and
+            ``abandon()``, called instead if the response could not be sent
         """
         self.successor = successor
 
     def limit_hops(self, most: int) -> None:
-        """Let packets of this connection go no further than so many hops from now on."""
+        """Set the hop limit of this connection's packets from now on."""
         sock = self.channel.sock
         if sock.family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, most)
-        sock.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, most)            # of IPv6's sockets, too: they are of both
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, most)  # for IPv6 sockets, too: they also carry IPv4
 
     def abandon(self) -> None:
-        """There is no connection for the successor."""
+        """Notify the successor that there is no connection."""
         successor, self.successor = self.successor, None
         if successor is not None:
             successor.abandon()
 
     def hand_over(self) -> None:
-        """Nothing here works on the connection any more."""
+        """Give the connection to the successor."""
         successor, self.successor, self.handed_over = self.successor, None, True
         successor.take(self.channel, bytes(self.arrival.data))
 
     @property
     def local_address(self) -> Any:
-        """The address of this side, as a host of a URL is written."""
+        """The local address in the form of a URL's host."""
         if self._local is None:
             try:
                 found = addresses.plain(self.channel.sock.getsockname()[0])
@@ -98,7 +99,7 @@ class Connection:
         return self._local
 
     def look(self) -> Any:
-        """arrival's word for what has come, after which ``until`` is right."""
+        """Scan the received bytes; return the state of arrival and set ``until``."""
         now, found = time.monotonic(), self.arrival.look()
         if self.state in (NEW, IDLE) and self.arrival.data:
             self.state, self.until, self.begun = ARRIVING, now + self.limits.headers_s, None
@@ -111,35 +112,35 @@ class Connection:
         return found
 
     def join(self, project_id: str) -> None:
-        """The request is one of this project, which waits for its share of the threads.
+        """Assign the request to this project, and wait for its share of the threads.
 
         :raises ServiceBusy: too many requests wait so
         """
         self.dispatcher.join(self.priority, self, project_id)
 
     def rest(self) -> None:
-        """Let other projects have the thread, between two parts of a long request."""
+        """Yield the thread to other projects, between two parts of a long request."""
         self.dispatcher.rest(self.priority, self)
 
     def take(self, found: Any, plan: Any, dispatcher: Any) -> None:
-        """Make ready for the thread that works on the request.
+        """Prepare the connection for the working thread.
 
         :param found: WHOLE or LARGE of arrival
-        :param dispatcher: priorities.Dispatcher, which hears of the bytes of an upload
+        :param dispatcher: priorities.Dispatcher, which is notified of the progress of an upload
         """
         self.dispatcher = dispatcher
-        face = plan.face(self.arrival.line or b'')
-        self.state, self.streams, self.most = WORKING, found == arrival.LARGE and face.uploads, None
-        self.priority = priorities.UPLOADS if self.streams else face.priority
+        request_class = plan.request_class(self.arrival.line or b'')
+        self.state, self.streams, self.most = WORKING, found == arrival.LARGE and request_class.uploads, None
+        self.priority = priorities.UPLOADS if self.streams else request_class.priority
         data, self.arrival.data = self.arrival.data, bytearray()
         if self.streams:
-            self.rfile = channels.Inflow(self.channel, self.limits, data, dispatcher.progress)
+            self.rfile = channels.InputStream(self.channel, self.limits, data, dispatcher.progress)
             return
         self.most = self.limits.body if found == arrival.LARGE else None
         self.rfile = io.BytesIO(data)
 
     def answer(self) -> None:
-        """Read the request and answer it; ``keeps`` says whether another one may follow."""
+        """Parse the request and send the response; ``keeps`` tells whether another request may follow."""
         request = framing.Request(self.server, self)
         self.drained = self.keeps = False
         try:
@@ -149,7 +150,7 @@ class Connection:
                 self.keeps = not request.close_connection
             self.wfile.finish()
         except channels.Gone:
-            self.keeps, self.drained = False, True           # no client is there to see an answer
+            self.keeps, self.drained = False, True           # no client is there to read a response
             self.wfile.drop()
             self.abandon()
         except Exception:
@@ -173,7 +174,7 @@ class Connection:
             self.wfile.drop()
 
     def discard(self) -> bool:
-        """Throw away what a refused client goes on sending; False when it has ended, or is too much."""
+        """Discard what a refused client still sends; return False if it has ended, or is too much."""
         try:
             while (data := self.channel.receive(self.limits.piece)) is not None:
                 self.discarded += len(data)
@@ -184,7 +185,7 @@ class Connection:
         return True
 
     def linger(self) -> None:
-        """Say that nothing more is answered; the client may still be sending, and shall see the answer."""
+        """Close the sending side; the client may still be sending, and has to see the response."""
         self.state, self.until = LINGERING, time.monotonic() + self.limits.linger_s
         self.channel.shut(socket.SHUT_WR)
 

@@ -1,7 +1,8 @@
-"""HTTP/1.1: cheroot's request, with framing that leaves no room for a second reading.
+"""Strict HTTP/1.1 on cheroot's request, without ambiguous framing.
 
-Where a proxy and this server disagree about the end of a request, one client's bytes become another one's request.
-So what is not exactly HTTP is refused, and a connection on which a body was not read to its end is not used again.
+If a proxy and this server disagree about the end of a request, one client can inject a request into another one's
+connection (request smuggling). Everything that is not exactly HTTP is refused, and a connection with an unread body is
+not reused.
 """
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ from cheroot import wsgi
 from nova import exception
 from nova.runtime.http import priorities
 
-PIECE = 65536                       # bytes taken from a connection at once
-SMALL = 4096                        # pieces below it are joined as they come: each is an object of some 400 bytes
+PIECE = 65536                       # bytes of one read of a connection
+SMALL = 4096                        # smaller pieces are joined immediately: each is an object of some 400 bytes
 MAX_LINE = 4096                     # bytes of a line between chunks
 _NAME = re.compile(rb"[!#$%&'*+.^`|~0-9A-Za-z_-]+")
 _VALUE = re.compile(rb'[^\0-\x08\x0a-\x1f\x7f]*')
@@ -27,19 +28,19 @@ _LENGTH = re.compile(rb'[0-9]{1,18}')
 _HOST = re.compile(rb'[A-Za-z0-9._~%:\[\]-]{0,255}')
 _CHUNK = re.compile(rb'([0-9A-Fa-f]{1,15})[ \t]*(;[^\r\n]*)?\r\n')
 _TRAILER = re.compile(rb"[!#$%&'*+.^`|~0-9A-Za-z_-]+:[^\0-\x08\x0a-\x1f\x7f]*\r\n")
-# Two of these are two requests in one.
+# Two of these make a request ambiguous.
 _ONCE = frozenset((b'Content-Length', b'Transfer-Encoding', b'Host', b'Content-Type', b'X-Auth-Token',
                    b'X-Service-Token', b'X-Subject-Token'))
 
 
 @functools.lru_cache(2)
 def _date(second: int) -> bytes:
-    """The value of Date; cheroot makes a new one for each answer."""
+    """Return the value of Date, cached for a second; cheroot makes a new one for each response."""
     return email.utils.formatdate(second, usegmt=True).encode()
 
 
 def refusal(status: str, text: str) -> bytes:
-    """A whole answer of the server itself, the last one of its connection."""
+    """Return a complete response of the server itself, the last one of its connection."""
     body = text.encode() + b'\n'
     later = 'Retry-After: 5\r\n' if status.startswith('503') else ''
     return (f'HTTP/1.1 {status}\r\nServer: nova\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n'
@@ -47,11 +48,11 @@ def refusal(status: str, text: str) -> bytes:
 
 
 def read_headers(rfile: Any, headers: Any = None) -> Any:
-    """The headers as {b'Title-Case': value}; cheroot's reader, stricter.
+    """Return the headers as {b'Title-Case': value}; stricter than cheroot's reader.
 
-    A name with an underscore is left out: in the environment of WSGI it would pass for the one with a dash.
+    A name with an underscore is dropped: in the WSGI environ it equals the name with a dash.
 
-    :raises ValueError: the message has no clear meaning; the text is for the client
+    :raises ValueError: the message is ambiguous; the text is for the client
     """
     headers = {} if headers is None else headers
     while (line := rfile.readline()) != b'\r\n':
@@ -78,10 +79,10 @@ def read_headers(rfile: Any, headers: Any = None) -> Any:
 class Body:
     """A request body as the application reads it.
 
-    :param rfile: what has been gathered, or the connection's flow
-    :param length: bytes; None: it comes in chunks
+    :param rfile: the gathered bytes, or the connection's stream
+    :param length: bytes; None: it is chunked
     :param gathered: whether reading never waits for the client
-    :param most: bytes that are gathered of a body where no more is wanted; None: all has come, or an upload is wanted
+    :param most: buffer limit that an unwanted larger body exceeds; None: all has arrived, or it is an upload
     """
 
     def __init__(self, rfile: Any, length: int | None, gathered: bool = True, most: int | None = None) -> None:
@@ -90,9 +91,10 @@ class Body:
         self._first, self._ended = True, length == 0
 
     def read(self, size: int | None = -1) -> bytes:
-        """
-        :raises BadRequest: the body broke off, came too slowly, or its chunks have no form
-        :raises TooLarge: no body of this size is wanted here
+        """Read bytes.
+
+        :raises BadRequest: the body was interrupted, is too slow, or its chunks are malformed
+        :raises TooLarge: the body is too large here
         """
         pieces: list[bytes | bytearray] = []
         wanted = float('inf') if size is None or size < 0 else size
@@ -105,7 +107,7 @@ class Body:
         return only if isinstance(only, bytes) else b''.join(pieces)
 
     def readline(self, size: int = -1) -> bytes:
-        if size > 0 and not self._chunked and self._more():               # not a byte at a time
+        if size > 0 and not self._chunked and self._more():               # faster than byte by byte
             found = self._received(self._rfile.readline, min(size, self._left))
             self._left -= len(found)
             return found
@@ -120,7 +122,7 @@ class Body:
         return iter(self.readline, b'')
 
     def drain(self) -> bool:
-        """Read what the application left of it, where that does not wait; whether it is at its end."""
+        """Read the rest without waiting; return whether the end was reached."""
         try:
             while self._gathered and self.read(PIECE):
                 pass
@@ -129,7 +131,7 @@ class Body:
         return not self._left and (self._ended or not self._chunked)
 
     def _more(self) -> bool:
-        """Whether bytes are to come; begins a chunk where one has ended."""
+        """Return whether bytes follow; begin the next chunk if one has ended."""
         if not self._left and not self._ended:
             if self._chunked:
                 self._next_chunk()
@@ -147,7 +149,7 @@ class Body:
         trailers = 0
         while not self._left and (line := self._line()) != b'\r\n':
             trailers += 1
-            # The rest of a line that is too long, and what stands behind a line feed alone, may look like the end.
+            # The rest of an overlong line, or the text after a bare line feed, may look like the end.
             if trailers > 100 or not _TRAILER.fullmatch(line):
                 self._refuse()
 
@@ -155,9 +157,9 @@ class Body:
         return self._received(self._rfile.readline, MAX_LINE)
 
     def _refuse(self) -> NoReturn:
-        self._ended, self._left, self._chunked = False, 1, False      # whatever is read from now on fails as well
+        self._ended, self._left, self._chunked = False, 1, False      # later reads fail, too
         self._rfile = _Nothing
-        raise exception.BadRequest('The body of the request is not in the chunks that HTTP knows.')
+        raise exception.BadRequest('The chunks of the request body are malformed.')
 
     def _received(self, read: Callable[[int], bytes], size: int) -> bytes:
         try:
@@ -168,12 +170,12 @@ class Body:
             self._rfile = _Nothing
             if self._most is not None:
                 raise exception.TooLarge(limit=self._most)
-            raise exception.BadRequest('The body of the request broke off, or came too slowly.')
+            raise exception.BadRequest('The request body was interrupted, or arrived too slowly.')
         return data
 
 
 def _keep(pieces: list[bytes | bytearray], piece: bytes) -> None:
-    """Add a piece; a body that comes byte by byte is no list of its bytes."""
+    """Add a piece; small pieces are joined."""
     if len(piece) >= SMALL or not pieces:
         pieces.append(piece)
     elif isinstance(pieces[-1], bytearray):
@@ -183,7 +185,7 @@ def _keep(pieces: list[bytes | bytearray], piece: bytes) -> None:
 
 
 class _Nothing:
-    """Stands for a connection of which nothing more can be understood."""
+    """Substitute for a connection that cannot be parsed further."""
 
     @staticmethod
     def read(size: int) -> bytes:
@@ -193,9 +195,9 @@ class _Nothing:
 
 
 class Request(server.HTTPRequest):
-    """One request; cheroot reads it and writes the answer.
+    """One request; cheroot parses it and writes the response.
 
-    :param conn: exchange.Connection: ``rfile`` has the bytes, ``wfile`` takes the answer
+    :param conn: exchange.Connection: ``rfile`` for reading, ``wfile`` for the response
     """
 
     def parse_request(self) -> None:
@@ -203,14 +205,15 @@ class Request(server.HTTPRequest):
         self.ready = self.read_request_line() and self.read_request_headers()
 
     def simple_response(self, status: str, msg: str = '') -> None:
-        """Refuse the request. cheroot's own does not say that the connection ends, and a client that sends its next
-        request on it then fails."""
+        """Refuse the request. cheroot's method does not announce the end of the connection, so that the client's next
+        request fails.
+        """
         self.close_connection = True
         self.conn.wfile.write(refusal(str(status), msg))
 
     def header_reader(self, rfile: Any, headers: Any) -> None:
         read_headers(rfile, headers)
-        if not self.conn.streams:        # it has come, or is not wanted: the client gets no 100 Continue
+        if not self.conn.streams:        # it has arrived, or is not wanted: the client gets no 100 Continue
             headers.pop(b'Expect', None)
 
     def read_request_line(self) -> bool:
@@ -248,11 +251,11 @@ class Request(server.HTTPRequest):
 
 
 class Gateway(wsgi.Gateway_10):
-    """The environment of WSGI."""
+    """The WSGI environ."""
 
     def get_environ(self) -> Any:
         environ = super().get_environ()    # type: ignore[no-untyped-call]  # cheroot has no types
-        environ['SERVER_NAME'] = self.req.conn.local_address      # nothing that the client says
+        environ['SERVER_NAME'] = self.req.conn.local_address      # not taken from the client
         environ['nova.stopping'] = self.req.server.stopping
         environ['nova.upgrade'] = self.req.conn.upgrade
         environ['nova.hops'] = self._limit_hops
@@ -260,13 +263,12 @@ class Gateway(wsgi.Gateway_10):
         return environ
 
     def _limit_hops(self, most: int) -> None:
-        """Let the answer go no further than so many hops, 1 to 255. The connection ends with it: whatever of it is
-        sent again, until the client has it, must not go further either."""
+        """Set the hop limit of the response, 1 to 255. Closes the connection after it, for retransmissions."""
         self.req.conn.limit_hops(most)
         self.req.close_connection = True
 
     def respond(self) -> None:
-        """Answer the request: cheroot's own, which knows no files."""
+        """Answer the request as cheroot does, and use sendfile for files."""
         response = self.req.server.wsgi_app(self.env, self.start_response)
         try:
             part = getattr(response, 'part', None)             # see nova.web.request.Stream
@@ -283,19 +285,19 @@ class Gateway(wsgi.Gateway_10):
 
 
 class Facts:
-    """What cheroot asks of its server, where there is only its request.
+    """Attributes of a server that cheroot's request uses.
 
-    :param stopping: threading.Event, in the environment as ``nova.stopping``: answers that last watch it
+    :param stopping: threading.Event, in the environ as ``nova.stopping``: long responses watch it
     :param tls: ssl.SSLContext of the connections, or None
     """
 
     protocol = 'HTTP/1.1'
     server_name = software = 'nova'
     gateway = Gateway
-    max_request_header_size = max_request_body_size = 0      # bounded before anybody works on a request
+    max_request_header_size = max_request_body_size = 0      # limited before a request is processed
     can_add_keepalive_connection = True
 
     def __init__(self, application: Any, bind_addr: Any, timeout: Any, stopping: Any, tls: Any = None) -> None:
         self.wsgi_app, self.bind_addr, self.timeout, self.stopping = application, bind_addr, timeout, stopping
-        self.ssl_adapter = self.tls = tls        # cheroot only asks whether there is one: the scheme is https then
+        self.ssl_adapter = self.tls = tls        # cheroot only checks for its presence: the scheme is https then
         self.ready = True

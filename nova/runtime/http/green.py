@@ -1,7 +1,7 @@
-"""Green threads: one a connection, which waits for its bytes and its turn like the loop of native threads does.
+"""Green threads: one for each connection, with the rules of the native loop.
 
-The same rules hold under both models: a request is worked on when all of it has come, within the bounds of its
-priority, and an answer that waits for its reader does not count there.
+A request is processed when all of it has arrived, within the limits of its priority. A response that waits for its
+reader does not count there.
 """
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NO_DESCRIPTORS_S = 0.1
 class _Channel(channels.Channel):
     def __init__(self, sock: Any, tls: Any) -> None:
         super().__init__(getattr(sock, 'fd', sock), tls)
-        self._green = sock                       # it closes the other one when it is not used any more
+        self._green = sock                       # it closes the other one when it is garbage
 
     def rest(self) -> None:
         eventlet.sleep(0)
@@ -45,14 +45,14 @@ class _Channel(channels.Channel):
 
 
 class Green:
-    """As native.Native."""
+    """Server with green threads; see native.Native."""
 
-    def __init__(self, listener: Any, facts: Any, limits: Any, plan: Any, room: Any, trusted: Any) -> None:
-        self._listener, self._facts, self._limits, self._plan, self._room = listener, facts, limits, plan, room
+    def __init__(self, listener: Any, facts: Any, limits: Any, plan: Any, capacity: Any, trusted: Any) -> None:
+        self._listener, self._facts, self._limits, self._plan, self._capacity = listener, facts, limits, plan, capacity
         self.dispatcher = priorities.Dispatcher(plan, lambda conn: conn.turn.set(), trusted)
         self.turned = time.monotonic()
         self._conns: set[Any] = set()
-        self._ahead = threading.Lock()           # of connections whose next request has come already
+        self._ahead = threading.Lock()           # of connections with a next request that has arrived
         self._stopping = False
         self._thread = None
 
@@ -67,12 +67,12 @@ class Green:
         last: list[Any] = []
         self._listener.settimeout(0)
         while self._thread is not None and (found := self._next()) is not None:
-            last.append(found)                   # all in the queue, without giving way to who would make it longer
+            last.append(found)                   # the whole queue, without yielding to clients that would extend it
         self._listener.close()
         for found in last:
             self._take(*found)
         silent_until = min(deadline, time.monotonic() + self._limits.last_s)
-        eventlet.sleep(0)                        # what they said already is read first
+        eventlet.sleep(0)                        # read their earlier requests first
         while self._conns and time.monotonic() < deadline:
             for conn in list(self._conns):
                 if conn.state == exchange.IDLE or (conn.state in (exchange.NEW, exchange.LINGERING)
@@ -94,30 +94,30 @@ class Green:
                 if found is not None:
                     self._take(*found)
             except Exception:
-                LOG.exception('A connection cannot be taken')
+                LOG.exception('Cannot accept a connection')
                 eventlet.sleep(NO_DESCRIPTORS_S)
 
     def _next(self) -> Any:
-        """(socket, address) of a new connection; None when there is none, or it broke."""
+        """Return (socket, address) of a new connection; None if there is none, or it broke."""
         try:
             return self._listener.accept()
         except (TimeoutError, BlockingIOError):
             return None
         except OSError as error:
             if not self._stopping:
-                LOG.warning('A connection cannot be taken: %s', error.strerror)
+                LOG.warning('Cannot accept a connection: %s', error.strerror)
                 eventlet.sleep(NO_DESCRIPTORS_S)
             return None
 
     def _take(self, sock: Any, peer: Any) -> None:
         conn = exchange.Connection(_Channel(sock, self._facts.tls), self._facts, self._limits, peer)
         conn.turn = threading.Event()
-        refusal, victim = self._room.enter(conn)
+        refusal, victim = self._capacity.enter(conn)
         if victim is not None:
             victim.channel.shut()
         if refusal is not None:
             try:
-                conn.channel.receive(self._limits.piece)     # unread bytes would take the answer with them
+                conn.channel.receive(self._limits.piece)     # unread bytes would discard the response
                 conn.channel.send(framing.refusal('503 Service Unavailable', refusal))
             except OSError:
                 pass
@@ -131,26 +131,26 @@ class Green:
             while self._one(conn):
                 self._give_way(conn)
         except (OSError, ValueError):
-            pass                                 # the client is away
+            pass                                 # the client has disconnected
         except Exception:
             log_limits.of_connection(conn.address)
             LOG.exception('The connection of %s failed', conn.address)
         finally:
             self._conns.discard(conn)
-            self._room.leave(conn)
+            self._capacity.leave(conn)
             if not conn.handed_over:
                 conn.close()
 
     def _give_way(self, conn: Any) -> None:
-        """Let all that waits go before the connection's next request; of requests that are here already one at a time.
+        """Yield before the connection's next request; of requests that have arrived already, one at a time.
 
-        A thread of this model goes on until it waits, which a client that sends requests without end never lets it.
+        A green thread runs until it waits, which a client that sends requests without end would prevent.
         """
         with self._ahead if conn.arrival.data else contextlib.nullcontext():
             eventlet.sleep(0)
 
     def _one(self, conn: Any) -> bool:
-        """Read a request and answer it; whether another one may follow."""
+        """Read a request and answer it; return whether another one may follow."""
         found, answer = self._whole(conn)
         if answer is not None:
             conn.wfile.write(answer)
@@ -164,18 +164,18 @@ class Green:
         if conn.successor is not None:
             conn.hand_over()
             return False
-        if conn.keeps and not self._stopping and self._room.rests(conn):
+        if conn.keeps and not self._stopping and self._capacity.rests(conn):
             conn.state, conn.until = exchange.IDLE, time.monotonic() + self._limits.idle_s
             return True
         if not conn.drained:
-            self._room.rests(conn)
+            self._capacity.rests(conn)
             conn.linger()
             while conn.discard() and conn.channel.wait(False, conn.until - time.monotonic()):
                 pass
         return False
 
     def _whole(self, conn: Any) -> tuple[Any, Any]:
-        """Gather a request: (WHOLE or LARGE of arrival, None), or (None, the answer instead or None)."""
+        """Gather a request: return (WHOLE or LARGE of arrival, None), or (None, an error response or None)."""
         while True:
             if conn.arrival.data:
                 found = conn.look()
@@ -183,7 +183,7 @@ class Green:
                     return None, exchange.too_long(conn)
                 whole = found in (arrival.WHOLE, arrival.LARGE)
                 if not whole or len(conn.arrival.data) > self._limits.free:
-                    refusal, victim = self._room.arrives(conn, len(conn.arrival.data))
+                    refusal, victim = self._capacity.arrives(conn, len(conn.arrival.data))
                     if victim is not None:
                         victim.channel.shut()
                     if refusal is not None:
@@ -201,7 +201,7 @@ class Green:
 
     def _work(self, conn: Any, found: Any) -> None:
         conn.take(found, self._plan, self.dispatcher)
-        self._room.begins(conn)
+        self._capacity.begins(conn)
         conn.turn.clear()
         self.dispatcher.ask(conn.priority, conn)
         conn.turn.wait()
@@ -213,9 +213,9 @@ class Green:
     def _send(self, conn: Any) -> None:
         conn.state = exchange.ANSWERING
         conn.wfile.restart()
-        for victim in self._room.answers(conn, conn.wfile.size):
+        for victim in self._capacity.answers(conn, conn.wfile.size):
             victim.channel.shut()
         while not conn.wfile.flush():
             conn.channel.wait(True, channels.LOOK_S)
             if not conn.wfile.keeps_pace():
-                raise channels.Gone('The answer was not taken.')
+                raise channels.Gone('The client did not read the response.')

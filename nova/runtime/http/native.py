@@ -1,8 +1,8 @@
-"""Native threads: one loop reads requests and sends the rests of answers for all connections; workers do the rest.
+"""Native threads: one event loop reads requests and sends the rest of responses; workers process requests.
 
-A connection belongs to one thread at a time. The loop has it until a request is whole, then a worker until the answer
-is written, then the loop again. The kernel reports a connection once, and again only after it is armed again, so that
-the loop hears nothing of those that workers have.
+A connection belongs to one thread at a time: to the loop until a request is complete, to a worker until the response is
+written, then to the loop again. epoll reports a connection once after each arming (EPOLLONESHOT), so that the loop gets
+no events of the workers' connections.
 """
 from __future__ import annotations
 
@@ -28,29 +28,30 @@ from nova.runtime.http import priorities
 LOG = logging.getLogger(__name__)
 
 READ, WRITE = select.EPOLLIN | select.EPOLLONESHOT, select.EPOLLOUT | select.EPOLLONESHOT
-ACCEPTED = 64                   # connections that are taken in before the others are looked after again
-BACKLOG = 1024                  # connections that the system holds until they are taken in
-NO_DESCRIPTORS_S = 0.1          # the listener is left alone so long when the process has no more
+ACCEPTED = 64                   # connections accepted before other events are handled
+BACKLOG = 1024                  # length of the listening socket's queue
+NO_DESCRIPTORS_S = 0.1          # pause of the listener when the process has no descriptors left
 
 
 class Native:
-    """
+    """Server with native threads.
+
     :param listener: a listening socket
     :param facts: framing.Facts
     """
 
-    def __init__(self, listener: Any, facts: Any, limits: Any, plan: Any, room: Any, trusted: Any) -> None:
-        self._listener, self._facts, self._limits, self._plan, self._room = listener, facts, limits, plan, room
+    def __init__(self, listener: Any, facts: Any, limits: Any, plan: Any, capacity: Any, trusted: Any) -> None:
+        self._listener, self._facts, self._limits, self._plan, self._capacity = listener, facts, limits, plan, capacity
         self.dispatcher = priorities.Dispatcher(plan, self._begin, trusted)
         self.turned = time.monotonic()
         self._epoll = select.epoll()
-        self._conns: dict[Any, Any] = {}                             # {descriptor: connection}; the loop's alone
+        self._conns: dict[Any, Any] = {}                             # {descriptor: connection}; used by the loop only
         self._ready: queue.SimpleQueue[Any] = queue.SimpleQueue()            # for the workers
         self._back: collections.deque[Any] = collections.deque()             # from the workers
-        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._handing = threading.Lock()             # a kept connection goes back to the loop, or is closed by it
         self._workers: list[Any] = []
-        self._ending = None                          # (when it began, until when); a stop was requested
+        self._ending = None                          # (begin, deadline) of a requested stop
         self._swept: float = 0
         self._thread = None
         self.finished = threading.Event()            # everything had ended in time
@@ -58,19 +59,19 @@ class Native:
     def start(self) -> None:
         self._listener.setblocking(False)
         self._epoll.register(self._listener.fileno(), select.EPOLLIN)
-        self._epoll.register(self._bell, select.EPOLLIN)
+        self._epoll.register(self._wakeup, select.EPOLLIN)
         self._thread = concurrency.spawn('http', self._run)
 
     def stop(self, timeout: Any) -> Any:
-        """Take no new connection, finish open requests; whether that ended within ``timeout`` s."""
+        """Take no new connection, finish open requests; return whether that ended within ``timeout`` s."""
         if self._thread is None:
             self._listener.close()
             self._epoll.close()
-            os.close(self._bell)
+            os.close(self._wakeup)
             return True
         now = time.monotonic()
         self._ending = now, now + timeout
-        self._ring()
+        self._wake_loop()
         concurrency.join(self._thread, timeout + 1)
         return self.finished.is_set()
 
@@ -81,7 +82,7 @@ class Native:
             try:
                 self._turn()
             except Exception:                        # without the loop no request would be answered
-                LOG.exception('The HTTP server goes on after an error')
+                LOG.exception('The HTTP server continues after an error')
                 time.sleep(NO_DESCRIPTORS_S)
         self._close_all()
 
@@ -91,16 +92,16 @@ class Native:
         for number, what in events:
             if self._listener is not None and number == self._listener.fileno():
                 self._accept()
-            elif number == self._bell:
-                self._hear()
+            elif number == self._wakeup:
+                self._take_back()
             elif (conn := self._conns.get(number)) is not None:
-                self._safely(self._happens, conn, what)
+                self._call_isolated(self._happens, conn, what)
         if self.turned - self._swept > self._limits.sweep_s:
             self._swept = self.turned
             self._sweep()
 
-    def _safely(self, function: Callable[..., Any], conn: Any, *args: Any) -> None:
-        """What goes wrong with one connection is no other one's matter."""
+    def _call_isolated(self, function: Callable[..., Any], conn: Any, *args: Any) -> None:
+        """Run a function for one connection; its errors must not affect others."""
         try:
             function(conn, *args)
         except (OSError, ValueError):
@@ -118,25 +119,25 @@ class Native:
                 return
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                    LOG.warning('A connection cannot be taken: %s', error.strerror)
+                    LOG.warning('Cannot accept a connection: %s', error.strerror)
                     time.sleep(NO_DESCRIPTORS_S)
                     return
-                continue                             # of this connection alone
+                continue                             # of this connection only
             conn = exchange.Connection(channels.Channel(sock, self._facts.tls), self._facts, self._limits, peer)
             with self._handing:
-                refusal, victim = self._room.enter(conn)
+                refusal, victim = self._capacity.enter(conn)
                 if victim is not None:
                     self._drop(victim)
             if refusal is not None:
-                self._safely(self._turn_away, conn, framing.refusal('503 Service Unavailable', refusal))
+                self._call_isolated(self._reject, conn, framing.refusal('503 Service Unavailable', refusal))
                 conn.close()
                 continue
             self._conns[sock.fileno()] = conn
             self._epoll.register(sock.fileno(), READ)
 
     @staticmethod
-    def _turn_away(conn: Any, answer: Any) -> None:
-        conn.channel.receive(conn.limits.piece)      # unread bytes would reset the connection, and lose the answer
+    def _reject(conn: Any, answer: Any) -> None:
+        conn.channel.receive(conn.limits.piece)      # unread bytes would reset the connection, and lose the response
         conn.channel.send(answer)
 
     def _happens(self, conn: Any, what: Any) -> None:
@@ -170,7 +171,7 @@ class Native:
         whole = found in (arrival.WHOLE, arrival.LARGE)
         if not whole or len(conn.arrival.data) > self._limits.free:
             with self._handing:
-                refusal, victim = self._room.arrives(conn, len(conn.arrival.data))
+                refusal, victim = self._capacity.arrives(conn, len(conn.arrival.data))
                 if victim is not None:
                     self._drop(victim)
             if refusal is not None:
@@ -180,7 +181,7 @@ class Native:
             self._epoll.modify(conn.channel.sock.fileno(), READ)
             return
         conn.take(found, self._plan, self.dispatcher)
-        self._room.begins(conn)
+        self._capacity.begins(conn)
         self.dispatcher.ask(conn.priority, conn)
 
     def _refuse(self, conn: Any, answer: Any) -> None:
@@ -189,21 +190,21 @@ class Native:
         self._answered(conn)
 
     def _answered(self, conn: Any) -> None:
-        """The answer is written, though perhaps not sent; in the loop."""
+        """Continue after the response is written, though perhaps not sent; in the loop."""
         if self._ending is not None:
             conn.keeps = False
         if conn.wfile.size and not conn.wfile.flush():
             conn.state = exchange.ANSWERING
             conn.wfile.restart()
             with self._handing:
-                for victim in self._room.answers(conn, conn.wfile.size):
+                for victim in self._capacity.answers(conn, conn.wfile.size):
                     self._drop(victim)
             self._epoll.modify(conn.channel.sock.fileno(), WRITE)
         elif conn.successor is not None:
             self._hand_over(conn)
         elif conn.keeps:
             conn.state, conn.until = exchange.IDLE, time.monotonic() + self._limits.idle_s
-            if not self._room.rests(conn):
+            if not self._capacity.rests(conn):
                 self._close(conn)
             elif conn.arrival.data:
                 self._consider(conn)
@@ -212,7 +213,7 @@ class Native:
         elif conn.drained:
             self._close(conn)
         else:
-            self._room.rests(conn)
+            self._capacity.rests(conn)
             conn.linger()
             self._epoll.modify(conn.channel.sock.fileno(), READ)
 
@@ -231,16 +232,16 @@ class Native:
                     self._close(conn)
             elif conn.until < self.turned:
                 if conn.state == exchange.ARRIVING:
-                    self._safely(self._refuse, conn, exchange.TOO_LATE)
+                    self._call_isolated(self._refuse, conn, exchange.TOO_LATE)
                     continue
-                with self._handing:                  # a worker may be handing it back in this moment
+                with self._handing:                  # a worker may be returning it at this moment
                     if conn.until < self.turned:
                         self._drop(conn)
 
-    def _hear(self) -> None:
-        os.eventfd_read(self._bell)
+    def _take_back(self) -> None:
+        os.eventfd_read(self._wakeup)
         while self._back:
-            self._safely(self._answered, self._back.popleft())
+            self._call_isolated(self._answered, self._back.popleft())
 
     def _hand_over(self, conn: Any) -> None:
         number = conn.channel.sock.fileno()
@@ -248,7 +249,7 @@ class Native:
             if self._conns.pop(number, None) is not conn:
                 return                               # it is closed
             self._epoll.unregister(number)
-            self._room.leave(conn)
+            self._capacity.leave(conn)
         conn.hand_over()
 
     def _close(self, conn: Any) -> None:
@@ -256,17 +257,17 @@ class Native:
             self._drop(conn)
 
     def _drop(self, conn: Any) -> None:
-        """Close it; ``_handing`` is held."""
+        """Close a connection; ``_handing`` is held."""
         number = conn.channel.sock.fileno()
         if self._conns.get(number) is conn:
             del self._conns[number]
-        self._room.leave(conn)
+        self._capacity.leave(conn)
         conn.close()
 
     # ---- the workers
 
     def _begin(self, conn: Any) -> None:
-        """See priorities.Dispatcher: under its lock."""
+        """Start a job, see priorities.Dispatcher: under its lock."""
         if self.dispatcher.threads > len(self._workers):
             self._workers.append(concurrency.spawn(f'http-{len(self._workers)}', self._work))
         self._ready.put(conn)
@@ -275,7 +276,7 @@ class Native:
         while (conn := self._ready.get()) is not None:
             try:
                 conn.answer()
-            except Exception:                        # a thread that ended here would be missed for ever
+            except Exception:                        # a thread that ended here would never be replaced
                 log_limits.of_connection(conn.address)
                 LOG.exception('The connection of %s failed', conn.address)
                 conn.keeps, conn.drained = False, True
@@ -286,15 +287,15 @@ class Native:
         if conn.keeps and not conn.wfile.size and not conn.arrival.data and self._ending is None:
             with self._handing:
                 conn.state, conn.until = exchange.IDLE, time.monotonic() + self._limits.idle_s
-                if self._room.rests(conn):
+                if self._capacity.rests(conn):
                     self._epoll.modify(conn.channel.sock.fileno(), READ)
                     return
         self._back.append(conn)
-        self._ring()
+        self._wake_loop()
 
-    def _ring(self) -> None:
+    def _wake_loop(self) -> None:
         try:
-            os.eventfd_write(self._bell, 1)
+            os.eventfd_write(self._wakeup, 1)
         except (OSError, ValueError):                # the loop has ended
             while self._back:
                 self._back.popleft().close()
@@ -302,14 +303,14 @@ class Native:
     # ---- the end
 
     def _ended(self) -> bool:
-        """Whether a stop was requested and everything is done, or its time is over."""
+        """Return whether a stop was requested and everything is done, or the deadline has passed."""
         if self._ending is None:
             return False
         begun, until = self._ending
         self._facts.ready = False
         if self._listener is not None:
             self._accept_last()
-            return False                             # what they say is read first
+            return False                             # read their requests first
         now = time.monotonic()
         silent = False
         for conn in list(self._conns.values()):
@@ -326,7 +327,7 @@ class Native:
         return now > until
 
     def _accept_last(self) -> None:
-        """Those in the queue of the listening socket, which is closed: the system would break them off."""
+        """Accept the queue of the listening socket before closing it: the system would reset these connections."""
         self._accept(2 * BACKLOG)
         listener, self._listener = self._listener, None
         self._epoll.unregister(listener.fileno())
@@ -342,5 +343,5 @@ class Native:
             self._ready.put(None)
         self._epoll.close()
         with self._handing:
-            bell, self._bell = self._bell, -1
-            os.close(bell)
+            wakeup, self._wakeup = self._wakeup, -1
+            os.close(wakeup)

@@ -1,11 +1,11 @@
-"""How many requests of which kind are worked on at once.
+"""Concurrency limits by kind of request.
 
-A priority has threads of its own, and a bound of shared threads. So a flood of one kind leaves room for the others, and
-an idle server gives all threads to what comes. Within a priority clients take turns, one request each.
+A priority has its own threads and a limit of shared threads. A flood of one kind leaves threads for others, and an idle
+server gives all threads to the present requests. Within a priority clients take turns, one request each.
 
-The project of a request is known after its token was checked. From then on projects share the threads of a priority by
-cost (nova/runtime/turns.py): a request whose project has its share gives its place in the count to others and waits. A
-long request asks between its parts whether others wait.
+A request's project is known after the check of its token. From then on projects share the threads of a priority by cost
+(nova/runtime/fairness.py). If its project has used its share, a request releases its slot and waits. A long request
+yields between its parts to waiting ones.
 """
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ import typing
 from typing import Any
 
 from nova import exception
-from nova.runtime import turns
+from nova.runtime import fairness
 
-MAX_WAITING = 512               # requests of known projects that hold a thread while they wait for a place
+MAX_WAITING = 512               # requests of known projects that hold a thread while they wait for a slot
 MAX_WAITING_OF_ONE = 256        # of one project: as many as one client has connections (limits.per_address)
 RETRY_S = 5                     # Retry-After of one more
 
-# In the environ of a request: functions of its connection.
+# Environ keys of functions of the request's connection.
 JOIN, REST = 'nova.join', 'nova.rest'
 
-UPLOADS = 'uploads'             # the priority of bodies that are larger than is gathered
+UPLOADS = 'uploads'             # the priority of bodies above the buffer limit
 
 
 def join(environ: dict[str, Any], project_id: str | None) -> None:
-    """The caller of a request is known: wait until his project may have the thread.
+    """Assign a request to its caller's project, and wait until the project may use the thread.
 
     :param project_id: or the id of a user without a project; None: the request is on behalf of many projects
     :raises ServiceBusy: too many requests of the project, or of all, wait so
@@ -40,16 +40,15 @@ def join(environ: dict[str, Any], project_id: str | None) -> None:
 
 
 def rest(environ: dict[str, Any]) -> None:
-    """Let requests of other projects that wait for a thread go first, between two parts of a long request."""
+    """Yield to waiting requests of other projects, between two parts of a long request."""
     if REST in environ:
         environ[REST]()
 
 
 class Priority(typing.NamedTuple):
-    """
-    :param least: threads of its own
-    :param most: threads at most
-    :param each: of these for one client at most; 0: no bound
+    """:param least: threads reserved for it
+    :param most: maximum number of threads
+    :param each: maximum for one client; 0: no limit
     """
     name: str
     least: int
@@ -57,11 +56,11 @@ class Priority(typing.NamedTuple):
     each: int = 0
 
 
-class Face(typing.NamedTuple):
-    """Which priority a request takes.
+class RequestClass(typing.NamedTuple):
+    """A class of requests with its priority.
 
-    :param pattern: what b'METHOD /path?query' begins with, a regular expression; the first face that fits counts
-    :param uploads: whether larger bodies than are gathered are wanted
+    :param pattern: regular expression for the start of b'METHOD /path?query'; the first match counts
+    :param uploads: whether bodies above the buffer limit are allowed
     """
     pattern: bytes
     priority: str
@@ -69,16 +68,16 @@ class Face(typing.NamedTuple):
 
 
 class Plan:
-    """The priorities and faces of one server.
+    """The priorities and request classes of one server.
 
-    :param threads: of all priorities, their own ones included
+    :param threads: of all priorities, reserved ones included
     :param uploads: additional threads for large bodies
-    :param priorities: besides the one called '', which takes what fits no face
-    :param apart: priorities whose threads are not counted in ``threads``, because a request of theirs lasts
+    :param priorities: in addition to the one named '', for requests without a class
+    :param apart: priorities with separate threads, not counted in ``threads``, as their requests last long
     """
 
-    def __init__(self, threads: int, uploads: int, priorities: Any = (), faces: Any = (), apart: Any = ()) -> None:
-        self.faces = [(re.compile(face.pattern), face) for face in faces]
+    def __init__(self, threads: int, uploads: int, priorities: Any = (), classes: Any = (), apart: Any = ()) -> None:
+        self.classes = [(re.compile(request_class.pattern), request_class) for request_class in classes]
         every = Priority('', 1, threads)
         large = Priority(UPLOADS, uploads, uploads, max(1, uploads // 2))
         self.priorities = {priority.name: priority for priority in (every, *priorities, *apart, large)}
@@ -86,25 +85,25 @@ class Plan:
         self.shared = max(0, threads - own)
         self.size = self.shared + sum(priority.least for priority in self.priorities.values())
 
-    def face(self, line: bytes) -> Any:
-        """The face of a request.
+    def request_class(self, line: bytes) -> Any:
+        """Return the class of a request.
 
         :param line: b'METHOD /path?query'
         """
-        for pattern, face in self.faces:
+        for pattern, request_class in self.classes:
             if pattern.match(line):
-                return face
+                return request_class
         return _OTHER
 
 
-_OTHER = Face(b'', '')
+_OTHER = RequestClass(b'', '')
 
 
 class Dispatcher:
-    """Begins what may begin; the rest waits, by priority and client.
+    """Dispatcher of jobs to threads; others wait, by priority and client.
 
-    :param begin: function(job) that gives it to a thread; it does not wait
-    :param trusted: addresses.Trusted, whose requests are of many clients
+    :param begin: function(job) that gives it to a thread; it does not block
+    :param trusted: addresses.Trusted, proxies of many clients
     """
 
     def __init__(self, plan: Any, begin: Any, trusted: Any = ()) -> None:
@@ -112,23 +111,23 @@ class Dispatcher:
         self._lock = threading.Lock()
         self._running: collections.Counter[Any] = collections.Counter()
         self.running = 0
-        self._shared = 0                                    # shared threads that are taken
-        # {(priority, client): running}, where ``each`` is set
+        self._shared = 0                                    # shared threads in use
+        # {(priority, client): running}, if ``each`` is set
         self._each: collections.Counter[Any] = collections.Counter()
         self._waiting: dict[Any, Any] = {name: collections.OrderedDict() for name in plan.priorities}
         self.waiting = 0
-        self._shares = {name: turns.Shares() for name in plan.priorities}
-        self._projects: dict[Any, str] = {}                 # of the jobs that run, where it is known
-        # {priority: {project: jobs that hold a thread without a place, and what wakes them}}
+        self._shares = {name: fairness.Shares() for name in plan.priorities}
+        self._projects: dict[Any, str] = {}                 # of the running jobs, if known
+        # {priority: {project: jobs that hold a thread without a slot, with their events}}
         self._parked: dict[str, dict[str, collections.deque[tuple[Any, threading.Event]]]] = {
             name: {} for name in plan.priorities}
         self.parked = 0
         self._moved = time.monotonic()
 
     def ask(self, name: str, job: Any) -> None:
-        """Work on a job now, or as soon as its priority lets it.
+        """Start a job now, or when its priority permits.
 
-        :param job: what ``begin`` takes; has ``client`` and ``address``
+        :param job: argument of ``begin``; has ``client`` and ``address``
         """
         with self._lock:
             priority = self._plan.priorities[name]
@@ -141,7 +140,7 @@ class Dispatcher:
                 self.waiting += 1
 
     def done(self, name: str, job: Any) -> None:
-        """A job has ended: others may begin."""
+        """Record the end of a job, and start others."""
         with self._lock:
             priority = self._plan.priorities[name]
             self._leave(priority, job)
@@ -153,7 +152,7 @@ class Dispatcher:
             self._start_others(priority)
 
     def join(self, name: str, job: Any, project_id: str) -> None:
-        """The project of a job that runs is known: wait until the project may have its thread.
+        """Assign a running job to its project, and wait until the project may use the thread.
 
         :raises ServiceBusy: too many jobs of this project, or of all, wait so
         """
@@ -172,7 +171,7 @@ class Dispatcher:
         woken.wait()
 
     def rest(self, name: str, job: Any) -> None:
-        """Between two parts of a long job: let others begin that wait for a place in its priority."""
+        """Yield between two parts of a long job to jobs that wait for a slot in its priority."""
         if not self.waiting and not self.parked:
             return
         with self._lock:
@@ -180,26 +179,26 @@ class Dispatcher:
             if project_id is None or not (self._waiting[name] or self._parked[name].keys() - {project_id}):
                 return
             woken = self._park(self._plan.priorities[name], job, project_id)
-            self._start_waiting(self._plan.priorities[name])      # else its own project might have the place again
+            self._start_waiting(self._plan.priorities[name])      # else its own project might get the slot again
             self._start_others(self._plan.priorities[name])
         woken.wait()
 
     def progress(self) -> None:
-        """Something moves, though nothing has ended."""
+        """Record progress, though no job has ended."""
         self._moved = time.monotonic()
 
     def state(self) -> tuple[Any, Any, Any]:
-        """(requests that wait, requests that are worked on, seconds since one began, ended or moved)."""
+        """Return (waiting requests, running requests, seconds since the last start, end or progress)."""
         with self._lock:
             return self.waiting, self.running, time.monotonic() - self._moved
 
     @property
     def threads(self) -> int:
-        """Threads that jobs have, with and without a place."""
+        """Return the number of threads of jobs with and without a slot."""
         return self.running + self.parked
 
     def _free(self, priority: Any) -> int:
-        """Jobs that may begin in a priority."""
+        """Return how many more jobs of a priority may start."""
         running = self._running[priority.name]
         own = max(0, priority.least - running)
         return min(priority.most - running, own + self._plan.shared - self._shared)
@@ -208,13 +207,13 @@ class Dispatcher:
         return self._free(priority) > 0
 
     def _take(self, priority: Any) -> None:
-        """One more has a place."""
+        """Take a slot."""
         self._running[priority.name] += 1
         self.running += 1
         self._shared += self._running[priority.name] > priority.least
 
     def _leave(self, priority: Any, job: Any) -> None:
-        """A job gives its place back."""
+        """Release a job's slot."""
         self._shared -= self._running[priority.name] > priority.least
         self._running[priority.name] -= 1
         self.running -= 1
@@ -223,7 +222,7 @@ class Dispatcher:
             self._shares[priority.name].stop(project_id)
 
     def _park(self, priority: Any, job: Any, project_id: str) -> threading.Event:
-        """A job waits behind others of its project, without a place; what is set when it has one again."""
+        """Queue a job behind others of its project, without a slot; return the event of its next slot."""
         woken = threading.Event()
         self._leave(priority, job)
         self._parked[priority.name].setdefault(project_id, collections.deque()).append((job, woken))
@@ -242,14 +241,14 @@ class Dispatcher:
         self._begin(job)
 
     def _start_others(self, priority: Any) -> None:
-        """Begin what may begin now, in this priority first."""
+        """Start waiting jobs, of this priority first."""
         if self.parked or self.waiting:
             for other in (priority, *self._plan.priorities.values()):
                 self._wake(other)
                 self._start_waiting(other)
 
     def _wake(self, priority: Any) -> None:
-        """Give places to jobs that wait for one with their thread: to the project of least cost first."""
+        """Give slots to jobs that wait with a thread: to the project of least cost first."""
         parked, shares = self._parked[priority.name], self._shares[priority.name]
         while parked and (project_id := shares.next(parked, self._free(priority))) is not None:
             jobs = parked[project_id]

@@ -1,4 +1,4 @@
-"""What the rest of the program sees of the HTTP server."""
+"""Public interface of the HTTP server."""
 from __future__ import annotations
 
 import dataclasses
@@ -17,23 +17,23 @@ from nova.runtime.http import framing
 from nova.runtime.http import limits as http_limits
 from nova.runtime.http import priorities
 
-THREADS = 32                        # requests worked on at once
+THREADS = 32                        # concurrent requests
 BACKLOG = 1024
-LOOP_STUCK_S = 60                   # a loop that has not turned for so long hangs
+LOOP_STUCK_S = 60                   # a loop without an iteration for so long is stuck
 
 
 class Server:
-    """Serves one WSGI application on one address. Large uploads and downloads are streamed.
+    """Server of one WSGI application at one address. Large uploads and downloads are streamed.
 
-    :param port: 0 takes a free one; ``port`` is the true one after ``start``
-    :param drain: seconds for which it goes on taking requests when it is to stop, for a load balancer to notice
+    :param port: 0 takes a free one; ``port`` is the actual one after ``start``
+    :param drain: seconds for which it accepts requests after a stop request, until a load balancer notices
     :param plan: priorities.Plan; None: ``threads`` for everything, uploads anywhere
-    :param trusted: proxies, as addresses and networks: no bound of one client is for them
+    :param trusted: proxies, as addresses and networks: limits of one client do not apply
     :param limits: limits.Limits, for tests
-    :param body: bytes of a body that the application takes where that is no upload; None: as the limits say
+    :param body: maximum bytes of a body that is not an upload; None: see ``limits``
     :param tls: ssl.SSLContext of the connections; None: plain HTTP
-    :param listener: a listening socket that this process was given; None: one is made at the address
-    :raises InvalidInput: a trusted proxy is no address and no network
+    :param listener: an inherited listening socket; None: one is made at the address
+    :raises InvalidInput: a trusted proxy is neither an address nor a network
     """
 
     def __init__(self, application: Any, host: Any, port: Any, *, threads: int = THREADS, drain: float = 0,
@@ -42,7 +42,7 @@ class Server:
                  listener: socket.socket | None = None) -> None:
         self.application, self.host, self.port = application, host, port
         self._plan = plan or priorities.Plan(threads, max(1, threads // 2),
-                                             faces=[priorities.Face(b'', '', uploads=True)])
+                                             classes=[priorities.RequestClass(b'', '', uploads=True)])
         try:
             self._trusted = addresses.Trusted(trusted)
         except ValueError as error:
@@ -55,9 +55,9 @@ class Server:
         self._stopping = threading.Event()
 
     def listen(self) -> None:
-        """Take the address; who connects waits until ``start``.
+        """Bind the address; clients that connect wait until ``start``.
 
-        :raises InvalidInput: the address cannot be had
+        :raises InvalidInput: the address cannot be used
         """
         if concurrency.model() == 'eventlet':
             from nova.runtime.http import green
@@ -71,7 +71,7 @@ class Server:
                               self._tls)
         most = min(self._limits.connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
         self._server = make(listener, facts, self._limits, self._plan,
-                            capacity.Room(self._limits, self._trusted, most), self._trusted)
+                            capacity.Capacity(self._limits, self._trusted, most), self._trusted)
 
     def start(self) -> None:
         """Serve in the background."""
@@ -80,9 +80,10 @@ class Server:
         self._server.start()
 
     def alive(self) -> dict[Any, Any]:
-        """See nova.runtime.health. That all threads are busy is no fault of the process, nor is a client that is slow.
+        """Return the health, see nova.runtime.health. Busy threads or a slow client are not failures.
 
-        The workers are dead when requests wait and for health.STUCK_S none has begun or ended, and no upload moved.
+        The workers are dead if requests wait, and for health.STUCK_S none has started or ended and no upload has
+        progressed.
         """
         server = self._server
         if server is None:
@@ -95,7 +96,7 @@ class Server:
                     'seconds_since_progress': round(idle_s, 1)})}
 
     def stop(self, timeout: int = 0) -> Any:
-        """Take no new connection, finish the requests that run; True when they ended within ``timeout`` s."""
+        """Take no new connection, finish running requests; return True if they ended within ``timeout`` s."""
         self._stopping.set()
         if self._server is None:
             return True
@@ -106,11 +107,11 @@ class Server:
 
 
 def listening_socket(host: str, port: int, shared: bool = False) -> socket.socket:
-    """A listening socket at the first address of this host that can be had.
+    """Return a listening socket at the first usable address of this host.
 
     :param port: 0: a free one
-    :param shared: others of this user may listen at the same address, if they share it, too
-    :raises InvalidInput: the address cannot be had
+    :param shared: other processes of this user may share the address
+    :raises InvalidInput: the address cannot be used
     """
     failed: OSError | None = None
     try:
@@ -123,7 +124,7 @@ def listening_socket(host: str, port: int, shared: bool = False) -> socket.socke
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if shared:
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)       # who connects inherits it
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)       # accepted sockets inherit it
             if family == socket.AF_INET6:
                 listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
             listener.bind(address)

@@ -1,7 +1,7 @@
-"""TLS between a socket that never blocks and who reads and writes plain bytes.
+"""TLS between a non-blocking socket and plain bytes.
 
-The library works on two buffers in memory instead of the socket: so the same code serves green and native threads, a
-handshake takes no thread, and all that has come is known at once.
+The library works on two memory buffers instead of the socket. The same code serves green and native threads, a
+handshake needs no thread, and all received bytes are available immediately.
 """
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import socket
 import ssl
 from typing import Any
 
-PIECE = 65536           # encrypted bytes taken from the socket at once
-RECORD = 16384          # plain bytes of one TLS record: what is encrypted before the socket has taken what was before
+PIECE = 65536           # encrypted bytes of one read of the socket
+RECORD = 16384          # plain bytes of one TLS record, the unit of encryption
 NOT_TLS = (b'HTTP/1.1 400 Bad Request\r\nServer: nova\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n'
            b'This address speaks TLS: begin with https://.\n')
 
@@ -20,7 +20,7 @@ class Secured:
     """The server's side of TLS on one connection.
 
     :param context: of the server
-    :ivar ahead: bytes that the socket has taken of data which ``send`` has not yet said to be taken
+    :ivar ahead: bytes in the socket of data that ``send`` has not reported yet
     """
 
     def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:
@@ -28,14 +28,14 @@ class Secured:
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._in, self._out, server_side=True)
         self._waiting = b''              # encrypted bytes that the socket has not taken
-        self._owed = self.ahead = 0      # plain bytes that are encrypted and not yet said to be taken
+        self._owed = self.ahead = 0      # plain bytes that are encrypted but not reported yet
 
     def receive(self, size: int) -> bytes:
-        """All plain bytes of what has come, b'' at the end.
+        """Return all available plain bytes, b'' at the end.
 
-        :param size: of one piece that is decrypted; more of them may be returned
-        :raises BlockingIOError: none are there
-        :raises OSError: the connection broke, or the client does not speak TLS
+        :param size: of one decrypted piece; the result may be larger
+        :raises BlockingIOError: there are none
+        :raises OSError: the connection broke, or the client does not use TLS
         """
         while True:
             try:
@@ -52,14 +52,14 @@ class Secured:
                 return data
 
     def send(self, data: Any) -> int:
-        """How many plain bytes the socket has taken, at most one record of them; 0: the same again, later.
+        """Send at most one record; return how many plain bytes the socket has taken, 0: repeat the same later.
 
         :raises OSError: the connection broke
         """
         if not self._owed:
             try:
                 self._owed = self._tls.write(memoryview(data)[:RECORD])
-            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):        # the handshake is not over
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):        # the handshake is not finished
                 self._flush()
                 return 0
         if not self._flush():
@@ -68,7 +68,7 @@ class Secured:
         return sent
 
     def say_end(self) -> None:
-        """Send the other side the end of the stream, as far as it can be sent now."""
+        """Send the end of the stream (close_notify), as far as possible now."""
         with contextlib.suppress(OSError, ValueError):
             try:
                 self._tls.unwrap()
@@ -76,7 +76,7 @@ class Secured:
                 self._flush()
 
     def _decrypted(self, size: int) -> tuple[bytes, bool]:
-        """(plain bytes, whether the client has said that they end)."""
+        """Return (plain bytes, whether the client has ended the stream)."""
         pieces = []
         try:
             while piece := self._tls.read(size):
@@ -95,7 +95,7 @@ class Secured:
             self._flush()
 
     def _flush(self) -> bool:
-        """Give encrypted bytes to the socket; whether it has taken all of them."""
+        """Write encrypted bytes to the socket; return whether it has taken all of them."""
         self._waiting += self._out.read()
         while self._waiting:
             try:

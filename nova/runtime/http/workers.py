@@ -1,12 +1,12 @@
 """Several processes of one daemon behind one port: [http] workers.
 
-The first process holds the listening sockets, starts the others and starts again what ends; it serves no request. Each
-worker is the daemon's own command with a socket of its own at the same address (SO_REUSEPORT), so that the kernel
-spreads connections; what waits in the socket of a worker that ended is served by the next one. Why not one socket for
-all: doc/source/adr/0056-http-workers.rst.
+The first process creates the listening sockets and starts and restarts the workers; it serves no request. Each worker
+is the daemon's own command with a socket at the same address (SO_REUSEPORT), so that the kernel distributes
+connections. Pending connections of a worker that ended are served by the next one. For the reasons against one socket
+for all, see doc/source/adr/0056-http-workers.rst.
 
-A worker and the first process are connected by a pair of sockets: the worker notifies through it what it would notify
-systemd of, and each learns by its end that the other is gone.
+A socket pair connects a worker and the first process: the worker sends its systemd notifications through it, and each
+detects the end of the other.
 """
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ from nova.runtime.http import server
 
 LOG = logging.getLogger(__name__)
 
-VARIABLE = 'NOVA_WORKER'             # what a worker inherits, in its environment
-LEFT_S = 5                           # workers of a first process that was killed leave the port in this time
-START_S = 120                        # a worker that does not serve by then is started again
-SILENT_S = 60                        # so does one that gave no sign of life for so long; it gives one every 5 s
-STEADY_S = 60                        # one that lived longer is started again at once
-PAUSES_S = (0, 1, 2, 4, 8, 16, 30)   # before each of the next starts of one that does not
-LOOK_S = 1                           # between two looks at a worker that is silent
+VARIABLE = 'NOVA_WORKER'             # environment variable with a worker's inherited sockets
+LEFT_S = 5                           # after the first process was killed, its workers release the port in this time
+START_S = 120                        # a worker that does not serve by then is restarted
+SILENT_S = 60                        # as is one that is silent for so long; it notifies every 5 s
+STEADY_S = 60                        # a worker that lived longer is restarted immediately
+PAUSES_S = (0, 1, 2, 4, 8, 16, 30)   # before each of the next restarts of others
+LOOK_S = 1                           # polling interval of a silent worker
 ASK_S = 3                            # for its metrics and its health
 MOST = 4 << 20                       # bytes of them
 
 
 @dataclasses.dataclass(frozen=True)
 class Inherited:
-    """A worker's side. It is a part of the worker's process that stops it when the first process is gone.
+    """A worker's inherited sockets, and a part of its process that stops it after the end of the first process.
 
     number       from 1
     http         listening socket for the API
@@ -60,7 +60,7 @@ class Inherited:
     _first: socket.socket
 
     def notify(self, state: str) -> None:
-        with contextlib.suppress(OSError):        # it is gone: this process ends, too
+        with contextlib.suppress(OSError):        # the first process has ended: this one ends, too
             self._first.send(state.encode())
 
     def start(self) -> None:
@@ -76,7 +76,7 @@ class Inherited:
 
 
 def inherited() -> Inherited | None:
-    """What the first process gave to this one; None: this is no worker. To be called once."""
+    """Return the sockets from the first process; None: this is not a worker. To be called once."""
     given = os.environ.pop(VARIABLE, None)
     if given is None:
         return None
@@ -88,11 +88,11 @@ def inherited() -> Inherited | None:
 
 
 class Pool:
-    """A part of the first process: the workers.
+    """The workers, as a part of the first process.
 
     :param binary: the daemon's name
     :param command: of a worker; None: the one of this process
-    :param silent_s: a worker that gives no sign of life for so long is killed
+    :param silent_s: a worker without a notification for so long is killed
     """
 
     def __init__(self, conf: ConfigOpts, binary: str, command: list[str] | None = None,
@@ -106,8 +106,8 @@ class Pool:
     def start(self) -> None:
         """Return when all workers serve.
 
-        :raises InvalidInput: the address cannot be had
-        :raises WorkerEnded: one ended in its start; it has said why
+        :raises InvalidInput: the address cannot be used
+        :raises WorkerEnded: one ended during its start, after logging the reason
         """
         options = self._conf.http
         port = self._free_port()
@@ -123,9 +123,9 @@ class Pool:
         LOG.info('%s workers of %s serve on %s:%s', len(self._workers), self._binary, options.listen, port)
 
     def _free_port(self) -> int:
-        """The port, which no other server has: one with SO_REUSEPORT would share its connections unnoticed.
+        """Return the port, unless another server uses it: one with SO_REUSEPORT would share its connections unnoticed.
 
-        Workers of a first process that was killed leave it when they see that.
+        Workers of a killed first process release the port when they detect its end.
         """
         options = self._conf.http
         deadline = time.monotonic() + LEFT_S + options.drain_time
@@ -139,7 +139,7 @@ class Pool:
             time.sleep(LOOK_S)
 
     def rest(self) -> None:
-        """Start no worker again."""
+        """Restart no worker from now on."""
         self._resting = True
         for worker in self._workers:
             worker.rest()
@@ -155,22 +155,22 @@ class Pool:
             worker.send(signal.SIGHUP)
 
     def alive(self) -> dict[str, tuple[bool, dict[str, Any]]]:
-        """The first process starts again what ends: a worker that ended is no reason to end the others."""
+        """Return the workers' states; an ended worker is restarted, so it is not a failure of the process."""
         return {f'{self._binary} worker {worker.number}': worker.state() for worker in self._workers}
 
     def exposed(self, accept: str = '') -> tuple[bytes, str]:
-        """Metrics of all processes, each with its label ``worker``; the first process has 0."""
+        """Return the metrics of all processes, each with its label ``worker``; the first process has 0."""
         texts = {}
         for worker in self._workers:
             try:
                 texts[str(worker.number)] = worker.ask('/metrics').decode()
             except (OSError, ValueError, http.client.HTTPException) as error:
-                LOG.warning('Worker %s does not give its metrics: %s', worker.number, error)
+                LOG.warning('Cannot read the metrics of worker %s: %s', worker.number, error)
         return metrics.exposed_of_all(texts, accept)
 
 
 class _Worker:
-    """One worker, and the thread that starts it again."""
+    """One worker, and the thread that restarts it."""
 
     def __init__(self, binary: str, number: int, command: list[str], silent_s: float, listener: socket.socket) -> None:
         self.number, self._silent_s = number, silent_s
@@ -183,15 +183,13 @@ class _Worker:
         self._starts, self._sign = 0, time.monotonic()
         self._thread: threading.Thread | None = None
 
-    # ---- what the pool asks
+    # ---- interface of the pool
 
     def start(self) -> None:
         self._thread = concurrency.spawn(f'worker-{self.number}', self._keep)
 
     def await_first_start(self) -> None:
-        """
-        :raises WorkerEnded: it ended before it served
-        """
+        """:raises WorkerEnded: it ended before it served"""
         self._began.wait()
         if not self._serves and not self._stopping.is_set():
             raise exception.WorkerEnded(number=self.number, code=self._ended_code)
@@ -208,7 +206,7 @@ class _Worker:
         self.send(signal.SIGTERM)
 
     def ended(self, deadline: float) -> bool:
-        """Wait for its end; one that outlives the deadline is killed. Whether it ended by itself."""
+        """Wait for the worker's end, and kill it after the deadline; return whether it ended before."""
         if self._thread is None:
             return True
         if concurrency.join(self._thread, max(0.1, deadline - time.monotonic())):
@@ -227,16 +225,14 @@ class _Worker:
                       'seconds_since_sign': round(time.monotonic() - self._sign, 1)}
 
     def check(self) -> None:
-        """
-        :raises Unavailable: it is not ready
-        """
+        """:raises Unavailable: it is not ready"""
         self.ask('/readyz')
 
     def ask(self, path: str) -> bytes:
-        """What its listener answers.
+        """Return the response of its monitoring listener.
 
-        :raises Unavailable: it does not serve, or says that it is not ready
-        :raises OSError, HTTPException: no answer
+        :raises Unavailable: it does not serve, or is not ready
+        :raises OSError, HTTPException: no response
         """
         if not self._serves:
             raise exception.Unavailable()
@@ -254,7 +250,7 @@ class _Worker:
     # ---- its thread
 
     def _keep(self) -> None:
-        quick = 0                                    # starts in a row that did not live long
+        quick = 0                                    # consecutive short runs
         while not self._stopping.wait(PAUSES_S[min(quick, len(PAUSES_S) - 1)]):
             begun = time.monotonic()
             try:
@@ -266,7 +262,7 @@ class _Worker:
             quick = 0 if time.monotonic() - begun > STEADY_S else quick + 1
 
     def _run(self) -> None:
-        """Start it and listen to it until it ends."""
+        """Start the worker, and process its notifications until it ends."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
             with theirs, self._lock:

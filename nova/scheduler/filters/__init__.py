@@ -26,8 +26,8 @@ from nova import objects
 from nova.db.cells import cells as db_cells
 from nova.runtime import entry_points
 from nova.scheduler import host_view
-from nova.scheduler.filters.base import Filter
 from nova.scheduler.filters.base import CachedFilter
+from nova.scheduler.filters.base import Filter
 from nova.scheduler.filters.plugins import BaseHostFilter
 from nova.scheduler.filters.plugins import PerHost
 

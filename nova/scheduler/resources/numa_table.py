@@ -17,8 +17,8 @@ from nova.db.placement import host_changes
 from nova.db.placement import numa_claims
 from nova.hardware import fit
 from nova.objects import numa as topologies
-from nova.scheduler import host_view
 from nova.scheduler import host_table
+from nova.scheduler import host_view
 from nova.scheduler.resources import numa
 
 Place = tuple[str, str]                                      # host, node

@@ -11,7 +11,7 @@ import functools
 import pathlib
 import re
 
-from nova.api import facts as answers
+from nova.api import response_types as answers
 
 DATA = pathlib.Path(__file__).parent / 'data'
 MAX = 104

@@ -5,7 +5,7 @@ import pytest
 
 from nova import policies
 from nova.api import app
-from nova.api import facts as answers
+from nova.api import response_types as answers
 from nova.api import versions
 from nova.tests.contract import facts
 

@@ -6,7 +6,7 @@ import pytest
 
 from nova import policies
 from nova.api import app
-from nova.api import facts as answers
+from nova.api import response_types as answers
 from nova.api import openapi
 from nova.api import versions
 from nova.tests import contract
@@ -81,7 +81,7 @@ def test_every_answer_with_a_body_is_compared_with_the_facts():
 
 
 def test_the_description_of_answers_says_what_the_facts_say():
-    """Types of Field rows, and nova/api/facts/rest.tsv where they say nothing, against data/responses.tsv."""
+    """Types of Field rows, and nova/api/response_types/rest.tsv where they say nothing, against data/responses.tsv."""
     wrong = []
     for operation in facts.responses().keys() & SERVED.keys():
         for minor in range(versions.MIN_VERSION, versions.MAX_VERSION + 1):

@@ -21,7 +21,7 @@ def sources():
 
 
 def test_states_are_those_of_the_actions():
-    assert states.FILE.read_text() == states.written(), 'run: python -m nova.api.dashboard.states write'
+    assert states.FILE.read_text() == states.render(), 'run: python -m nova.api.dashboard.states write'
 
 
 def test_every_action_is_offered_or_left_out_with_a_reason():

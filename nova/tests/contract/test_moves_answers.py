@@ -2,7 +2,7 @@
 import pytest
 from jsonschema import validators
 
-from nova.api import facts as described
+from nova.api import response_types as described
 from nova.api.hosts import migrations
 from nova.api.server_actions import moves as server_moves
 from nova.db.moves import migrations as server_migrations

@@ -7,7 +7,7 @@ import pytest
 from jsonschema import validators
 
 from nova.api import app
-from nova.api import facts
+from nova.api import response_types
 from nova.api import openapi
 from nova.api import versions
 from nova.cmd.manage import main as manage
@@ -48,7 +48,7 @@ def test_every_row_of_a_version_is_an_operation_and_no_other(minor):
     for path, item in openapi.document(ROWS, minor)['paths'].items():
         for method in item.keys() - {'parameters'}:
             names = item[method].get('x-openstack-actions', [''])
-            documented |= {f'{method.upper()} {facts.nameless(path)} {name}'.strip() for name in names}
+            documented |= {f'{method.upper()} {response_types.nameless(path)} {name}'.strip() for name in names}
     assert documented == {openapi.operation_of(row) for row in openapi.served(ROWS, minor)}
 
 
@@ -78,10 +78,10 @@ def test_faults_have_the_key_of_their_code():
     assert schema['required'] == ['itemNotFound']
 
 
-@pytest.mark.parametrize('operation', sorted(facts.responses()))
+@pytest.mark.parametrize('operation', sorted(response_types.responses()))
 def test_every_schema_of_an_answer_is_one(operation):
     for minor in VERSIONS:
-        schema = facts.body(operation, minor)
+        schema = response_types.body(operation, minor)
         if schema is not None:
             validators.Draft202012Validator.check_schema(schema)
 

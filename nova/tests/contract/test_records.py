@@ -36,7 +36,7 @@ OTHER_WRITERS = {
     ('machine.py', 'os.replace'): 'simulated guests need not survive a power failure',
     ('consoles.py', 'os.replace'): 'rotation of a log',
     ('encrypted.py', 'os.rename'): 'a disk before it is encrypted',
-    ('cold.py', 'os.rename'): 'an image that came along with a disk',
+    ('cold_moves.py', 'os.rename'): 'an image that came along with a disk',
     ('tpm_state.py', 'os.replace'): 'the state of a TPM on its way to libvirt',
     ('resize.py', 'os.rename'): 'the directory of a guest',
 }

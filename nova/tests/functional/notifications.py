@@ -20,6 +20,7 @@ from nova.rpc import bus
 from nova.tests.functional import cloud as clouds
 from nova.tests.functional import cloud_rows
 from nova.tests.functional import servers
+from nova.virt import driver as virt
 from nova.web import paste_registry
 
 SAMPLES = pathlib.Path(__file__).resolve().parents[3] / 'doc/notification_samples'
@@ -236,7 +237,7 @@ class Walk:
             driver = self.compute(self.home(uuid)).driver
             driver.delays['live_migrate'] = 6000         # no progress yet when it is told: '' then, a number later
             self.act(uuid, 'os-migrateLive', {'host': other, 'block_migration': True})
-            self.until(lambda driver=driver: uuid in driver._jobs)
+            self.until(lambda driver=driver: uuid in driver.features[virt.LiveMigration].jobs)
             path = f'/servers/{uuid}/migrations'
             self.until(lambda path=path: [row['status'] for row in self.ask('GET', path)['migrations']] == ['running'])
             path += f"/{self.ask('GET', path)['migrations'][0]['id']}"

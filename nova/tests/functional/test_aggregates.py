@@ -234,7 +234,7 @@ def test_a_scheduler_that_is_behind_puts_nothing_into_another_zone(cloud):
     """The claim looks at the zone itself: a table from before the change counts for nothing."""
     table = cloud.scheduler.table
     look, old = table.hosts, table.hosts(full=True)
-    table.hosts = lambda whole=False, **_: look(whole=True) if whole else old
+    table.hosts = lambda full=False, **_: look(full=True) if full else old
     for host in ('host1', 'host2', 'host3'):
         put(cloud, host, 'west')
     uuid, = cloud.create(availability_zone='nova')
@@ -382,10 +382,10 @@ def test_images_are_fetched_ahead_of_time(tmp_path):
                    if service.binary == 'nova-compute'}
         deadline = threading.Event()
         for _ in range(200):
-            if drivers['host1'].cached_images and drivers['host2'].cached_images:
+            if drivers['host1'].machine.cached_images and drivers['host2'].machine.cached_images:
                 break
             deadline.wait(0.05)
-        assert {host: driver.cached_images for host, driver in drivers.items()} == {
+        assert {host: driver.machine.cached_images for host, driver in drivers.items()} == {
             'host1': [image_id], 'host2': [image_id], 'host3': []}
         missing = '11111111-2222-4333-8444-555555555555'
         for body, status in (([{'id': missing}], 400), ([{'id': image_id}] * 2, 400), ([], 400), ([{}], 400),
@@ -438,14 +438,14 @@ def test_a_host_that_did_not_hear_is_asked_again(cloud):
     overdue(cloud)
     assert cloud.conductor.synchronization.resend_image_caching() == 2
     cloud.settle()
-    assert sorted(cloud.computes['host1'].driver.cached_images) == IMAGES
+    assert sorted(cloud.computes['host1'].driver.machine.cached_images) == IMAGES
     assert waiting(cloud) == [('host2', image_id) for image_id in IMAGES]
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.services).values(forced_down=False))
     overdue(cloud)
     assert cloud.conductor.synchronization.resend_image_caching() == 2
     cloud.settle()
-    assert sorted(cloud.computes['host2'].driver.cached_images) == IMAGES and waiting(cloud) == []
+    assert sorted(cloud.computes['host2'].driver.machine.cached_images) == IMAGES and waiting(cloud) == []
 
 
 def test_an_image_that_cannot_be_had_is_given_up(cloud):
@@ -455,7 +455,7 @@ def test_an_image_that_cannot_be_had_is_given_up(cloud):
     overdue(cloud)
     cloud.conductor.synchronization.resend_image_caching()
     cloud.settle()
-    assert driver.cached_images == [] and waiting(cloud) == []
+    assert driver.machine.cached_images == [] and waiting(cloud) == []
     numbers, failures = progress(cloud, 'host1', 'host2')
     assert numbers == [(image_id, 'failed', 1) for image_id in IMAGES]
     assert failures == [(image_id, 'host1', f'Image {IMAGES[0]} could not be found.') for image_id in IMAGES]

@@ -11,14 +11,14 @@ import pytest
 from nova.api import app as compute_app
 from nova.api import versions
 from nova.identity.api import handlers as identity_handlers
-from nova.image.face import handlers as image_handlers
-from nova.network.face import app as network_app
-from nova.network.face import documents as network_documents
+from nova.image.rest import handlers as image_handlers
+from nova.network.rest import app as network_app
+from nova.network.rest import documents as network_documents
 from nova.tests import long_runs
 from nova.tests.contract import samples
 from nova.tests.functional import test_isolation as isolation
 from nova.tests.functional.callers_cloud import *  # noqa: F403
-from nova.volume.face import handlers as volume_handlers
+from nova.volume.rest import handlers as volume_handlers
 
 MISSING, PATCH = isolation.MISSING, isolation.PATCH
 

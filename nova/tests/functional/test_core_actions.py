@@ -237,13 +237,14 @@ def test_pictures_of_guests_that_hang_hold_up_nobody(cloud, monkeypatch):
     """So many at once as the host takes; the next one is refused, and does not wait."""
     cloud.boot()
     compute, instance = cloud.computes['host1'], cloud.conductor.methods.instances_on_host(None, 'host1')[0]['instance']
-    take, go_on, begun = compute.driver.screenshot, threading.Event(), threading.Semaphore(0)
+    feature = compute.driver.features[virt.Screenshots]
+    take, go_on, begun = feature.screenshot, threading.Event(), threading.Semaphore(0)
 
     def hang(guest):
         begun.release()
         assert go_on.wait(60)
         return take(guest)
-    monkeypatch.setattr(compute.driver, 'screenshot', hang)
+    monkeypatch.setattr(feature, 'screenshot', hang)
     found = []
     threads = [threading.Thread(target=lambda: found.append(compute.methods.get_console_screenshot(None, instance)))
                for _ in range(screenshots.AT_ONCE)]
@@ -262,7 +263,7 @@ def test_pictures_of_guests_that_hang_hold_up_nobody(cloud, monkeypatch):
     (states.SHUTDOWN, states.STOPPED), (states.CRASHED, states.STOPPED), (states.POWER_PAUSED, states.PAUSED)])
 def test_a_guest_that_changes_by_itself(cloud, power, vm_state):
     uuid = cloud.boot()
-    cloud.computes['host1'].driver.change_by_itself(uuid, power)
+    cloud.computes['host1'].driver.machine.change_by_itself(uuid, power)
     for _ in range(400):
         cloud.settle()
         if cloud.row(uuid)['vm_state'] == vm_state:
@@ -274,8 +275,8 @@ def test_a_guest_that_changes_by_itself(cloud, power, vm_state):
 def test_a_missed_event_is_found(cloud):
     uuid = cloud.boot()
     driver = cloud.computes['host1'].driver
-    driver.on_event = lambda *args: None
-    driver.change_by_itself(uuid, states.SHUTDOWN)
+    driver.machine.on_event = lambda *args: None
+    driver.machine.change_by_itself(uuid, states.SHUTDOWN)
     assert cloud.computes['host1'].power_states.synchronize() == 1
     cloud.settle()
     assert state(cloud, uuid)[0] == states.STOPPED

@@ -54,7 +54,7 @@ def test_a_life_over_the_bus(cloud):
     cloud.act(uuid, 'rebuild', preserve_ephemeral=False, spec=cloud.conductor.methods.get_request_spec(None, uuid))
     wait(lambda: cloud.row(uuid)['task_state'] is None)
     assert cloud.row(uuid)['vm_state'] == states.STOPPED
-    cloud.computes['host1'].driver.change_by_itself(uuids[1], states.SHUTDOWN)
+    cloud.computes['host1'].driver.machine.change_by_itself(uuids[1], states.SHUTDOWN)
     wait(lambda: cloud.row(uuids[1])['vm_state'] == states.STOPPED)
     assert cloud.client['compute'].ping(cloud.ctx, server='host1') == 'pong'
     cloud.computes['host1'].recovery.recover()

@@ -160,7 +160,7 @@ def test_a_guest_with_a_new_root_disk_posts_a_password_of_its_own(cloud, shared)
     cloud.db.run(instances.update, uuid, {'system_metadata': {'password': 'first', 'other': 'x'}})
     die(cloud)
     for compute in cloud.computes.values():
-        compute.driver.shares_disks = shared
+        compute.driver.machine.shares_disks = shared
     evacuate(cloud, uuid, shared=shared)
     cloud.settle()
     assert cloud.row(uuid)['vm_state'] == states.ACTIVE
@@ -173,7 +173,7 @@ def test_disks_on_shared_storage(cloud, shared):
     uuid = live.boot(cloud)
     die(cloud)
     for compute in cloud.computes.values():
-        compute.driver.shares_disks = True
+        compute.driver.machine.shares_disks = True
         compute.driver.failures['spawn'] = RuntimeError('the image is not written again')
     number = evacuate(cloud, uuid, shared=shared)
     cloud.settle()
@@ -186,7 +186,7 @@ def test_shared_disks_outlive_the_guest_of_the_old_host(cloud, monkeypatch):
     uuid, kept = live.boot(cloud), []
     die(cloud)
     for compute in cloud.computes.values():
-        compute.driver.shares_disks = True
+        compute.driver.machine.shares_disks = True
     evacuate(cloud, uuid, shared=True)
     cloud.settle()
     assert cloud.conductor.methods.stray_guests(None, host='host1', uuids=[uuid]) == []

@@ -9,6 +9,7 @@ from nova import states
 from nova.compute.moves import live_migration
 from nova.db.servers import block_devices
 from nova.tests import core
+from nova.virt import driver as virt
 
 VOLUME = '70a599e0-31e7-49b7-b260-868f441e8633'
 
@@ -177,7 +178,8 @@ def test_a_host_in_maintenance_starts_no_guest(cloud):
 
 def test_a_driver_that_cannot_migrate_says_so(cloud):
     instance = cloud.conductor.methods.update_instance(None, cloud.boot(), {})
-    poor = dataclasses.replace(cloud.computes['host1'].host, driver=object())
+    host = cloud.computes['host1'].host
+    poor = dataclasses.replace(host, driver=virt.ComputeDriver(host.conf, 'host1', None))
     work = live_migration.LiveMigration(poor, volumes=None, notifier=None, strays=None, turns=None)
     for check in (lambda: work.check_live_migration_destination(cloud.ctx, instance, None, False),
                   lambda: work.check_live_migration_source(cloud.ctx, instance, {})):

@@ -91,7 +91,7 @@ def test_a_live_migration(cloud):
     uuid = live.boot(cloud)
     fill(cloud, host2=3996, host3=3896)
     live.begin(cloud, uuid)
-    with pytest.raises(exception.BadRequest, match='No valid host was found. 3 hosts: 1 is where the server is'):
+    with pytest.raises(exception.BadRequest, match='No valid host was found. 3 hosts: 1 is excluded'):
         cloud.conductor.methods.live_migrate_checked(cloud.ctx, uuid)
     check(cloud, uuid, *FULL, fault=False)
     assert not any(host in str(cloud.row(uuid)['fault']) for host in HOSTS)

@@ -12,6 +12,7 @@ from nova.db.moves import live_migrations
 from nova.db.moves import migrations as server_migrations
 from nova.tests import core
 from nova.tests import races
+from nova.virt import driver as virt
 
 HOSTS = ('host1', 'host2', 'host3')
 
@@ -71,7 +72,7 @@ def running(cloud, uuid, **asked):
     slow(cloud, 30)
     number = migrate(cloud, uuid, **asked)
     wait(lambda: move(cloud, number)['status'] == 'running', move(cloud, number))
-    wait(lambda: uuid in cloud.computes['host1'].driver._jobs, 'no job')
+    wait(lambda: uuid in cloud.computes['host1'].driver.features[virt.LiveMigration].jobs, 'no job')
     return number
 
 
@@ -90,7 +91,8 @@ def check(cloud):
     cloud.settle()
     cloud.check()
     assert cloud.network.expected == set()
-    assert all(not compute.driver.machine.expected and not compute.driver._jobs for compute in cloud.computes.values())
+    assert all(not compute.driver.machine.expected and not compute.driver.features[virt.LiveMigration].jobs
+               for compute in cloud.computes.values())
     for host in HOSTS:
         node = cloud.node(host)
         mine = [uuid for uuid, home in cloud.guests().items() if home == host]
@@ -192,7 +194,7 @@ def test_one_at_a_time_leaves_a_host(cloud):
     numbers = [migrate(cloud, uuid) for uuid in uuids]
     wait(lambda: sorted(move(cloud, number)['status'] for number in numbers) == ['queued', 'queued', 'running'],
          'no queue')
-    jobs = cloud.computes['host1'].driver._jobs
+    jobs = cloud.computes['host1'].driver.features[virt.LiveMigration].jobs
     wait(lambda: jobs, 'no job')
     slow(cloud, 0)
     complete(cloud, *jobs)
@@ -250,14 +252,14 @@ def test_disks_that_are_not_shared_are_refused_without_block_migration(cloud):
 def test_a_server_on_volumes_has_no_disks_to_share(cloud):
     """Refused as one with disks of its own, although nothing but its memory moves."""
     uuid = boot(cloud)
-    driver = cloud.computes['host2'].driver
+    feature = cloud.computes['host2'].driver.features[virt.LiveMigration]
     instance = cloud.conductor.methods.instances_on_host(None, 'host1')[0]['instance']
-    assert instance.uuid == uuid and driver.check_destination(instance, None, False) == {'block_migration': True}
+    assert instance.uuid == uuid and feature.check_destination(instance, None, False) == {'block_migration': True}
     instance.image_id = None
-    assert driver.check_destination(instance, False, False) == {'block_migration': False}
+    assert feature.check_destination(instance, False, False) == {'block_migration': False}
     instance.ephemeral_gb = 1
     with pytest.raises(exception.MigrationPreCheckError, match='share no storage'):
-        driver.check_destination(instance, False, False)
+        feature.check_destination(instance, False, False)
 
 
 @pytest.mark.parametrize(('host', 'operation', 'status'), [
@@ -345,7 +347,7 @@ def test_a_delete_does_not_wait_for_the_end(cloud, lost):
         cloud.bus.lost = lambda topic, method, server: method == 'terminate_instance'
     cloud.delete(uuid)
     if lost:
-        wait(lambda: uuid not in cloud.computes['host1'].driver._jobs, 'it goes on')
+        wait(lambda: uuid not in cloud.computes['host1'].driver.features[virt.LiveMigration].jobs, 'it goes on')
         cloud.settle()
         cloud.bus.lost = None
         cloud.pass_time()
@@ -398,7 +400,7 @@ def test_the_source_is_restarted_while_a_part_of_a_guest_that_runs_at_the_destin
 
 def test_a_server_that_is_deleted_meanwhile_is_not_waited_for(cloud):
     uuid, _number = goes_ahead(cloud)
-    cloud.computes['host2'].driver.disconnect()
+    cloud.computes['host2'].driver.features[virt.LiveMigration].disconnect()
     cloud.start_compute('host1')
     cloud.delete(uuid)
     cloud.settle()

@@ -21,6 +21,7 @@ from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 from nova.runtime import metrics
 from nova.tests import core
+from nova.virt import driver as virt
 
 HOSTS = ('host1', 'host2', 'host3')
 MORE = {**core.FLAVOR, 'flavor_id': '3', 'name': 'more', 'memory_mb': 1024, 'vcpus': 2}
@@ -73,7 +74,7 @@ class Cloud(core.Cloud):
         """Of core.Cloud, and no guest is put aside, no share held, and the quota counts what the servers have."""
         super().check()
         for compute in self.computes.values():
-            assert compute.driver.kept_guests() == [] and compute.driver.remnants() == {}
+            assert compute.driver.features[virt.Resize].kept_guests() == [] and compute.driver.remnants() == {}
         table = tables_cell.migrations
         with self.db.reader() as conn:
             assert conn.execute(sa.select(table.c.id).where(sa.or_(
@@ -157,7 +158,7 @@ def test_a_move_and_its_end(cloud, stopped, ending, flavor):
     assert move['dest_host'] == '127.0.0.1' and move['held_host'] == source
     assert row['flavor'] == (flavor or core.FLAVOR) and row['memory_mb'] == row['flavor']['memory_mb']
     assert cloud.guests()[uuid] == row['host'] and cloud.conductor.claim_check.audit() == []
-    assert cloud.computes[source].driver.kept_guests() == [uuid]
+    assert cloud.computes[source].driver.features[virt.Resize].kept_guests() == [uuid]
     assert cloud.counted(uuid) == (row['vcpus'], row['memory_mb'])
     cloud.end(uuid, ending)
     cloud.settle()
@@ -257,7 +258,7 @@ def test_no_host_is_left(cloud):
     cloud.settle()
     row = cloud.row(uuid)
     assert cloud.state(uuid) == (states.ACTIVE, None, states.RUNNING) and row['host'] == source
-    assert 'No valid host was found. 3 hosts: 1 is where the server is' in row['fault']['message']
+    assert 'No valid host was found. 3 hosts: 1 is excluded' in row['fault']['message']
     assert cloud.migration(number)['status'] == 'error'
     cloud.check()
 
@@ -660,9 +661,9 @@ def test_what_was_made_ready_on_shared_disks_goes_when_its_move_is_over(cloud):
     here = cloud.row(uuid)['host']
     other = next(name for name in cloud.computes if name != here)
     for name in (here, other):                  # at home, the guest has come: what was made ready is its own
-        driver = cloud.computes[name].driver
-        driver.awaited_guests = lambda: [uuid] if uuid not in given_up else []
-        driver.give_up_guest = given_up.append
+        feature = cloud.computes[name].driver.features[virt.LiveMigration]
+        feature.awaited_guests = lambda: [uuid] if uuid not in given_up else []
+        feature.give_up_guest = given_up.append
         cloud.computes[name].power_states.synchronize()
         cloud.settle()
         assert given_up == ([] if name == here else [uuid])
@@ -677,7 +678,7 @@ def test_what_no_server_is_known_of_is_reported_and_stays(cloud, caplog):
     for _ in range(2):
         compute.power_states.synchronize()
         cloud.settle()
-    assert list(compute.driver.remnants()) == [unknown] and compute.driver.kept_guests() == [kept]
+    assert list(compute.driver.remnants()) == [unknown] and compute.driver.features[virt.Resize].kept_guests() == [kept]
     for what in ('files', 'kept'):
         assert metrics.REGISTRY.get_sample_value('nova_compute_strays', {'what': what}) == 1
     assert [record.message.rpartition(' of ')[0] for record in caplog.records if unknown in record.message] == [

@@ -20,6 +20,7 @@ from nova.db.tables import cell as tables_cell
 from nova.tests import core
 from nova.tests.waiting import settled
 from nova.tests.waiting import wait_for
+from nova.virt import driver as virt
 
 
 @pytest.fixture
@@ -210,7 +211,7 @@ def test_a_guest_that_stopped_while_the_compute_was_away(cloud):
 
     def stop(driver):
         driver.init_host()
-        driver.change_by_itself(uuid, states.SHUTDOWN)
+        driver.machine.change_by_itself(uuid, states.SHUTDOWN)
     cloud.start_compute('host1', stop)
     cloud.settle()
     assert cloud.row(uuid)['vm_state'] == states.STOPPED
@@ -484,7 +485,7 @@ def with_two_ports(cloud):
     uuid = cloud.boot()
     host, (first,) = cloud.network.allocated[uuid]
     second = {**first, 'id': f'{uuid[:-1]}x', 'address': f'fa:16:3e:{uuid[0:2]}:{uuid[2:4]}:02', 'devname': 'tap2'}
-    cloud.computes['host1'].driver.attach_interface(None, objects.Instance(uuid=uuid), second)
+    cloud.computes['host1'].driver.features[virt.Interfaces].attach_interface(None, objects.Instance(uuid=uuid), second)
     cloud.network.allocated[uuid] = (host, [first, second])
     cloud.conductor.methods.update_instance(None, uuid, {'network_info': [first, second]})
     return uuid, first, second

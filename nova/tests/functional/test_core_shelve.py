@@ -21,6 +21,7 @@ from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 from nova.tests import core
 from nova.tests import waiting
+from nova.virt import driver as virt
 
 IMAGE = '70a599e0-31e7-49b7-b260-868f441e8621'
 SHELVE = {'image_id': IMAGE, 'clean_shutdown': True}
@@ -478,13 +479,14 @@ def test_small_matters(cloud):
 @pytest.mark.parametrize('cloud', [{'hosts': ('host1',)}], indirect=True)
 def test_crash_dumps_of_a_server_do_not_queue_up(cloud):
     """They set no task state: their owner could request any number while the host was at the first."""
-    uuid, driver, go = cloud.boot(), cloud.computes['host1'].driver, threading.Event()
-    dump, begun = driver.trigger_crash_dump, []
-    driver.trigger_crash_dump = lambda guest: (begun.append(1), go.wait(60), dump(guest))
+    uuid, go = cloud.boot(), threading.Event()
+    feature = cloud.computes['host1'].driver.features[virt.CrashDump]
+    dump, begun = feature.trigger_crash_dump, []
+    feature.trigger_crash_dump = lambda guest: (begun.append(1), go.wait(60), dump(guest))
     cloud.act(uuid, 'trigger_crash_dump')
     waiting.wait_for(lambda: begun, 20, 'the first')
     for _ in range(3):
-        with pytest.raises(exception.Conflict, match='under way'):
+        with pytest.raises(exception.Conflict, match='in progress'):
             cloud.act(uuid, 'trigger_crash_dump')
     for _ in range(5):
         cloud.act(uuid, 'injectNetworkInfo')

@@ -88,7 +88,7 @@ def test_a_connection_of_the_source_is_never_used_again_after_a_move(cloud, move
     held, = live.look(cloud, volume_id)['attachments']
     assert held['attachment_id'] == after['attachment_id'] and held['host_name'] == home
     assert cloud.boss.get(f'/volume/v3/attachments/{before["attachment_id"]}').status_code == 404
-    assert list(live.driver(cloud, home).volumes(server_id)) == [volume_id]
+    assert list(live.driver(cloud, home).machine.volumes(server_id)) == [volume_id]
 
 
 def test_a_volume_that_is_attached_and_detached_at_once_is_with_one_server_or_with_none(cloud):
@@ -110,7 +110,7 @@ def test_a_volume_that_is_attached_and_detached_at_once_is_with_one_server_or_wi
         held = {each['server_id'] for each in live.look(cloud, volume_id)['attachments']}
         rows = {server_id for server_id in servers if device(cloud, server_id)}
         there = {server_id for server_id in servers
-                 if volume_id in live.driver(cloud, live.home(cloud, server_id)).volumes(server_id)}
+                 if volume_id in live.driver(cloud, live.home(cloud, server_id)).machine.volumes(server_id)}
         assert len(held) <= 1 and held == rows == there
     waiting.settled(agree)
 
@@ -129,4 +129,4 @@ def test_only_services_take_a_volume_away_from_a_server(cloud):
         assert 400 <= answer.status_code < 500, answer.text
     assert live.look(cloud, volume_id)['status'] == 'in-use'
     assert device(cloud, server_id)['attachment_id'] == attachment
-    assert volume_id in live.driver(cloud, live.home(cloud, server_id)).volumes(server_id)
+    assert volume_id in live.driver(cloud, live.home(cloud, server_id)).machine.volumes(server_id)

@@ -22,7 +22,7 @@ from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.functional import test_volume_backups as base
 from nova.volume import cinder
 from nova.volume import embedded
-from nova.volume.face.app import Application
+from nova.volume.rest.app import Application
 from nova.volume.store import luks
 
 pytestmark = pytest.mark.skipif(shutil.which('qemu-io') is None, reason='needs qemu-img and qemu-io')
@@ -385,7 +385,7 @@ def test_a_restart_finishes_what_was_cut_off(cloud, user, sealed):
     with cloud.api_db.writer() as conn:
         db.update(conn, tables.volumes, half, {'status': 'creating'})
         db.update(conn, tables.volumes, short, {'size': 2})
-    cloud.store.contents.recover()
+    cloud.store.jobs.recover()
     ready(user, f'/volumes/{half}', 'volume')
     header = luks.header_bytes(str(path))
     assert path.stat().st_size == GIB + header

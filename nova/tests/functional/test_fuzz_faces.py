@@ -15,12 +15,12 @@ import pytest
 from nova.api import app as compute_app
 from nova.identity.api import handlers as identity_handlers
 from nova.image import fields as image_fields
-from nova.image.face import handlers as image_handlers
-from nova.network.face import app as network_app
+from nova.image.rest import handlers as image_handlers
+from nova.network.rest import app as network_app
 from nova.tests import long_runs
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.functional import test_isolation as isolation
-from nova.volume.face import handlers as volume_handlers
+from nova.volume.rest import handlers as volume_handlers
 
 ROUNDS = 20 if long_runs.LONG else 3           # requests of each route
 INTERNALS = re.compile(

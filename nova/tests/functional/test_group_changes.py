@@ -184,7 +184,7 @@ def test_a_name_that_says_too_little_or_nothing(cloud):
     make(client, 'twice'), make(client, 'twice')
     make(stranger, 'theirs')
     for name, sentence in (
-            ('twice', '2 server groups have the name twice: name one by its id.'),
+            ('twice', '2 server groups have the name twice: use the ID of one.'),
             ('theirs', 'Server group theirs could not be found.'),
             ('TWICE', 'Server group TWICE could not be found.')):
         answer = boot(cloud, name)

@@ -89,7 +89,7 @@ def test_a_consumer_that_cannot_be_mended_is_down_in_time(running, monkeypatch):
 
     def fail():
         raise exception.ServiceUnavailable(service='message')
-    monkeypatch.setattr(service._server, 'subscribe_again', fail)
+    monkeypatch.setattr(service._server, 'resubscribe', fail)
     service._server._rpc.listener.stop()
     wait_for(lambda: state(admin) == 'down', 10)         # service_down_time is 3
     assert state(admin, 'nova-scheduler') == 'up'
@@ -117,7 +117,7 @@ def test_a_compute_that_was_thought_to_be_down_removes_what_was_deleted(running,
 
     def fail():
         raise exception.ServiceUnavailable(service='message')
-    monkeypatch.setattr(service._server, 'subscribe_again', fail)
+    monkeypatch.setattr(service._server, 'resubscribe', fail)
     service._server._rpc.listener.stop()
     wait_for(lambda: state(admin) == 'down' and not placeable(running))
     assert client.delete('/servers/' + uuid).status_code == 204

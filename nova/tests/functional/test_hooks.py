@@ -13,6 +13,7 @@ from nova import hooks
 PLUGIN = '''
 import os
 
+from nova import exception
 
 
 def note(*words):

@@ -88,7 +88,7 @@ def test_a_new_url_keeps_passwords_and_foreign_clouds(tmp_path):
 
 def test_without_file_and_passwords_nothing_is_invented(tmp_path, caplog):
     bootstrap.write_clouds_yaml(str(tmp_path / 'clouds.yaml'), 'http://h:1')
-    assert os.listdir(tmp_path) == [] and 'clouds.yaml is gone' in caplog.text
+    assert os.listdir(tmp_path) == [] and 'clouds.yaml does not exist' in caplog.text
 
 
 def test_a_link_in_place_of_the_file_is_not_followed(tmp_path):

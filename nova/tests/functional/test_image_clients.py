@@ -20,7 +20,7 @@ from nova.cloud import assembly
 from nova.db.images import images as db_images
 from nova.image import api
 from nova.image import glance
-from nova.image.face.app import Application
+from nova.image.rest.app import Application
 from nova.tests import image_corpus as corpus
 from nova.tests import image_service as service
 from nova.tests import warm_client

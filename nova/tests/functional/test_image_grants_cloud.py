@@ -7,6 +7,7 @@ from nova.tests import waiting
 from nova.tests.functional import cloud as cloud_fixture
 from nova.tests.functional.test_isolation import VERSION
 from nova.tests.functional.test_isolation import add_user
+from nova.virt import driver as virt
 from nova.virt.fake import driver as fake
 
 
@@ -16,7 +17,12 @@ class Driver(fake.FakeDriver):
     stolen = None
     contexts, found, refused = [], [], []
 
-    def _try(self, ctx, instance, image_id):
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.features.update({feature: Feature(self, feature) for feature in (
+            virt.Rescue, virt.Snapshot, virt.ImageCache)})
+
+    def attempt(self, ctx, instance, image_id):
         self.contexts.append(ctx)
         if image_id:
             self.found.append(self.images.show(ctx, image_id)['id'])
@@ -31,20 +37,30 @@ class Driver(fake.FakeDriver):
                 raise AssertionError('an image of another project was to be had')
 
     def spawn(self, context, instance, request):
-        self._try(context, instance, request.image and request.image['id'])
+        self.attempt(context, instance, request.image and request.image['id'])
         super().spawn(context, instance, request)
 
-    def rescue(self, context, instance, network_info, image, admin_password, block_devices, config_drive=None):
-        self._try(context, instance, image['id'])
-        super().rescue(context, instance, network_info, image, admin_password, block_devices)
+
+class Feature:
+    """Do what the driver's own object for a feature does, after the tries of ``Driver``."""
+
+    def __init__(self, driver, feature):
+        self.driver, self.own = driver, driver.features[feature]
+
+    def rescue(self, context, instance, network_info, image, *more):
+        self.driver.attempt(context, instance, image['id'])
+        self.own.rescue(context, instance, network_info, image, *more)
+
+    def unrescue(self, *arguments):
+        self.own.unrescue(*arguments)
 
     def snapshot(self, context, instance, image_id, *more):
-        self._try(context, instance, image_id)
-        super().snapshot(context, instance, image_id, *more)
+        self.driver.attempt(context, instance, image_id)
+        self.own.snapshot(context, instance, image_id, *more)
 
     def cache_image(self, context, image_id):
-        self._try(context, None, image_id)
-        super().cache_image(context, image_id)
+        self.driver.attempt(context, None, image_id)
+        self.own.cache_image(context, image_id)
 
 
 @pytest.fixture(scope='module')

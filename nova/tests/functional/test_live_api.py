@@ -484,7 +484,7 @@ def test_host_maintenance(cloud, uuid):
     def service():
         return next(row for row in admin(cloud).get('/os-services').json['services'] if row['host'] == 'host1')
     refused = client.put(path, {'maintenance_mode': 'enable'})
-    assert refused.status == 400 and 'in 0 aggregates' in message(refused) and service()['status'] == 'enabled'
+    assert refused.status == 400 and 'but is in 0.' in message(refused) and service()['status'] == 'enabled'
     number = _aggregate(cloud)
     assert client.put(path, {'maintenance_mode': 'enable', 'status': 'enable'}).status == 400
     for _twice in range(2):
@@ -499,7 +499,7 @@ def test_host_maintenance(cloud, uuid):
     assert service()['status'] == 'enabled'
     _aggregate(cloud)
     refused = client.put(path, {'maintenance_mode': 'enable'})
-    assert refused.status == 400 and 'in 2 aggregates' in message(refused)
+    assert refused.status == 400 and 'but is in 2.' in message(refused)
     with cloud.cell_db.writer() as conn:
         can(conn, host_control=True)
     refused = client.put(path, {'maintenance_mode': 'enable', 'status': 'disable'})

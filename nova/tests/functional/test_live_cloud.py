@@ -8,6 +8,7 @@ from nova.db.networks import ports
 from nova.db.placement import claims
 from nova.tests import waiting
 from nova.tests.functional import cloud as clouds
+from nova.virt import driver as virt
 
 HOSTS = ['host1', 'host2', 'host3']
 
@@ -94,7 +95,7 @@ def test_abort_and_force_complete_over_http(cloud):
                                           ('POST', 'completed', '{}/action', {'force_complete': None})):
             assert act(cloud, server_id, 'os-migrateLive', host='host3', block_migration=True).status_code == 202
             wait(lambda: [row['status'] for row in cloud.boss.get(path).json()['migrations']] == ['running'], 'not yet')
-            wait(lambda: server_id in driver(cloud, 'host1')._jobs, 'not yet')
+            wait(lambda: server_id in driver(cloud, 'host1').features[virt.LiveMigration].jobs, 'not yet')
             number = cloud.boss.get(path).json()['migrations'][0]['id']
             wait(lambda: cloud.boss.get(f'{path}/{number}').json()['migration']['memory_total_bytes'], 'nothing copied')
             one = cloud.boss.get(f'{path}/{number}').json()['migration']
@@ -176,7 +177,7 @@ def test_evacuation(cloud):
         cloud.boss.put(f'/os-services/{service}', {'forced_down': False})
     attached, = look(cloud, volume_id)['attachments']
     assert attached['host_name'] == home(cloud, server_id) and look(cloud, volume_id)['status'] == 'in-use'
-    assert list(driver(cloud, home(cloud, server_id)).volumes(server_id)) == [volume_id]
+    assert list(driver(cloud, home(cloud, server_id)).machine.volumes(server_id)) == [volume_id]
     check(cloud, server_id)
 
     def newest():

@@ -21,7 +21,7 @@ class Lines(logging.Handler):
     def __init__(self):
         super().__init__()
         self.lines = []
-        self.addFilter(log_limits.StrangersLimit(later=lambda tell: None))
+        self.addFilter(log_limits.UnauthenticatedLimit(later=lambda tell: None))
 
     def emit(self, record):
         self.lines.append(self.format(record))

@@ -245,9 +245,9 @@ def test_stop_while_start_runs(cloud):
     look(cloud)
     assert counts(shown(cloud)) == {'moving': 2, 'waiting': 3}
     stop(cloud)
-    assert counts(shown(cloud)) == {'moving': 2, 'kept': 3}
+    assert counts(shown(cloud)) == {'moving': 2, 'skipped': 3}
     done = until(cloud, 'ended')
-    assert counts(done) == {'moved': 2, 'kept': 3} and {cloud.row(uuid)['host'] for uuid in uuids} == {'host1'}
+    assert counts(done) == {'moved': 2, 'skipped': 3} and {cloud.row(uuid)['host'] for uuid in uuids} == {'host1'}
     cloud.check()
 
 
@@ -272,7 +272,7 @@ def test_servers_that_go_meanwhile(cloud):
     cloud.delete(first)
     cloud.settle()
     done = until(cloud, 'maintenance')
-    assert counts(done) == {'moved': 2, 'gone': 1}
+    assert counts(done) == {'moved': 2, 'deleted': 1}
     cloud.delete(second)
     cloud.settle()
     # the third is moved by somebody else: it is not ours to bring back
@@ -284,7 +284,7 @@ def test_servers_that_go_meanwhile(cloud):
     cloud.settle()
     stop(cloud)
     done = until(cloud, 'ended')
-    assert counts(done) == {'gone': 2, 'kept': 1} and cloud.row(third)['host'] == 'outside'
+    assert counts(done) == {'deleted': 2, 'skipped': 1} and cloud.row(third)['host'] == 'outside'
     cloud.check()
 
 
@@ -441,7 +441,7 @@ def test_answers(hosts):
         'disabled', 'Maintenance, its servers go to aggregate 1.')
     stopped = ask(hosts, STOP, 'host1')
     assert stopped.status == 202 and stopped.json[KEY]['status'] == 'rebalancing' and stopped.json[KEY]['stopped_at']
-    assert stopped.json[KEY]['servers'][0]['state'] == 'kept'
+    assert stopped.json[KEY]['servers'][0]['state'] == 'skipped'
     service, = admin.get('/os-services?host=host1', version='2.53').json['services']
     assert (service['status'], service['disabled_reason']) == ('enabled', None)
 

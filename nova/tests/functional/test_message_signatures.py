@@ -209,7 +209,7 @@ def test_a_host_is_who_its_key_says(fleet):
     for said in (bus.of_host('host1'), bus.of_host(None)):
         with pytest.raises(exception.HostForbidden, match='Host host2'):
             ask(said, 'host1')
-    with pytest.raises(exception.HostForbidden, match='control plane alone'):
+    with pytest.raises(exception.HostForbidden, match='only services of the control plane'):
         conductor_of(bus.of_host(None)).live_migrate_checked(context.admin_context(), instance_uuid='u')
 
 
@@ -237,7 +237,7 @@ def test_a_message_that_was_changed(fleet, change):
     ask(bus)
     target, ctxt, message = bus._transport.seen[-1]
     change(ctxt, message)
-    refused_raw(bus, target, ctxt, message, 'it is not what key')
+    refused_raw(bus, target, ctxt, message, 'the signature of key')
 
 
 def refused_raw(bus, target, ctxt, message, match):
@@ -287,7 +287,7 @@ def test_a_cast_waits_and_a_call_does_not(fleet, age, good, monkeypatch):
             keys.check('conductor', 'control', conductor_interface.INTERFACE, ctxt, message)
             assert ctxt[serializer.SENDER_HOST] == 'host1'
         else:
-            with pytest.raises(exception.MessageRefused, match='its time has passed'):
+            with pytest.raises(exception.MessageRefused, match='its time has expired'):
                 keys.check('conductor', 'control', conductor_interface.INTERFACE, ctxt, message)
 
 
@@ -454,14 +454,14 @@ def test_while_some_do_not_sign_yet(upgrading, caplog):
     part.start()                                                 # nobody has approved it: it works all the same
     part.stop(0)
     assert upgrading.rows() == [('host1', 'pending')] and ask(bus) == []
-    assert 'messages without a signature are taken' in caplog.text
+    assert 'messages without a signature are accepted' in caplog.text
     upgrading.core.api_db.run(message_keys.set_state, bus.signatures.key.id, message_keys.APPROVED)
     time.sleep(trusted_keys.UNKNOWN_S)
     assert ask(bus) == []
     target, ctxt, message = bus._transport.seen[-1]
     ctxt['is_admin'] = False
     ctxt['signature'][1] = '1' * 24
-    refused_raw(bus, target, ctxt, message, 'it is not what key')
+    refused_raw(bus, target, ctxt, message, 'the signature of key')
 
 
 def test_a_key_that_is_not_approved_is_not_looked_up_for_each_message(upgrading, monkeypatch):

@@ -126,7 +126,7 @@ def test_volumes_move_with_their_server(running):
 
     def agree(*volumes):
         host = host_of(admin, server_id)
-        assert sorted(drivers[host].volumes(server_id)) == sorted(volumes)
+        assert sorted(drivers[host].machine.volumes(server_id)) == sorted(volumes)
         for volume_id in volumes:
             found = shown(volume_id)
             assert (found['status'], [each['host_name'] for each in found['attachments']]) == ('in-use', [host])

@@ -11,7 +11,7 @@ from openstack import connection
 from openstack import exceptions as sdk_exceptions
 
 from nova import context
-from nova.network.face import app
+from nova.network.rest import app
 from nova.tests import warm_client
 from nova.tests.unit import test_network_manager as unit
 

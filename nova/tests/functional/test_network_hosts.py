@@ -274,7 +274,7 @@ def test_no_router_is_on_a_host_that_forwards_no_packets(face):
     controller.report()
     assert places() == {'real'}, 'the controller takes none from a host that is silent'
     for ident, (status, reason) in routers('?status=DOWN').items():
-        assert status == 'DOWN' and reason.startswith(f'Router {ident} leads nowhere: the host of the router does not')
+        assert status == 'DOWN' and reason.startswith(f'Router {ident} is not active: the host of the router is down')
     assert len(routers('?status=DOWN')) == 6 and routers('?status=ACTIVE') == {}
     agents = face('admin', 'GET', f'routers/{made[0]}/l3-agents').json()['agents']
     assert [(each['host'], each['alive']) for each in agents] == [('real', False)]

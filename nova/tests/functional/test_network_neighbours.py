@@ -7,9 +7,9 @@ import pytest
 from nova.db.networks import networks as db_networks
 from nova.db.networks import ports as db_ports
 from nova.db.tables import network as t
-from nova.network.face import floating_ips
 from nova.network.host import state as host_state
 from nova.network.linux import remote
+from nova.network.rest import floating_ips
 from nova.tests.functional import test_network_api
 from nova.tests.functional import test_network_routers
 from nova.tests.functional.test_network_routers import inside

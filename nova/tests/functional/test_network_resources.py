@@ -9,8 +9,8 @@ from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import security_groups
 from nova.db.tables import network as t
-from nova.network.face import app
 from nova.network.operators import networks as operators
+from nova.network.rest import app
 from nova.tests.functional import base
 from nova.tests.functional import servers
 

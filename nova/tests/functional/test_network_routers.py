@@ -12,14 +12,14 @@ from nova.db.networks import networks as db_networks
 from nova.db.networks import routers as db_routers
 from nova.db.networks import security_groups
 from nova.db.tables import network as t
-from nova.network.face import faults
-from nova.network.face import floating_ips
-from nova.network.face import routers
 from nova.network.host import load as host_load
 from nova.network.host import overlays
 from nova.network.host import routers as host_routers
 from nova.network.host import state as host_state
 from nova.network.linux import rules
+from nova.network.rest import faults
+from nova.network.rest import floating_ips
+from nova.network.rest import routers
 from nova.runtime import release
 from nova.tests.functional import test_network_api
 from nova.tests.unit import test_network_manager as unit
@@ -211,7 +211,7 @@ def test_floating_addresses_of_others(face):
     mine = ok(face('demo', 'POST', 'floatingips', {'floatingip': {'floating_network_id': external}}))
     port = ok(face('demo', 'POST', 'ports', {'port': {'network_id': network}}))
     unrouted = face('demo', 'PUT', f"floatingips/{mine['id']}", {'floatingip': {'port_id': port['id']}})
-    assert unrouted.status_code == 404 and 'joins' in unrouted.json()['NeutronError']['message']
+    assert unrouted.status_code == 404 and 'No router connects' in unrouted.json()['NeutronError']['message']
     theirs = ok(face('other', 'POST', 'floatingips', {'floatingip': {'floating_network_id': external}}))
     assert face('other', 'PUT', f"floatingips/{theirs['id']}", {'floatingip': {'port_id': port['id']}}
                 ).status_code == 404

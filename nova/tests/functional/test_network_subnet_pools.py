@@ -57,11 +57,11 @@ def test_a_free_piece_is_the_first_that_meets_nothing():
         length = prefix.prefixlen + chosen.randint(0, bits)
         wanted = next((each for each in prefix.subnets(new_prefix=length)
                        if not any(each.overlaps(other) for other in taken)), None)
-        assert ranges.free_piece([prefix], taken, length) == wanted
+        assert ranges.find_free([prefix], taken, length) == wanted
     small, great = ipaddress.ip_network('10.1.0.0/24'), ipaddress.ip_network('10.2.0.0/16')
-    assert str(ranges.free_piece([great, small], [], 26)) == '10.1.0.0/26'
-    assert str(ranges.free_piece([great, small], [], 23)) == '10.2.0.0/23'
-    assert ranges.free_piece([great, small], [], 8) is None
+    assert str(ranges.find_free([great, small], [], 26)) == '10.1.0.0/26'
+    assert str(ranges.find_free([great, small], [], 23)) == '10.2.0.0/23'
+    assert ranges.find_free([great, small], [], 8) is None
 
 
 def test_the_openstack_client(face):

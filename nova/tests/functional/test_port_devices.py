@@ -27,6 +27,7 @@ from nova.tests import neutron_service
 from nova.tests import waiting
 from nova.tests.functional import cloud as clouds
 from nova.tests.functional import test_pci
+from nova.virt import driver as virt
 
 HOSTS = ['host1', 'host2']
 
@@ -200,15 +201,15 @@ def test_a_port_that_goes_while_a_host_is_looked_for_leaves_no_claim(cloud, monk
     if after != 'ACTIVE':
         act(cloud, server, after, shelve=None)
     scheduler = next(part.manager for part in cloud.services if part.binary == 'nova-scheduler')
-    rounds = scheduler.methods.select_move.__self__._rounds
-    run, lost = rounds.run, []
+    claims = scheduler.methods.select_move.__self__._claim_loop
+    run, lost = claims.run, []
 
     def decide_after_the_port_is_gone(request, *others):
         lost.append(cloud.neutron.rows['ports'].pop(port))
         report(cloud, server, port, code=200 if after == 'ACTIVE' else 422)
         waiting.wait_for(lambda: 'pci_requests' not in row_of(cloud, server)['flavor'], 20, 'the end of the port')
         return run(request, *others)
-    monkeypatch.setattr(rounds, 'run', decide_after_the_port_is_gone)
+    monkeypatch.setattr(claims, 'run', decide_after_the_port_is_gone)
     if after == 'ACTIVE':
         act(cloud, server, 'VERIFY_RESIZE', migrate=None)
     else:
@@ -489,6 +490,6 @@ def leave_half_done(cloud, server, coming, going):
             instance_actions.insert(conn, context.admin_context('req-' + str(uuidlib.uuid4())), [server],
                                     'detach_interface', arguments={'port_id': port})
         if step:
-            driver.detach_interface(caller, instance, shown[port])
+            driver.features[virt.Interfaces].detach_interface(caller, instance, shown[port])
         if step == 2:
             network.detach_port(caller, instance_uuid=server, port_id=port, attached_by=None, host=row['host'])

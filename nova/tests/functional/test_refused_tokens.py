@@ -152,7 +152,7 @@ def test_the_end_of_a_token_of_keystone(monkeypatch):
     request = webob.Request.blank('/', headers={'X-Auth-Token': 't'})
     assert request.get_response(authtoken(auth.KeystoneContext(behind))).status_int == 200
     far = context.RequestContext.from_dict(json.loads(json.dumps(found[0].to_dict())))
-    assert far.token_expires_at == found[0].token_expires_at == END and not far.token_has_run_out()
+    assert far.token_expires_at == found[0].token_expires_at == END and not far.token_has_expired()
 
 
 def ask_as_system(refusing, tmp_path, section):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from nova.network import quotas
-from nova.network.face import app
+from nova.network.rest import app
 from nova.tests.functional import test_network_api
 
 UUID = re.compile('[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')

@@ -61,10 +61,10 @@ def test_attach_use_and_detach(cloud, monkeypatch):
     until(lambda: status(share_id) == 'inactive')
     neighbour = stopped(user)                            # on the same host, with the same share
     user.post(f'/servers/{neighbour}/shares', {'share': {'share_id': share_id}})
-    until(lambda: driver.shares(neighbour) == {share_id: share_id})
+    until(lambda: driver.machine.shares(neighbour) == {share_id: share_id})
     gone(user, neighbour)
     refused(cloud.admin('2.97'), server_id, 'resize', 'migrate', 'rebuild', 'shelve')
-    assert driver.shares(server_id) == {share_id: 'data'} and service.allowed == {(share_id, '127.0.0.1')}
+    assert driver.machine.shares(server_id) == {share_id: 'data'} and service.allowed == {(share_id, '127.0.0.1')}
     user.post(f'/servers/{server_id}/action', {'os-start': None})
     user.wait_for(server_id)
     assert status(share_id) == 'active'
@@ -74,7 +74,7 @@ def test_attach_use_and_detach(cloud, monkeypatch):
     user.wait_for(server_id, 'SHUTOFF')
     assert user.delete(f'{path}/{share_id}').status_code == 200
     until(lambda: status(share_id) is None)
-    assert driver.shares(server_id) == {} and service.allowed == set()
+    assert driver.machine.shares(server_id) == {} and service.allowed == set()
     driver.failures['attach_share'] = 1.0
     try:
         user.post(path, {'share': {'share_id': other}})
@@ -87,6 +87,6 @@ def test_attach_use_and_detach(cloud, monkeypatch):
     until(lambda: status(other) is None)
     user.post(path, {'share': {'share_id': other}})
     until(lambda: status(other) == 'inactive')           # with a key of Ceph, which no answer and no table has
-    assert driver.shares(server_id) == {other: other} and servers.KEY not in user.get(f'{path}/{other}').text
+    assert driver.machine.shares(server_id) == {other: other} and servers.KEY not in user.get(f'{path}/{other}').text
     gone(user, server_id)
     assert service.allowed == set()

@@ -248,7 +248,7 @@ def test_a_transaction_that_does_not_end_is_told_and_blocks_nobody(tmp_path, mon
         schemas.create(db, 'cell')
     with two.writer() as conn:
         conn.exec_driver_sql('CREATE TABLE other (n INTEGER)')
-        with (pytest.raises(exception.Unavailable, match='No moment without a writing transaction'),
+        with (pytest.raises(exception.Unavailable, match='Writing transactions did not end within 1 s'),
               rows.moment([one, two])):
             raise AssertionError
         one.run(lambda conn: conn.exec_driver_sql('CREATE TABLE other (n INTEGER)'))         # it is free again
@@ -331,7 +331,7 @@ def test_a_path_that_leads_out_of_the_state_directory_is_refused(name, tmp_path,
         writer.add(name, b'x')
         writer.finish({'databases': [], 'configuration': {}})
     monkeypatch.undo()
-    with pytest.raises(backup_file.Damaged, match='a member that no backup has'):
+    with pytest.raises(backup_file.Damaged, match='an invalid member'):
         restore(tmp_path / 'a' / 'b' / 'state', path)
     assert sorted(each.name for each in tmp_path.iterdir()) == ['backup']
 
@@ -343,10 +343,10 @@ def test_a_revision_that_this_release_does_not_know_is_refused(made, tmp_path, m
         restore(tmp_path / 'state', made)
 
 
-def test_rows_of_an_older_revision_are_brought_up(tmp_path):
-    """As those of a backup that the release before has made."""
+def test_rows_of_the_tree_before_the_first_release_are_converted(tmp_path):
+    """A backup that the tree before has made can be restored."""
     for branch, (table, columns, batch) in OLD.items():
-        revision = schema.revisions(branch)[-2]
+        revision = schema.PREDECESSORS[branch]
         with contextlib.closing(state_backup._Opened(f'sqlite:///{tmp_path}/{branch}.sqlite')) as opened:
             rows.prepare(opened.db, branch, revision)
             rows.insert(opened.db, branch, table, columns, batch)
@@ -386,7 +386,7 @@ def test_nova_all_refuses_a_state_whose_restore_was_cut_off(made, tmp_path, monk
     with pytest.raises(KeyboardInterrupt):
         restore(state, made)
     monkeypatch.undo()
-    with pytest.raises(exception.InvalidInput, match='did not come to its end'):
+    with pytest.raises(exception.InvalidInput, match='was interrupted'):
         clouds.Cloud(state).start()
     with pytest.raises(exception.Conflict, match='There is a state already'):
         restore(state, made)

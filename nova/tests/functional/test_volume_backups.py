@@ -126,7 +126,7 @@ def test_backups_have_quotas_and_refusals(cloud, user):
             1, 1, 1)
     finally:
         ask(admin, 'DELETE', quotas, code=200)
-    for more, word in (({'incremental': True}, 'incremental'), ({'container': 'x'}, 'container')):
+    for more, word in (({'incremental': True}, 'Incremental'), ({'container': 'x'}, 'container')):
         assert word in str(ask(user, 'POST', '/backups', {'backup': {'volume_id': ident, **more}}, 400))
     shown = ask(user, 'GET', f'/volumes/{ident}', code=200)['volume']
     types = ask(user, 'GET', '/types', code=200)['volume_types']

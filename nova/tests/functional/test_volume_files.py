@@ -329,10 +329,10 @@ def test_a_snapshot_whose_server_is_gone_can_be_deleted(home):
     with pytest.raises(exception.InvalidVolume, match='is being created or copied'):
         home.volumes.delete_snapshot(ALICE, snapshot)
     home.volumes.detach(ALICE, attachment)
-    home.volumes.contents._busy.add(snapshot)
+    home.volumes.jobs._busy.add(snapshot)
     with pytest.raises(exception.InvalidVolume, match='is being created or copied'):
         home.volumes.delete_snapshot(ALICE, snapshot)
-    home.volumes.contents._busy.clear()
+    home.volumes.jobs._busy.clear()
     home.volumes.delete_snapshot(ALICE, snapshot)
     assert not os.path.exists(part)
     home.volumes.update_snapshot_status(ALICE, snapshot, 'creating', '90%')          # late: nothing is made of it
@@ -343,7 +343,7 @@ def test_snapshots_of_which_something_is_made_stay_with_their_volume(home, monke
     """A cascade took them away in the middle of the copy, and what was made of them was in error."""
     volume_id = home.made(1)
     snapshot = home.snapshot(volume_id)
-    monkeypatch.setattr(home.volumes.contents, 'make_volume', lambda ctx, row: None)
+    monkeypatch.setattr(home.volumes.jobs, 'make_volume', lambda ctx, row: None)
     made = home.volumes.create(ALICE, None, snapshot_id=snapshot)
     with pytest.raises(exception.InvalidVolume, match='from one of its snapshots'):
         home.volumes.delete(ALICE, volume_id, cascade=True)
@@ -403,14 +403,14 @@ def test_an_image_is_put_onto_no_volume_in_error_that_a_server_has(home, tmp_pat
 def test_an_image_for_a_volume_that_was_deleted_meanwhile_goes(home, tmp_path, monkeypatch):
     (tmp_path / 'source').write_bytes(b'boot!')
     volume_id, image = home.made(1), home.image(tmp_path / 'source')[0]
-    put = home.volumes.contents._image
+    put = home.volumes.jobs._image
 
     def late(ctx, row, path, size):
         home.volumes.delete(ALICE, volume_id, force=True)
         put(ctx, row, path, size)
-    monkeypatch.setattr(home.volumes.contents, '_image', late)
+    monkeypatch.setattr(home.volumes.jobs, '_image', late)
     home.volumes.reimage(ALICE, volume_id, image, reserved=False)
-    waiting.wait_for(lambda: not home.volumes.contents._busy, 30, 'the work to end')
+    waiting.wait_for(lambda: not home.volumes.jobs._busy, 30, 'the work to end')
     assert not home.path(volume_id).exists()
 
 

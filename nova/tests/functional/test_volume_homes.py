@@ -14,7 +14,7 @@ from nova.image.embedded import service as image_store
 from nova.tests import image_service as service
 from nova.volume import cinder
 from nova.volume import embedded
-from nova.volume.face.app import Application
+from nova.volume.rest.app import Application
 
 SERVER, OTHER = '11111111-2222-3333-4444-555555555555', '66666666-2222-3333-4444-555555555555'
 CONNECTOR = {'host': 'h1', 'ip': '192.0.2.1', 'initiator': 'iqn.x'}
@@ -384,7 +384,7 @@ def test_the_key_of_an_encrypted_volume(recorded):
     assert [(path, headers['X_AUTH_TOKEN']) for _method, path, _body, headers in recorded.asked] == [
         (encryption[1], 'x:p1'), (secret, 'x:p1'), (secret + '/payload', 'x:p1')]
     for change, why in (({'provider': 'plain'}, 'hosts support only LUKS'), ({'control_location': 'back-end'}, 'LUKS'),
-                        ({'encryption_key_id': '../orders'}, 'is none'),
+                        ({'encryption_key_id': '../orders'}, 'invalid id'),
                         ({'encryption_key_id': SERVER}, 'refuses access to its key')):
         recorded.answers[encryption] = (200, {**found, **change})
         with pytest.raises(exception.InvalidVolume, match=why):

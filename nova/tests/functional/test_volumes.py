@@ -41,7 +41,7 @@ def guest_volumes(cloud, server_id):
     for driver in drivers(cloud).values():
         assert isinstance(driver, FakeDriver)
         if server_id in driver.guests():
-            return driver.volumes(server_id)
+            return driver.machine.volumes(server_id)
     return None
 
 

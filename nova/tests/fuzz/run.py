@@ -14,7 +14,7 @@ import schemathesis
 from schemathesis.specs.openapi import checks
 
 from nova.api import app
-from nova.api import facts
+from nova.api import response_types
 from nova.api import openapi
 from nova.api import versions
 from nova.tests.fuzz import world as worlds
@@ -65,7 +65,7 @@ class Fuzz:
 
     @staticmethod
     def _operations(minor):
-        rows = [row for row in app.all_routes() if facts.media_type(openapi.operation_of(row)) is None]
+        rows = [row for row in app.all_routes() if response_types.media_type(openapi.operation_of(row)) is None]
         document = openapi.document(rows, minor, openapi.SPLIT)
         document['security'] = []                      # token and version are ours, not schemathesis's to make
         for item in document['paths'].values():

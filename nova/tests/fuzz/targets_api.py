@@ -18,13 +18,13 @@ from nova.db.servers import listing as instances_list
 from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 from nova.db.tables import volume as tables_volume
-from nova.network.face import networks
-from nova.network.face import ports
+from nova.network.rest import networks
+from nova.network.rest import ports
 from nova.tests import server_rows
 from nova.tests.fuzz import mutations
 from nova.tests.fuzz.engine import Target
 from nova.tests.unit import test_metadata
-from nova.volume.face import listing as volume_listing
+from nova.volume.rest import listing as volume_listing
 from nova.web import json_text
 from nova.web import params
 

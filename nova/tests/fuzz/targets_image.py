@@ -9,7 +9,7 @@ from nova import exception
 from nova.image import fields
 from nova.image import inspector
 from nova.image.embedded import search
-from nova.image.face import patch
+from nova.image.rest import patch
 from nova.tests import image_corpus as corpus
 from nova.tests.fuzz import mutations
 from nova.tests.fuzz.engine import REFUSALS

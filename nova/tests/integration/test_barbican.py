@@ -222,7 +222,7 @@ def test_keys_of_volumes_by_the_account_of_the_system(cloud, url, tmp_path):
     copy = made(store, source_volume_id=first)
     assert store.passphrase(alice, copy) == key
     store.delete(alice, first)
-    store.contents.delete_unused_keys()
+    store.jobs.delete_unused_keys()
     assert secrets_of(admin, url, name) and store.passphrase(alice, copy) == key
     away = store_of(barbican__endpoint_override='http://127.0.0.1:1')
     with pytest.raises(exception.Unavailable):

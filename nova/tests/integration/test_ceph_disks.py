@@ -22,7 +22,7 @@ from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import pool
 from nova.virt.libvirt.local_disks import rbd
-from nova.virt.libvirt.moves import arrival
+from nova.virt.libvirt.moves import transferred_record
 from nova.virt.libvirt.moves import fencing
 from nova.virt.libvirt.moves import pool_record
 from nova.virt.libvirt.moves import shared_storage
@@ -132,24 +132,24 @@ def test_a_host_takes_away_the_parts_of_its_own_imports_alone(ceph, store, tmp_p
 def test_a_resize_puts_aside_what_a_revert_takes_back(ceph, store, revert):
     """Also when an attempt is made twice; a swap that the flavor does not have any more goes when it is confirmed."""
     instance = build(store, swap=8)
-    os.rename(store.path(instance.uuid), store.kept.path(instance.uuid))
+    os.rename(store.path(instance.uuid), store.resize_backups.path(instance.uuid))
     store.remove(instance.uuid)
     assert disks(ceph, instance) == ['disk', 'disk.swap']
     instance.root_gb, instance.ephemeral_gb, instance.flavor = 2, 1, {}
     for _attempt in range(2):
         store.remove(instance.uuid)
-        guest = store.kept.load(instance.uuid)
+        guest = store.resize_backups.load(instance.uuid)
         guest.disks, _files = resize._copies(store, instance, guest)
         store.save(guest)
         assert store.of(guest.disks[0]).size(guest.disks[0]) == 2 * GIB
     if revert:
         store.remove(instance.uuid)
-        store.kept.restore(instance.uuid)
-        os.rename(store.kept.path(instance.uuid), store.path(instance.uuid))
+        store.resize_backups.restore(instance.uuid)
+        os.rename(store.resize_backups.path(instance.uuid), store.path(instance.uuid))
         store.release(store.load(instance.uuid))
         assert disks(ceph, instance) == ['disk', 'disk.swap']
     else:
-        store.kept.forget(instance.uuid)
+        store.resize_backups.forget(instance.uuid)
         assert disks(ceph, instance) == ['disk', 'disk.ephemeral0']
     root = store.load(instance.uuid).disks[0]
     assert store.of(root).size(root) == (GIB if revert else 2 * GIB)
@@ -170,8 +170,8 @@ def test_what_an_older_resize_left_is_not_rolled_back_to(ceph, store):
 @long_runs.only
 def test_a_server_that_is_deleted_while_it_is_put_aside_leaves_nothing(ceph, store):
     instance = build(store, swap=8)
-    os.rename(store.path(instance.uuid), store.kept.path(instance.uuid))
-    store.kept.forget(instance.uuid)
+    os.rename(store.path(instance.uuid), store.resize_backups.path(instance.uuid))
+    store.resize_backups.forget(instance.uuid)
     store.remove(instance.uuid)
     assert disks(ceph, instance) == []
 
@@ -220,7 +220,7 @@ def test_a_host_takes_a_guest_of_a_dead_one_over_by_what_the_pool_says(ceph, sto
     ceph.rbd('create', '--size', '1M', f'{instance.uuid}_disk.rescue')
     pool_record.take(other, instance.uuid, 'one', 'qemu')
     found = other.load(instance.uuid)
-    assert shared_storage.came_over(found, 'one', 'two') and disks(ceph, instance) == ['disk', 'disk.swap']
+    assert shared_storage.was_taken_over(found, 'one', 'two') and disks(ceph, instance) == ['disk', 'disk.swap']
     assert [disk.file for disk in found.disks] == [other.path(instance.uuid, name) for name in ('disk', 'disk.swap')]
     assert said(other, instance) == ('one', None, None)            # a crash here, and it is done again
     other.save(found)
@@ -303,7 +303,7 @@ def test_a_qemu_that_still_runs_on_a_dead_host_writes_nothing_more(ceph, store, 
         assert 'wrote' in disk.tell(WRITE.format(1))     # nothing was shut out
     assert fence(images, mine)
     pool_record.take(other, instance.uuid, 'one', 'qemu')
-    assert shared_storage.came_over(other.load(instance.uuid), 'one', 'two')
+    assert shared_storage.was_taken_over(other.load(instance.uuid), 'one', 'two')
     for old, name in ((disk, image), (data, volume)):
         assert 'write failed: ' in old.tell(WRITE.format(2))
         new = qemu(name)
@@ -341,7 +341,8 @@ def test_disks_that_are_lent_to_a_guest_on_its_way_are_not_removed(ceph, store, 
     instance, other = build(store), make(ceph, tmp_path / 'other', 'two')
     store.owners.promise(instance.uuid, 'two')
     assert said(store, instance) == ('one', None, 'two')
-    arrived = arrival.unpacked(arrival.packed(store.load(instance.uuid)), instance.uuid, other, 'qemu', [])
+    sent = transferred_record.packed(store.load(instance.uuid))
+    arrived = transferred_record.unpacked(sent, instance.uuid, other, 'qemu', [])
     os.mkdir(other.path(instance.uuid))
     pool_record.mark_in_migration(other, instance.uuid, True)
     other.save(arrived)
@@ -361,8 +362,9 @@ def test_disks_that_are_lent_to_a_guest_on_its_way_are_not_removed(ceph, store, 
 def test_a_resize_to_another_host_of_the_pool(ceph, store, tmp_path, end):
     instance, other = build(store, swap=8), make(ceph, tmp_path / 'other', 'two')
     uuid = instance.uuid
-    os.rename(store.path(uuid), store.kept.path(uuid))
-    moved = arrival.unpacked(arrival.packed(store.kept.load(uuid), store.kept.path(uuid)), uuid, other, 'qemu', [])
+    os.rename(store.path(uuid), store.resize_backups.path(uuid))
+    sent = transferred_record.packed(store.resize_backups.load(uuid), store.resize_backups.path(uuid))
+    moved = transferred_record.unpacked(sent, uuid, other, 'qemu', [])
     os.mkdir(other.path(uuid))
     pool_record.mark_in_migration(other, uuid, True)
     root = moved.disks.pop(0)
@@ -375,13 +377,13 @@ def test_a_resize_to_another_host_of_the_pool(ceph, store, tmp_path, end):
     assert said(other, instance) == ('two', 'one', None)
     assert disks(ceph, instance) == ['disk', 'disk.ephemeral0', 'disk.swap']
     with pytest.raises(exception.VirtError, match='another host has them'):
-        store.kept.restore(uuid)
-    other.kept.forget(uuid)                                      # there is nothing
+        store.resize_backups.restore(uuid)
+    other.resize_backups.forget(uuid)                                      # there is nothing
     if end == 'revert':
         other.owners.give_back(uuid)
         other.remove(uuid)
-        store.kept.restore(uuid)
-        os.rename(store.kept.path(uuid), store.path(uuid))
+        store.resize_backups.restore(uuid)
+        os.rename(store.resize_backups.path(uuid), store.path(uuid))
         store.release(store.load(uuid))
         store.save(store.load(uuid))
         assert said(store, instance) == ('one', None, None) and disks(ceph, instance) == ['disk', 'disk.swap']
@@ -391,8 +393,8 @@ def test_a_resize_to_another_host_of_the_pool(ceph, store, tmp_path, end):
     if end == 'delete':
         other.remove(uuid)
         assert disks(ceph, instance) == []
-    store.kept.forget(uuid)
-    assert not os.path.exists(store.kept.path(uuid))
+    store.resize_backups.forget(uuid)
+    assert not os.path.exists(store.resize_backups.path(uuid))
     if end == 'confirm':
         assert disks(ceph, instance) == ['disk', 'disk.ephemeral0'] and ceph.rbd('snap', 'ls', f'{uuid}_disk') == ''
         other.remove(uuid)
@@ -404,11 +406,11 @@ def test_what_another_host_keeps_for_a_revert_is_not_forgotten(ceph, store):
     """A host that comes back after an evacuation, while a resize of the server from the next one is to be decided."""
     instance, other = build(store, swap=8), make(ceph, store.directory, 'two')
     other.save(store.load(instance.uuid))                        # they share the directory; the second has it now
-    os.rename(store.path(instance.uuid), store.kept.path(instance.uuid))
-    store.kept.forget(instance.uuid)
-    assert other.kept.load(instance.uuid) is not None and disks(ceph, instance) == ['disk', 'disk.swap']
-    other.kept.forget(instance.uuid)
-    assert other.kept.load(instance.uuid) is None and disks(ceph, instance) == []
+    os.rename(store.path(instance.uuid), store.resize_backups.path(instance.uuid))
+    store.resize_backups.forget(instance.uuid)
+    assert other.resize_backups.load(instance.uuid) is not None and disks(ceph, instance) == ['disk', 'disk.swap']
+    other.resize_backups.forget(instance.uuid)
+    assert other.resize_backups.load(instance.uuid) is None and disks(ceph, instance) == []
 
 
 def test_room_is_that_of_the_pool(ceph, store):
@@ -476,7 +478,7 @@ def test_a_host_that_shares_the_record_takes_the_disks_over(ceph, store):
     instance = build(store)
     other = make(ceph, store.directory, 'two')
     other.check_reach(instance.uuid)
-    assert shared_storage.came_over(other.load(instance.uuid), 'one', 'two')
+    assert shared_storage.was_taken_over(other.load(instance.uuid), 'one', 'two')
     guest = other.load(instance.uuid)
     other.refresh(guest)
     other.save(guest)

@@ -9,9 +9,13 @@ import pytest
 import sqlalchemy as sa
 
 from nova import actions
+from nova import conf as nova_conf
 from nova import context
 from nova import exception
 from nova import utils
+from nova.cloud import conversion
+from nova.cloud import state_backup
+from nova.db import conversion as db_conversion
 from nova.db import engine
 from nova.db import schema as migration
 from nova.db.images import images
@@ -35,10 +39,11 @@ from nova.db.volumes import keys as volume_keys
 from nova.db.volumes import volumes
 from nova.objects import pci
 from nova.tests import long_runs
-from nova.tests import older
 from nova.tests import races
+from nova.tests import schemas
 from nova.tests import server_rows
 from nova.tests.integration import servers
+from nova.tests.older_release import stored
 from nova.tests.unit import test_schema_phases
 
 
@@ -63,6 +68,9 @@ def test_the_migrations_make_the_tables_of_the_code(make, branch):
         migration.check(db, branch)
     migration.sync(db, branch)
     assert migration.differences(db, branch) == []
+    made = make(f'made_{branch}')
+    migration.metadata(branch).create_all(made.engine)
+    assert schemas.reflected(db) == schemas.reflected(made)
     migration.check(db, branch)
     migration.sync(db, branch)                     # again: nothing to do
     assert migration.version(db) == migration.head(branch)
@@ -96,14 +104,57 @@ def test_beside_a_migration_that_does_not_end_no_other_begins(make, monkeypatch)
     if db.engine.dialect.name != 'mysql':
         pytest.skip('PostgreSQL waits for it')
     monkeypatch.setattr(migration, 'LOCK_TIMEOUT', 1)
-    with db.writer() as conn, migration._alone(conn), pytest.raises(exception.Unavailable, match='has not ended'):
+    with db.writer() as conn, migration.alone(conn), pytest.raises(exception.Unavailable, match='has not ended'):
         migration.sync(db, 'cell')
     assert migration.version(db) is None
     migration.sync(db, 'cell')
 
 
-def test_servers_that_are_older_than_categories_become_regular(make):
-    older.check_categories(make)
+def test_a_deployment_of_the_tree_before_the_first_release_is_converted(make, tmp_path, monkeypatch):
+    """A conversion that is interrupted in its last transaction is repeated; the state backup has the rows before."""
+    databases = {branch: stored.make(make(f'before_{branch}'), branch) for branch in migration.BRANCHES}
+    api_db, cell_db = databases.values()
+    before = {branch: stored.contents(db, branch) for branch, db in databases.items()}
+    conf = nova_conf.new(files=[], state_path=str(tmp_path))
+    stamp, calls = migration.stamp, []
+
+    def die(*args):
+        calls.append(args)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        stamp(*args)
+    with monkeypatch.context() as patched:
+        patched.setattr(migration, 'stamp', die)
+        with pytest.raises(KeyboardInterrupt):
+            conversion.convert(conf, api_db, cell_db)
+    first = {branch: migration.revisions(branch)[0] for branch in databases}
+    assert [migration.version(db) for db in databases.values()] == [first['api'], migration.PREDECESSORS['cell']]
+    assert stored.contents(cell_db, 'cell') == before['cell']
+    copies = {path.name for path in tmp_path.glob(f'*{conversion.COPY}*')}
+    assert conversion.convert(conf, api_db, cell_db) != []
+    assert conversion.convert(conf, api_db, cell_db) == []
+    for branch, db in databases.items():
+        migration.check(db, branch)
+        assert migration.differences(db, branch) == []
+        for row in db_conversion.ROWS[branch]:
+            with db.reader() as conn:
+                assert row.new in str(conn.execute(sa.select(sa.column(row.column)).select_from(
+                    sa.table(row.table))).scalars().all())
+    if api_db.sqlite:
+        return
+    with open(tmp_path / copies.pop(), 'rb') as file:
+        content = state_backup.examine(conf, file, str)
+    assert copies == set() and content.row_count == sum(len(rows) for tables in before.values()
+                                                        for rows in tables.values())
+    assert [each['revision'] for each in content.manifest['databases']] == list(migration.PREDECESSORS.values())
+
+
+def test_another_revision_is_refused(make):
+    db = stored.make(make('unknown_cell'), 'cell')
+    with db.writer() as conn:
+        migration.stamp(conn, 'cell_0010')
+    with pytest.raises(exception.DatabaseUnknown, match='cell_0010.*cell_expand_0001'):
+        migration.sync(db, 'cell')
 
 
 @pytest.fixture(scope='module')
@@ -388,28 +439,21 @@ def test_tables_made_before_and_after_an_upgrade_of_the_server_compare(make):
     assert _collations(db) == {('utf8mb4_general_ci', 'utf8mb4_general_ci')}
 
 
-def test_a_database_keeps_the_collation_that_its_tables_have(make):
+def test_a_database_keeps_the_collation_that_its_tables_have(make, tmp_path, monkeypatch):
     """Also in the tables of later revisions: large tables are not rebuilt for it."""
-    from alembic import command
-
     db = make('kept_collation')
     if db.sqlite or db.engine.dialect.name == 'postgresql':
         pytest.skip('Only MariaDB and MySQL have collations of tables.')
-    with db.writer() as conn:
-        command.upgrade(migration.config('cell', conn), 'cell_0001')
-        conn.commit()
+    releases = test_schema_phases.Releases(tmp_path, monkeypatch)
+    migration.sync(db, 'cell')
     with db.writer() as conn:
         for name in sa.inspect(conn).get_table_names():
             conn.exec_driver_sql(f'ALTER TABLE {name} CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci')
-    before = len(_tables(db))
+    releases.next()
     migration.sync(db, 'cell')
-    assert len(_tables(db)) > before
-    assert _collations(db) == {('utf8mb4_unicode_ci', 'utf8mb4_unicode_ci')}
-
-
-def _tables(db):
     with db.reader() as conn:
-        return sa.inspect(conn).get_table_names()
+        assert 'moods' in sa.inspect(conn).get_table_names()
+    assert _collations(db) == {('utf8mb4_unicode_ci', 'utf8mb4_unicode_ci')}
 
 
 def test_text_outside_the_basic_plane_is_kept_without_a_word_in_the_url(make):

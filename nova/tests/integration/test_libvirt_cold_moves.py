@@ -13,7 +13,8 @@ from nova.tests.integration import test_libvirt as base
 from nova.virt import driver as contract
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import new_disks
-from nova.virt.libvirt.moves import arriving
+from nova.virt.libvirt.moves import addresses
+from nova.virt.libvirt.moves import transfer_progress
 from nova.virt.libvirt.moves import disk_transfer
 
 pytestmark = moving.needed
@@ -80,7 +81,7 @@ def test_a_move_is_reverted(fleet, monkeypatch):
         # the guest that was taken back is none that came
         fleet.drivers[ONE].features[contract.Resize].drop_migrated(None, instance, [])
     fleet.only_at(ONE, instance)
-    assert not os.path.exists(fleet.drivers[ONE].storage.kept.path(instance.uuid))
+    assert not os.path.exists(fleet.drivers[ONE].storage.resize_backups.path(instance.uuid))
     fleet.booted(ONE, instance)
 
 
@@ -105,9 +106,10 @@ def interrupt(fleet, instance, sent):
     """Leave what a nova-compute has that was killed when the files were here, and something was made of them."""
     directory = pathlib.Path(fleet.drivers[TWO].storage.path(instance.uuid))
     directory.mkdir(mode=0o711)
-    copies = arriving.Arrival(str(directory), {'source': sent['source'], 'sizes': new_disks.flavor_sizes(instance)},
-                             TWO)
-    disk_transfer.fetch(fleet.drivers[TWO].uri_of(fleet.address(ONE)), sent['source']['directory'],
+    copies = transfer_progress.Arrival(
+        str(directory), {'source': sent['source'], 'sizes': new_disks.flavor_sizes(instance)}, TWO)
+    there = addresses.LibvirtAddresses(fleet.drivers[TWO].conf).uri_of(fleet.address(ONE))
+    disk_transfer.fetch(there, sent['source']['directory'],
                         ['disk', 'disk.config'], str(directory), 60, copies)
     (directory / 'disk.ephemeral0').write_bytes(b'half of it')
     return directory
@@ -122,7 +124,7 @@ def test_files_that_came_before_a_restart_are_the_guests(fleet):
     finish(fleet, instance, sent)
     place = pathlib.Path(fleet.drivers[TWO].storage.path(instance.uuid))
     assert (place / 'disk').stat().st_ino == came and (place / 'disk.ephemeral0').stat().st_size == 1 << 30
-    assert not arriving.is_there(str(place))
+    assert not transfer_progress.is_there(str(place))
     fleet.drivers[ONE].features[contract.Resize].confirm_migration(None, instance, [])
     fleet.only_at(TWO, instance)
 

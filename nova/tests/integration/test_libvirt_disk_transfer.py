@@ -18,7 +18,7 @@ import pytest
 from nova import exception
 from nova.tests.integration import test_libvirt as base
 from nova.virt.libvirt import events
-from nova.virt.libvirt.moves import arriving
+from nova.virt.libvirt.moves import transfer_progress
 from nova.virt.libvirt.moves import disk_copy
 from nova.virt.libvirt.moves import disk_transfer
 
@@ -29,12 +29,12 @@ FIRST, SECOND = 'disk', 'disk.ephemeral0'
 MOVE = {'source': {'address': 'here', 'directory': 'there'}, 'sizes': {'disk': 0}}
 FETCH = '''
 import sys
-from nova.virt.libvirt.moves import arriving, disk_copy, disk_transfer
+from nova.virt.libvirt.moves import disk_copy, disk_transfer, transfer_progress
 from nova.virt.libvirt import events
 events.start_loop()
 uri, source, target, *names = sys.argv[1:]
 disk_copy.LARGEST = {block}
-arrival = arriving.Arrival(target, {move})
+arrival = transfer_progress.Arrival(target, {move})
 arrival.begin()
 disk_transfer.fetch(uri, source, names, target, 60, arrival)
 '''
@@ -147,7 +147,7 @@ def killed(wire, places, most):
 def go_on(wire, places):
     """Copy in this process as after a restart; how many bytes have passed."""
     source, target = map(str, places)
-    before, arrival = wire.passed, arriving.Arrival.interrupted(target, MOVE)
+    before, arrival = wire.passed, transfer_progress.Arrival.interrupted(target, MOVE)
     assert arrival is not None
     disk_transfer.fetch(wire.uri, source, [FIRST, SECOND], target, 60, arrival)
     for path in places[0].iterdir():
@@ -161,14 +161,14 @@ def test_a_copy_goes_on_after_its_process_was_killed(wire, places):
         write(places[0] / name)
     data = sum(path.stat().st_blocks * 512 for path in places[0].iterdir())
     killed(wire, places, 13 << 19)
-    assert (places[1] / FIRST).exists() and (places[1] / (SECOND + arriving.PART)).exists()
-    offset = arriving.Arrival.interrupted(str(places[1]), MOVE).of(SECOND)[1]
+    assert (places[1] / FIRST).exists() and (places[1] / (SECOND + transfer_progress.PART)).exists()
+    offset = transfer_progress.Arrival.interrupted(str(places[1]), MOVE).of(SECOND)[1]
     assert offset and offset % BLOCK == 0
     (places[1] / 'disk.swap').write_text('of what was made of the copies')
     go_on(wire, places)
     twice = wire.passed - data
     assert twice < 2 * BLOCK, twice                      # a block, and what carries it all
-    assert sorted(path.name for path in places[1].iterdir()) == [arriving.NAME, FIRST, SECOND]
+    assert sorted(path.name for path in places[1].iterdir()) == [transfer_progress.NAME, FIRST, SECOND]
     copied = sum((places[1] / name).stat().st_blocks * 512 for name in (FIRST, SECOND))
     assert copied <= data + BLOCK                        # holes stay holes
 
@@ -197,15 +197,15 @@ def test_a_part_that_is_not_all_here_comes_anew(wire, places):
     for name in (FIRST, SECOND):
         write(places[0] / name)
     killed(wire, places, 13 << 19)
-    os.truncate(places[1] / (SECOND + arriving.PART), BLOCK // 2)
+    os.truncate(places[1] / (SECOND + transfer_progress.PART), BLOCK // 2)
     assert 9 << 19 < go_on(wire, places) < 11 << 19
 
 
 def test_copies_for_another_move_are_not_taken_up(places):
-    arriving.Arrival(str(places[1]), MOVE).begin()
+    transfer_progress.Arrival(str(places[1]), MOVE).begin()
     for other in ({**MOVE, 'sizes': {'disk': 1}}, {**MOVE, 'source': {**MOVE['source'], 'address': 'elsewhere'}}):
-        assert arriving.Arrival.interrupted(str(places[1]), other) is None
-    assert arriving.Arrival.interrupted(str(places[1]), MOVE)
+        assert transfer_progress.Arrival.interrupted(str(places[1]), other) is None
+    assert transfer_progress.Arrival.interrupted(str(places[1]), MOVE)
 
 
 def test_a_copy_goes_on_after_a_broken_connection(wire, places):
@@ -223,7 +223,7 @@ def test_a_copy_goes_on_after_a_broken_connection(wire, places):
     copy.join(60)
     assert filecmp.cmp(places[0] / FIRST, places[1] / FIRST, shallow=False)
     assert wire.passed - data < 2 * BLOCK
-    assert not arriving.is_there(target)
+    assert not transfer_progress.is_there(target)
 
 
 def test_a_file_that_changes_while_it_comes_is_refused(wire, places):

@@ -160,17 +160,17 @@ def test_a_wrong_key_opens_nothing(rig, instance, keys):
 
 @long_runs.only
 def test_another_host_is_not_believed_in_whose_key_a_disk_has(rig, instance, keys):
-    from nova.virt.libvirt.moves import arrival
+    from nova.virt.libvirt.moves import transferred_record
     spawn(rig, instance)
     guest = rig.driver.storage.load(instance.uuid)
-    values = arrival.packed(guest)
-    made = arrival.unpacked(values, instance.uuid, rig.driver.storage, 'qemu', [])
+    values = transferred_record.packed(guest)
+    made = transferred_record.unpacked(values, instance.uuid, rig.driver.storage, 'qemu', [])
     assert [disk.secret for disk in made.disks] == [instance.uuid] * 3
     values['disks'][0]['secret'] = '0b7c3c5e-5a0f-4b3e-9a60-3f6a1f3f6d11'
     with pytest.raises(exception.VirtError):
-        arrival.unpacked(values, instance.uuid, rig.driver.storage, 'qemu', [])
+        transferred_record.unpacked(values, instance.uuid, rig.driver.storage, 'qemu', [])
     plain = dataclasses.replace(guest, disks=[dataclasses.replace(disk, secret=None) for disk in guest.disks])
-    assert all('secret' not in disk for disk in arrival.packed(plain)['disks'])          # hosts of the release before
+    assert all('secret' not in disk for disk in transferred_record.packed(plain)['disks'])
 
 
 # ---- volumes

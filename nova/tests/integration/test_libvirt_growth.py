@@ -124,5 +124,5 @@ def test_memory_without_the_cpus_is_taken_back(rig, instance):
     before = seen(instance)
     plugged = rig.driver.hypervisor.guest('plug', instance.uuid, life_growth.plug, 384)
     assert seen(instance)[2:4] == (384, 1)
-    rig.driver.take_back(instance.uuid, plugged)
+    rig.driver.features[contract.Growth].take_back(instance.uuid, plugged)
     assert seen(instance) == before

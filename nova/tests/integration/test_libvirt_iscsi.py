@@ -114,4 +114,4 @@ def test_a_wrong_password_opens_nothing(target, rig, instance):
     test_libvirt.spawn(rig, instance)
     with pytest.raises(exception.VirtError):
         rig.driver.features[contract.Volumes].attach_volume(None, instance, device(target, 'ein-anderes-wort-9'))
-    assert not rig.driver.guest_record(instance.uuid).volumes
+    assert not rig.driver.storage.load(instance.uuid).volumes

@@ -100,7 +100,8 @@ def test_a_header_that_a_guest_wrote_is_data(state_path):
 def test_the_image_of_a_guest_that_was_put_aside_stays_cached(rig, instance):
     base.spawn(rig, instance)
     rig.driver.features[contract.Resize].send_guest(None, instance, rig.driver.host, [], 0)
-    bases = {disk.backing_file for disk in rig.driver.storage.kept.load(instance.uuid).disks if disk.backing_file}
+    backup = rig.driver.storage.resize_backups.load(instance.uuid)
+    bases = {disk.backing_file for disk in backup.disks if disk.backing_file}
     for path in bases:
         os.utime(path, (1, 1))
     rig.driver.storage.remove_unused_images()
@@ -113,7 +114,7 @@ def test_the_image_of_a_guest_that_was_put_aside_stays_cached(rig, instance):
 def test_what_an_older_move_left_is_not_taken_for_the_guest(rig, instance):
     """A move that was given up without its host: the next one begins with the guest as it is now."""
     base.spawn(rig, instance)
-    stale = pathlib.Path(rig.driver.storage.kept.path(instance.uuid))
+    stale = pathlib.Path(rig.driver.storage.resize_backups.path(instance.uuid))
     stale.mkdir()
     (stale / 'guest.json').write_text('{}')
     rig.driver.features[contract.Resize].send_guest(None, instance, rig.driver.host, [], 0)

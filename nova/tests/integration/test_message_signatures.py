@@ -30,7 +30,7 @@ def test_hosts_and_control_plane(fleet, monkeypatch):
     target, ctxt, message = bus._transport.seen[-1]
     parts.ignored_raw(bus, target, ctxt, message)
     ctxt['signature'][1], ctxt['is_admin'] = '0' * 24, False
-    parts.refused_raw(bus, target, ctxt, message, 'it is not what key')
+    parts.refused_raw(bus, target, ctxt, message, 'the signature of key')
     with pytest.raises(exception.HostForbidden, match='Host host2'):
         parts.ask(other.of_host('host1'))
     fleet.serve(bus, compute_interface.INTERFACE, fleet.core.computes['host1'], 'host1')

@@ -146,7 +146,7 @@ def test_a_port_without_addresses_does_not_come_into_a_network_that_changes_hand
     network = _bare(db, 'given')
     with db.writer() as conn:
         assert network in networks.usable(conn, 'first', {network}, lock=True)
-        thread, answers = _later(operators.give_network, db, network, 'second')
+        thread, answers = _later(operators.assign_network, db, network, 'second')
         networks.insert(conn, t.ports, [attach.new_port('first', networks.get(conn, t.networks, network), {})])
     thread.join(10)
     assert answers == [exception.NetworkInUse]
@@ -169,14 +169,14 @@ def test_who_asks_for_any_network_at_once_gets_the_next_one(db):
     first, second = (context.RequestContext(user_id='u', project_id=name) for name in ('first', 'second'))
     with db.writer() as conn:
         taken = operators._free(conn, first)['id']
-        thread, answers = _later(operators.take_network, conf, db, second, None)
+        thread, answers = _later(operators.add_network_to_project, conf, db, second, None)
         operators.give(conn, taken, 'first')
     thread.join(10)
     assert answers == [None]
     with db.reader() as conn:
         assert [networks.get(conn, t.networks, ident)['project_id'] for ident in idents] == ['first', 'second']
     with pytest.raises(exception.Conflict):
-        operators.take_network(conf, db, second, None)
+        operators.add_network_to_project(conf, db, second, None)
 
 
 # ---- the account of nova-network on hosts that have databases (nova/db/grants.py)

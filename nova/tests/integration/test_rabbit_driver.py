@@ -275,7 +275,7 @@ def test_an_answer_whose_caller_has_died_is_dropped_with_a_line_in_the_log(conne
     with caplog.at_level(logging.ERROR):
         for number in range(20):
             answers.send(f'reply_gone{number}', b'{}')
-        until(lambda: caplog.text.count('An answer was dropped') == 20)
+        until(lambda: caplog.text.count('A reply was dropped') == 20)
     until(lambda: not [each for each in threading.enumerate() if each.name == 'rabbit-undelivered'])
 
 
@@ -286,7 +286,7 @@ def test_a_queue_with_other_properties_is_used_with_a_warning(connect, caplog):
     kept = {'amqp_durable_queues': True, 'rabbit_quorum_queue': True}
     with caplog.at_level(logging.WARNING), served(connect(**kept), 'new'):
         assert connect(**kept).client(ECHO).echo(CONTEXT, server='new', value=3) == 3
-    assert 'echo.new is at the broker with other properties' in caplog.text
+    assert 'echo.new exists with other properties' in caplog.text
 
 
 @pytest.mark.parametrize('driver', ['nova-rabbit', 'rabbit'])

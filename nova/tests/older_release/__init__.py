@@ -1,10 +1,12 @@
-"""What the releases spoke: ``<VERSION>.json`` has the interface rows, the fields of objects and payloads, and the
-columns of tables of one, frozen. ``records.json`` has the formats of records on disks in all versions.
+"""Older releases, for tests.
 
-``1.json`` is that of the first release and never changes again; the file of VERSION is written anew by
-``tools/freeze_versions.py`` whenever a row of this release changes, until it is tagged.
-
-The code of a release itself, where the tests run in a clone that has its commit: ``tree.exported()``.
+    <VERSION>.json  interface rows, fields of objects and payloads, columns of tables of a release, frozen when it is
+                    tagged; tools/freeze_versions.py writes the file of this release after each change
+    records.json    formats of the records on disks, in all versions
+    tree.py         code of a release, where the history of the repository has it
+    rows.json       rows of a cloud of the tree before the first release, written by rows.py
+    stored.py       databases made of these rows
+    records.json    formats of records on disks in all versions, see records.py
 """
 import json
 import pathlib

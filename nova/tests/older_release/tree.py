@@ -1,9 +1,9 @@
-"""The real code of the release before this one, for tests that run it as processes of its own.
+"""The code of an older tree, for tests that run it as processes.
 
-It is exported from the repository's history. A clone without history (a shallow one, a source archive) has only the
-frozen rows and fields: tests that need processes are skipped there, with the reason, and those that go by the frozen
-interface run everywhere.
+It is exported from the repository's history. Tests that need it are skipped in a clone without history (a shallow one,
+a source archive), with the reason.
 """
+import contextlib
 import functools
 import io
 import os
@@ -12,14 +12,20 @@ import subprocess
 import sys
 import tarfile
 
-PREVIOUS = '4f1dd8b67df8e4d6ab7a9bc0178e80e6cc59c479'     # or the tag of the previous release
+from nova.tests import waiting
+
+PREVIOUS = ''             # tag of the release before this one, for rolling upgrades; '': this is the first one
+# last commit whose databases nova.db.conversion converts
+BEFORE = '8f59c7c58e7f8b10ceadd4d452ec9a10fc88eb7d'
 ROOT = pathlib.Path(__file__).parents[3]
 _GIT = ('git', '-c', 'safe.directory=*', '-C', ROOT)
 
 
 @functools.cache
 def commit(name=PREVIOUS):
-    """The full name of its commit, None where the history does not reach it."""
+    """Return the full name of a commit, None where there is none in the history."""
+    if not name:
+        return None
     try:
         done = subprocess.run([*_GIT, 'rev-parse', '--verify', '--quiet', name + '^{commit}'],
                               capture_output=True, text=True)
@@ -29,7 +35,7 @@ def commit(name=PREVIOUS):
 
 
 def exported(directory, name=PREVIOUS):
-    """Its source tree below a directory; None where there is none."""
+    """Write the source tree of a commit to a directory and return it; None where there is no such commit."""
     if commit(name) is None:
         return None
     archive = subprocess.run([*_GIT, 'archive', commit(name), 'nova', 'etc', 'setup.cfg'], check=True,
@@ -37,6 +43,26 @@ def exported(directory, name=PREVIOUS):
     with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
         opened.extractall(directory, filter='data')
     return pathlib.Path(directory)
+
+
+@contextlib.contextmanager
+def nova_all(source, config, driver):
+    """Run nova-all of a source tree with a configuration file, until the end of the block; its output is a file."""
+    log = pathlib.Path(config).with_suffix('.log')
+    with open(log, 'w') as output:
+        process = subprocess.Popen([*command('nova-all', source), '--config-file', str(config), '--driver', driver],
+                                   stdout=output, stderr=output, env=environment(), cwd=source)
+    try:
+        waiting.wait_for(lambda: 'export OS_CLIENT_CONFIG_FILE' in log.read_text() or process.poll() is not None, 300,
+                         'the cloud')
+        assert process.poll() is None, log.read_text()[-3000:]
+        yield
+    except BaseException:
+        print(log.read_text()[-5000:])
+        raise
+    finally:
+        process.terminate()
+        process.wait(120)
 
 
 def command(binary, tree=None):

@@ -65,7 +65,7 @@ def test_a_file_that_was_cut_off_or_goes_on_is_refused(passphrase, monkeypatch):
     for length in (0, 5, 30, 60, 150, 190, 1_000_000, 1_048_576, 2_000_000, len(whole) - 1):
         with pytest.raises(backup_file.Damaged):
             read(whole[:length])
-    with pytest.raises(backup_file.Damaged, match='behind its end'):
+    with pytest.raises(backup_file.Damaged, match='data after its end'):
         read(whole + b'x')
 
 
@@ -92,7 +92,7 @@ def test_a_name_that_leads_elsewhere_is_refused(name, monkeypatch):
     monkeypatch.setattr(backup_file, 'is_name', lambda _name: True)
     data = made(members={name: b'x'})
     monkeypatch.undo()
-    with pytest.raises(backup_file.Damaged, match='a member that no backup has'):
+    with pytest.raises(backup_file.Damaged, match='an invalid member'):
         read(data)
 
 
@@ -104,7 +104,7 @@ def test_what_a_header_may_ask_for_is_bounded():
     for change in ({'n': 1 << 30}, {'n': 3}, {'n': '65536'}, {'n': 2.0}, {'r': 1 << 20}, {'p': 1000}, {'salt': ''},
                    {'kdf': 'none'}, {'salt': 5}):
         other = json.dumps({**words, 'encryption': {**words['encryption'], **change}}).encode()
-        with pytest.raises(backup_file.Damaged, match='its encryption is none'):
+        with pytest.raises(backup_file.Damaged, match='does not support its encryption'):
             read(whole.replace(line, other))
     for other in (b'{"format": 2}', b'{}', b'[]', b'5', b'[' * 3000, b'x' * 9000):
         with pytest.raises(backup_file.Damaged):
@@ -139,18 +139,18 @@ def test_passphrases_come_from_files_of_their_owner_and_are_long(tmp_path, monke
     path.write_text(PASSPHRASE + '\nmore\n')
     path.chmod(0o644)
     with pytest.raises(exception.InvalidInput, match='Others than its owner'):
-        passphrases.of_file(str(path))
+        passphrases.read_file(str(path))
     path.chmod(0o600)
-    assert passphrases.of_file(str(path)) == PASSPHRASE
+    assert passphrases.read_file(str(path)) == PASSPHRASE
     path.write_text('short\n')
     with pytest.raises(exception.InvalidInput, match='5 characters'):
-        passphrases.of_file(str(path))
+        passphrases.read_file(str(path))
     with pytest.raises(exception.InvalidInput, match='No such file'):
-        passphrases.of_file(str(tmp_path / 'missing'))
+        passphrases.read_file(str(tmp_path / 'missing'))
     monkeypatch.setenv(passphrases.VARIABLE, PASSPHRASE + '2')
-    assert passphrases.given(None) == PASSPHRASE + '2'
+    assert passphrases.configured(None) == PASSPHRASE + '2'
     monkeypatch.delenv(passphrases.VARIABLE)
-    assert passphrases.given(None) is None
+    assert passphrases.configured(None) is None
     monkeypatch.setattr('sys.stdin', io.StringIO(PASSPHRASE))
     with pytest.raises(exception.InvalidInput, match='--passphrase-file'):
-        passphrases.asked(twice=False)
+        passphrases.prompt(twice=False)

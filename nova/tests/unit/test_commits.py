@@ -29,7 +29,7 @@ class Connection:
 
 
 def test_who_commits_later_and_is_called_first_waits():
-    order, first, second, seen = commits.Order(), Connection(), Connection(), []
+    order, first, second, seen = commits.OrderedCallbacks(), Connection(), Connection(), []
     order.add(first, 'server', lambda: seen.append('first'))
     order.add(second, 'server', lambda: seen.append('second'))
     second.end()
@@ -39,7 +39,7 @@ def test_who_commits_later_and_is_called_first_waits():
 
 
 def test_what_is_rolled_back_is_passed_over():
-    order, first, second, seen = commits.Order(), Connection(), Connection(), []
+    order, first, second, seen = commits.OrderedCallbacks(), Connection(), Connection(), []
     order.add(first, 'server', lambda: seen.append('first'))
     order.add(second, 'server', lambda: seen.append('second'))
     second.end()
@@ -48,7 +48,7 @@ def test_what_is_rolled_back_is_passed_over():
 
 
 def test_servers_do_not_wait_for_each_other():
-    order, first, second, seen = commits.Order(), Connection(), Connection(), []
+    order, first, second, seen = commits.OrderedCallbacks(), Connection(), Connection(), []
     order.add(first, 'one', lambda: seen.append('one'))
     order.add(second, 'other', lambda: seen.append('other'))
     second.end()
@@ -56,7 +56,7 @@ def test_servers_do_not_wait_for_each_other():
 
 
 def test_a_transaction_that_is_run_again_is_followed_once(database):
-    order, seen, tries = commits.Order(), [], []
+    order, seen, tries = commits.OrderedCallbacks(), [], []
 
     def write(conn):
         tries.append(None)
@@ -69,7 +69,7 @@ def test_a_transaction_that_is_run_again_is_followed_once(database):
 
 
 def test_nothing_follows_what_was_not_committed(database):
-    order, seen = commits.Order(), []
+    order, seen = commits.OrderedCallbacks(), []
     with pytest.raises(RuntimeError), database.writer() as conn:
         commits.after(conn, lambda: seen.append('after'))
         order.add(conn, 'server', lambda: seen.append('ordered'))
@@ -80,7 +80,7 @@ def test_nothing_follows_what_was_not_committed(database):
 
 
 def test_many_threads_keep_the_order_of_one_server(database):
-    order, seen, number = commits.Order(), [], []
+    order, seen, number = commits.OrderedCallbacks(), [], []
 
     def work():
         for _ in range(20):

@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 from nova.virt.libvirt import xml
-from nova.virt.libvirt.moves import arrival
+from nova.virt.libvirt.moves import transferred_record
 from nova.virt.libvirt.moves import migration_xml
 from nova.virt.libvirt.domain import volume_disks as disk
 from nova.tests.unit import test_libvirt_moves as moves
@@ -53,5 +53,5 @@ def test_an_encrypted_volume_is_never_opened_as_a_raw_one():
 def test_how_the_source_reaches_volumes_does_not_travel():
     made = guest('/source', '/dev/sda', '/dev/sdb')
     made.disks = []
-    packed = arrival.packed(made)
+    packed = transferred_record.packed(made)
     assert '/dev/sda' not in str(packed) and '/dev/sdb' not in str(packed)

@@ -45,7 +45,7 @@ class TestContract(driver_contract.DriverContract):
             return [name for name in (json.loads(path.read_text()) if path.exists() else ()) if name == uuid]
         yield types.SimpleNamespace(
             driver=made, events=events, image=core.IMAGE, uploads=made.images.found, boot_seconds=1,
-            leftovers=leftovers, halt=lambda guest: made.change_by_itself(guest.uuid, states.SHUTDOWN),
+            leftovers=leftovers, halt=lambda guest: made.machine.change_by_itself(guest.uuid, states.SHUTDOWN),
             booted=lambda guest: None, vif=lambda: {'id': str(uuid.uuid4())},
             ports=lambda guest: made.machine.guests[guest.uuid]['networks'])
 

@@ -17,6 +17,7 @@ class Rig:
     def __init__(self, path):
         self.conf = nova_conf.new(files=[], fake__state_dir=str(path))
         self.here, self.there = (self.make(host) for host in ('host1', 'host2'))
+        self.source, self.destination = (each.features[driver.LiveMigration] for each in (self.here, self.there))
         self.instance = driver_contract.make_instance()
         self.here.spawn(None, self.instance, driver.SpawnRequest(image=core.IMAGE, network_info=[]))
         self.reports = []
@@ -27,12 +28,12 @@ class Rig:
         return made
 
     def prepare(self):
-        facts = self.here.check_source(self.instance, self.there.check_destination(self.instance, None, False))
-        return self.there.pre_live_migration(None, self.instance, [{'id': 'port'}], [], facts)
+        facts = self.source.check_source(self.instance, self.destination.check_destination(self.instance, None, False))
+        return self.destination.pre_live_migration(None, self.instance, [{'id': 'port'}], [], facts)
 
     def migrate(self, facts, progress=None):
-        self.here.live_migrate(None, self.instance, {'host': 'host2', 'address': None}, facts,
-                               progress or self.reports.append)
+        self.source.live_migrate(None, self.instance, {'host': 'host2', 'address': None}, facts,
+                                 progress or self.reports.append)
 
     def where(self):
         return [each.host for each in (self.here, self.there) if self.instance.uuid in each.guests()]
@@ -48,7 +49,7 @@ class Rig:
         thread = threading.Thread(target=run)
         thread.start()
         deadline = time.monotonic() + 120
-        while self.instance.uuid not in self.here._jobs:
+        while self.instance.uuid not in self.source.jobs:
             assert time.monotonic() < deadline
             time.sleep(0.001)
         return thread, errors
@@ -60,21 +61,21 @@ def rig(tmp_path):
 
 
 def test_the_guest_moves(rig):
-    rig.here.pause(rig.instance)
+    rig.here.features[driver.Pause].pause(rig.instance)
     rig.migrate(rig.prepare())
     assert rig.where() == ['host2'] and rig.there.power_state(rig.instance) == states.POWER_PAUSED
     assert rig.there.machine.guests[rig.instance.uuid]['networks'] == ['port']
     assert rig.reports[-1] == {
         'memory_total_bytes': 128 << 20, 'memory_processed_bytes': 128 << 20, 'memory_remaining_bytes': 0,
         'disk_total_bytes': 1 << 30, 'disk_processed_bytes': 1 << 30, 'disk_remaining_bytes': 0}
-    rig.there.post_live_migration_at_destination(None, rig.instance, [])
-    rig.here.post_live_migration_at_source(None, rig.instance, [], {})
+    rig.destination.post_live_migration_at_destination(None, rig.instance, [])
+    rig.source.post_live_migration_at_source(None, rig.instance, [], {})
     assert rig.make('host1').guests() == {} and list(rig.make('host2').guests()) == [rig.instance.uuid]
 
 
 def test_a_host_that_does_not_expect_the_guest_does_not_get_it(rig):
     facts = rig.prepare()
-    rig.there.rollback_live_migration(None, rig.instance, [], facts)
+    rig.destination.rollback_live_migration(None, rig.instance, [], facts)
     with pytest.raises(exception.VirtError, match='does not expect'):
         rig.migrate(facts)
     assert rig.where() == ['host1']
@@ -82,7 +83,7 @@ def test_a_host_that_does_not_expect_the_guest_does_not_get_it(rig):
 
 def test_a_host_that_cannot_be_reached(rig):
     facts = rig.prepare()
-    rig.there.disconnect()
+    rig.destination.disconnect()
     with pytest.raises(exception.VirtError, match='connection'):
         rig.migrate(facts)
     assert rig.where() == ['host1']
@@ -90,14 +91,14 @@ def test_a_host_that_cannot_be_reached(rig):
 
 def test_abort_and_force(rig):
     facts = rig.prepare()
-    rig.here.abort_live_migration(rig.instance)                     # nothing is under way
+    rig.source.abort_live_migration(rig.instance)                     # nothing is under way
     rig.here.delays['live_migrate'] = 60
     thread, errors = rig.in_thread(facts)
-    rig.here.abort_live_migration(rig.instance)
+    rig.source.abort_live_migration(rig.instance)
     thread.join(20)
     assert errors == [exception.MigrationAborted] and rig.where() == ['host1']
     thread, errors = rig.in_thread(facts)
-    rig.here.force_complete_live_migration(rig.instance)
+    rig.source.force_complete_live_migration(rig.instance)
     thread.join(20)
     assert errors == [] and rig.where() == ['host2']
 
@@ -107,23 +108,23 @@ def test_a_report_that_is_refused_leaves_the_guest_here(rig):
         raise exception.InstanceChanged(instance_id=rig.instance.uuid)
     with pytest.raises(exception.InstanceChanged):
         rig.migrate(rig.prepare(), refuse)
-    assert rig.where() == ['host1'] and rig.here._jobs == {}
+    assert rig.where() == ['host1'] and rig.source.jobs == {}
 
 
 def test_disks(rig):
-    assert rig.there.check_destination(rig.instance, False, False) == {'block_migration': False}     # it has none
+    assert rig.destination.check_destination(rig.instance, False, False) == {'block_migration': False}     # it has none
     rig.instance.image_id = '11111111-2222-3333-4444-555555555555'
     with pytest.raises(exception.MigrationPreCheckError):
-        rig.there.check_destination(rig.instance, False, False)
-    rig.there.shares_disks = True
-    assert rig.there.check_destination(rig.instance, False, False) == {'block_migration': False}
+        rig.destination.check_destination(rig.instance, False, False)
+    rig.there.machine.shares_disks = True
+    assert rig.destination.check_destination(rig.instance, False, False) == {'block_migration': False}
     assert rig.there.has_disks(rig.instance, 'host1')
 
 
 def test_clouds_of_one_process_do_not_reach_each_other(rig, tmp_path):
     other = Rig(tmp_path / 'other')
     facts = rig.prepare()
-    rig.there.disconnect()
-    other.there.pre_live_migration(None, rig.instance, [], [], facts)
+    rig.destination.disconnect()
+    other.destination.pre_live_migration(None, rig.instance, [], [], facts)
     with pytest.raises(exception.VirtError):
         rig.migrate(facts)

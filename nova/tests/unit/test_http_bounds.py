@@ -209,7 +209,8 @@ def test_bytes_of_bodies_that_wait_are_bounded(served):
         assert ask(server, body=b'b' * 300_000) == (200, b'300000')
 
 
-PLAN = priorities.Plan(4, 1, [priorities.Priority('login', 1, 2)], [priorities.Face(b'[A-Z]+ /wait/login', 'login')])
+PLAN = priorities.Plan(4, 1, [priorities.Priority('login', 1, 2)],
+                       [priorities.RequestClass(b'[A-Z]+ /wait/login', 'login')])
 
 
 def test_a_face_has_threads_of_its_own(served):

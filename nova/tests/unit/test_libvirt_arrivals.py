@@ -12,7 +12,7 @@ from nova import objects
 from nova.tests.unit import test_libvirt_moves as moves
 from nova.disk_files import qemu_img
 from nova.virt.libvirt.moves import addresses
-from nova.virt.libvirt.moves import arrival
+from nova.virt.libvirt.moves import transferred_record
 from nova.virt.libvirt.moves import disk_transfer
 
 pytest.importorskip('libvirt', reason='libvirt-python is not installed')
@@ -51,7 +51,7 @@ def two(tmp_path, monkeypatch):
 def come(two, source=None, backing='img.qcow2'):
     values = moves.sent(two.storage)
     values['disks'][0]['backing_file'] = f'/x/_base/{backing}'
-    guest = arrival.unpacked(values, UUID, two.storage, 'qemu', [moves.VIF])
+    guest = transferred_record.unpacked(values, UUID, two.storage, 'qemu', [moves.VIF])
     instance = objects.Instance(uuid=UUID, root_gb=0, ephemeral_gb=0, flavor={}, image_properties={})
     return two.feature._fetch(None, instance, guest, source or {'address': 'one', 'directory': THERE}, set(), None)[0]
 

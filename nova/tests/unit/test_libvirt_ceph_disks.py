@@ -16,7 +16,7 @@ from nova.virt.libvirt.domain import disks
 from nova.virt.libvirt.local_disks import owners
 from nova.virt.libvirt.local_disks import pool
 from nova.virt.libvirt.local_disks import rbd
-from nova.virt.libvirt.moves import arrival
+from nova.virt.libvirt.moves import transferred_record
 
 from nova.virt.libvirt.local_disks import configured
 from nova.virt.libvirt.features import live_migration
@@ -60,14 +60,14 @@ def test_a_host_without_the_pool_says_so(tmp_path):
 
 
 def test_another_host_believes_in_the_pool_and_not_in_where_it_is(tmp_path):
-    values = arrival.packed(guest(stored(tmp_path / 'one')))
+    values = transferred_record.packed(guest(stored(tmp_path / 'one')))
     assert values['disks'][0]['size'] == 0 and 'source' not in values['disks'][0]
     values['disks'][0]['source'] = {'type': 'file', 'path': '/etc/shadow'}
     there = stored(tmp_path / 'two')
-    found = arrival.unpacked(values, UUID, there, 'qemu', [])
+    found = transferred_record.unpacked(values, UUID, there, 'qemu', [])
     assert found.disks[0].source == place().source(there.path(UUID, 'disk'))
     with pytest.raises(exception.VirtError, match='is not rbd'):
-        arrival.unpacked(values, UUID, stored(tmp_path / 'three', pooled=False), 'qemu', [])
+        transferred_record.unpacked(values, UUID, stored(tmp_path / 'three', pooled=False), 'qemu', [])
 
 
 class Notes:
@@ -81,13 +81,14 @@ class Notes:
 
 
 def test_unknown_fields_of_a_record_in_the_pool_are_ignored(tmp_path):
-    values = arrival.packed(guest(stored(tmp_path / 'one')))
+    values = transferred_record.packed(guest(stored(tmp_path / 'one')))
     known = {'host': 'there', 'before': None, 'successor': None, 'guest': values}
     newer = {**known, 'new': 1, 'guest': {**values, 'new': 1, 'disks': [{**values['disks'][0], 'new': 1}]}}
     note = owners.Owners(Notes(newer), 'here').read(UUID)
     here = stored(tmp_path / 'two')
-    assert note.host == 'there' and arrival.known(note.guest) == values
-    assert arrival.unpacked(arrival.known(note.guest), UUID, here, 'qemu', []).disks[0].file == here.path(UUID, 'disk')
+    assert note.host == 'there' and transferred_record.known(note.guest) == values
+    unpacked = transferred_record.unpacked(transferred_record.known(note.guest), UUID, here, 'qemu', [])
+    assert unpacked.disks[0].file == here.path(UUID, 'disk')
     with pytest.raises(exception.VirtError, match='it is no JSON object'):
         owners.Owners(Notes([]), 'here').read(UUID)
 
@@ -99,7 +100,7 @@ def test_what_goes_to_a_host_of_another_release_has_no_new_field(tmp_path):
     (tmp_path / UUID).mkdir()
     (tmp_path / UUID / 'disk').write_bytes(bytes(512))
     known = versioned_records.fields_of(xml.Disk) - {'source', 'secret'}
-    assert set(arrival.packed(made)['disks'][0]) == {*known, 'size'}
+    assert set(transferred_record.packed(made)['disks'][0]) == {*known, 'size'}
 
 
 def test_a_cache_of_librbd_hinders_no_live_migration(tmp_path):

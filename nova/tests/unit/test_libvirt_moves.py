@@ -18,7 +18,7 @@ from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt import vifs
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import rescued
-from nova.virt.libvirt.moves import arrival
+from nova.virt.libvirt.moves import transferred_record
 from nova.virt.libvirt.moves import migration_xml
 from nova.virt.libvirt.moves import shared_storage
 from nova.virt.libvirt.domain import volume_disks as volumes
@@ -63,13 +63,13 @@ VIF = {'type': 'bridge', 'address': '52:54:00:0:0:1', 'devname': 'tap-b', 'netwo
 
 def test_a_guest_that_comes_has_this_hosts_paths_and_networks(tmp_path):
     one, two = store(tmp_path / 'one', 'one'), store(tmp_path / 'two', 'two')
-    guest = arrival.unpacked(sent(one), UUID, two, 'qemu', [VIF])
+    guest = transferred_record.unpacked(sent(one), UUID, two, 'qemu', [VIF])
     assert str(tmp_path / 'one') not in json.dumps(utils.to_record(guest))
     assert [disk.file for disk in guest.disks] == [two.path(UUID, 'disk'), two.path(UUID, 'disk.config')]
     assert guest.disks[0].backing_file == f'{two.directory}/_base/img.qcow2'
     assert guest.kernel == two.path(UUID, 'kernel')
     assert [(port.bridge, port.devname, port.mtu) for port in guest.interfaces] == [('br-b', 'tap-b', 1400)]
-    assert guest.host is None and arrival.sizes(sent(one)) == {'disk': 1 << 20, 'disk.config': 1 << 20}
+    assert guest.host is None and transferred_record.sizes(sent(one)) == {'disk': 1 << 20, 'disk.config': 1 << 20}
 
 
 def test_what_is_this_hosts_own_is_not_taken_from_another(tmp_path):
@@ -79,11 +79,11 @@ def test_what_is_this_hosts_own_is_not_taken_from_another(tmp_path):
                'hostdevs': [{'address': '0000:00:1f.0'}], 'consoles': {'serial': {'paths': ['/run/any.sock']}},
                'rescued': {'disks': [{'file': '/etc/shadow'}]}, 'memory_source': 'file',
                'shares': [{'program': '/etc/run-as-root', 'directory': '/', 'tag': 'x', 'share_id': 'x'}]}
-    guest = arrival.unpacked(hostile, UUID, two, 'qemu', [VIF])
+    guest = transferred_record.unpacked(hostile, UUID, two, 'qemu', [VIF])
     assert (guest.volumes, guest.hostdevs, guest.consoles, guest.rescued) == ([], [], {}, None)
     assert (guest.shares, guest.memory_source) == ([], 'anonymous')
     assert guest.nvram == two.path(UUID, 'disk.nvram') and '/etc/' not in json.dumps(utils.to_record(guest))
-    assert not set(arrival.OWN) & set(arrival.packed(record_with_files(one)))
+    assert not set(transferred_record.OWN) & set(transferred_record.packed(record_with_files(one)))
 
 
 def record_with_files(stored):
@@ -103,7 +103,7 @@ def record_with_files(stored):
 def test_what_our_hosts_do_not_say_is_refused(tmp_path, wrong):
     one = store(tmp_path / 'one', 'one')
     with pytest.raises(exception.VirtError, match='not valid'):
-        arrival.unpacked({**sent(one), **wrong}, UUID, one, 'qemu', [])
+        transferred_record.unpacked({**sent(one), **wrong}, UUID, one, 'qemu', [])
 
 
 @pytest.mark.parametrize('name', ['guest.json', 'disk', 'arriving.json', 'img.qcow2.part', '.qcow2'])
@@ -112,13 +112,13 @@ def test_a_base_image_has_the_name_of_one(tmp_path, name):
     one = store(tmp_path / 'one', 'one')
     disk, *others = sent(one)['disks']
     with pytest.raises(exception.VirtError, match='not valid'):
-        arrival.unpacked({**sent(one), 'disks': [{**disk, 'backing_file': f'/x/_base/{name}'}, *others]}, UUID, one,
-                         'qemu', [VIF])
+        transferred_record.unpacked({**sent(one), 'disks': [{**disk, 'backing_file': f'/x/_base/{name}'}, *others]},
+                                    UUID, one, 'qemu', [VIF])
 
 
 def test_a_guest_of_volumes_alone_comes_and_none_of_them_is_copied(tmp_path):
     one = store(tmp_path / 'one', 'one')
-    assert arrival.unpacked({**sent(one), 'disks': []}, UUID, one, 'qemu', []).disks == []
+    assert transferred_record.unpacked({**sent(one), 'disks': []}, UUID, one, 'qemu', []).disks == []
     copying = outgoing.libvirt.VIR_MIGRATE_NON_SHARED_INC | outgoing.libvirt.VIR_MIGRATE_NON_SHARED_DISK
     options = configuration.new(files=[]).libvirt
     assert outgoing.flags(options, True, True, False, False) & copying
@@ -131,11 +131,11 @@ def test_how_the_destination_reaches_volumes_is_its_own_knowledge_where_disks_ar
     one.save(record(one))
     guest = one.load(UUID)
     guest.volumes = [volumes.Volume('volume', 'vdc', 'virtio', {'type': 'block', 'path': '/dev/of-two'})]
-    shared_storage.expect(two, guest, 'two')
-    assert shared_storage.expected(one, UUID, 'one') is None and one.load(UUID).volumes == []
-    assert shared_storage.expected(two, UUID, 'two').volumes == guest.volumes
-    shared_storage.forget_expected(two, UUID, 'two')
-    assert shared_storage.expected(two, UUID, 'two') is None
+    shared_storage.note_incoming(two, guest, 'two')
+    assert shared_storage.incoming(one, UUID, 'one') is None and one.load(UUID).volumes == []
+    assert shared_storage.incoming(two, UUID, 'two').volumes == guest.volumes
+    shared_storage.forget_incoming(two, UUID, 'two')
+    assert shared_storage.incoming(two, UUID, 'two') is None
 
 
 def rich_record(stored):
@@ -192,13 +192,13 @@ def test_sizes_are_numbers(tmp_path):
     for wrong in (-1, 1 << 60, '7', None, True):
         values['disks'][0]['size'] = wrong
         with pytest.raises(exception.VirtError, match='not valid'):
-            arrival.sizes(values)
+            transferred_record.sizes(values)
 
 
 def test_the_running_definition_keeps_its_machine_and_gets_the_destinations_files(tmp_path):
     one, two = store(tmp_path / 'one', 'one'), store(tmp_path / 'two', 'two')
     here = record(one)
-    there = arrival.unpacked(sent(one), UUID, two, 'qemu', [VIF])
+    there = transferred_record.unpacked(sent(one), UUID, two, 'qemu', [VIF])
     here.cpuset, there.cpuset = '0-1', '2-3'
     running = etree.fromstring(xml.domain(here))
     etree.SubElement(running.find('./devices/disk'), 'address', type='pci', slot='0x09')
@@ -219,10 +219,11 @@ def test_only_hosts_with_the_same_file_share(tmp_path):
     one, same, other = (store(tmp_path / name, host) for name, host in (('a', 'one'), ('a', 'two'), ('b', 'two')))
     for stored in (one, other):
         (tmp_path / stored.directory / UUID).mkdir()
-    assert shared_storage.sight(one, UUID) is None
+    assert shared_storage.record_fingerprint(one, UUID) is None
     one.save(record(one))
     other.save(record(one))
-    assert shared_storage.sight(one, UUID) == shared_storage.sight(same, UUID) != shared_storage.sight(other, UUID)
+    fingerprints = [shared_storage.record_fingerprint(stored, UUID) for stored in (one, same, other)]
+    assert fingerprints[0] == fingerprints[1] != fingerprints[2]
 
 
 def test_whose_files_they_are(tmp_path):
@@ -238,13 +239,13 @@ def test_whose_files_they_are(tmp_path):
     assert (may('one'), may('two')) == (False, False)
     shared_storage.hand_over(one, one.load(UUID), None)
     assert (may('one'), may('two')) == (True, False)
-    assert shared_storage.came_over(two.load(UUID), 'one', 'two') and not shared_storage.came_over(
+    assert shared_storage.was_taken_over(two.load(UUID), 'one', 'two') and not shared_storage.was_taken_over(
         one.load(UUID), 'one', 'one')
     two.save(two.load(UUID))
     assert (may('one'), may('two')) == (False, True)
-    assert shared_storage.came_over(two.load(UUID), 'one', 'two')          # again, after a crash
-    assert not shared_storage.came_over(two.load(UUID), 'three', 'two')    # what was left of an older stay
-    assert shared_storage.may_remove(None, 'two') and not shared_storage.came_over(None, 'one', 'two')
+    assert shared_storage.was_taken_over(two.load(UUID), 'one', 'two')          # again, after a crash
+    assert not shared_storage.was_taken_over(two.load(UUID), 'three', 'two')    # what was left of an older stay
+    assert shared_storage.may_remove(None, 'two') and not shared_storage.was_taken_over(None, 'one', 'two')
 
 
 def test_a_state_of_a_tpm_has_a_bound(tmp_path):

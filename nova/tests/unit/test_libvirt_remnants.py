@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 from nova.tests.unit import test_libvirt_moves as moves
-from nova.virt.libvirt.moves import arriving
+from nova.virt.libvirt.moves import transfer_progress
 from nova.virt.libvirt.moves import remnants
 
 UUID = moves.UUID
@@ -24,7 +24,7 @@ def directory(stored, tmp_path):
 
 
 def arrive(directory, host):
-    arriving.Arrival(str(directory), {}, host).begin()
+    transfer_progress.Arrival(str(directory), {}, host).begin()
 
 
 def test_copies_that_came_for_a_move_are_found(stored, directory):
@@ -43,7 +43,7 @@ def test_copies_of_a_host_that_shares_the_directory_are_not(stored, directory):
 def test_who_has_made_a_directory_without_a_record_is_not_known(stored, directory, content):
     """Or with one of before, or one that cannot be read."""
     if content:
-        (directory / arriving.NAME).write_text(content)
+        (directory / transfer_progress.NAME).write_text(content)
     assert remnants.find(stored, 'one', ()) == {UUID: False}
 
 

@@ -370,7 +370,7 @@ def test_a_record_that_cannot_be_read_affects_its_own_guest_only(store, images, 
     from nova.tests.unit import test_libvirt_xml
     store.save(test_libvirt_xml.guest(uuid=good.uuid, disks=disks))
     bad = 'ffffffff-3c5f-4d55-9c53-3f3a4b1f2a01'
-    directory = store.kept.path(bad) if put_aside else store.path(bad)
+    directory = store.resize_backups.path(bad) if put_aside else store.path(bad)
     os.makedirs(os.path.join(directory, 'snapshot-running'))
     unused = store.cache.fetch(None, images.add('of-the-bad-one', raw, 'raw')).path
     os.utime(unused, (1, 1))
@@ -384,14 +384,14 @@ def test_a_record_that_cannot_be_read_affects_its_own_guest_only(store, images, 
         store.remove_unused_images()
         store.check_free()
         assert [guest.uuid for guest in store.records()] == [guest.uuid for guest in store.guests()] == [good.uuid]
-        assert store.free_bytes() and store.kept.uuids() == []
+        assert store.free_bytes() and store.resize_backups.uuids() == []
     assert os.path.exists(unused), 'the record may use it'
     assert put_aside or os.path.exists(os.path.join(directory, 'snapshot-running')), 'it may be another host\'s'
     logged = [each.getMessage() for each in caplog.records if each.levelname == 'ERROR']
     assert len(logged) == 1 and path in logged[0] and logged[0].startswith('The hypervisor could not read'), (
         logged)
     with pytest.raises(exception.VirtError, match='record of a guest .* cannot be read'):
-        (store.kept if put_aside else store).load(bad)
+        (store.resize_backups if put_aside else store).load(bad)
     create(store, image)                 # other guests are made
     shutil.rmtree(directory)
     store.remove_unused_images()

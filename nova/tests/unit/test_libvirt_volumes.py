@@ -98,7 +98,7 @@ def test_a_target_that_is_to_prove_itself_is_not_used_one_way(known, demand):
     with pytest.raises(exception.VirtError, match='mutual CHAP|no way to log in'):
         known.connect(info)
     if 'auth_method' not in demand:
-        by_kernel = connectors.Connectors('h1', connectors.Way('sudo', multipath=True))
+        by_kernel = connectors.Connectors('h1', connectors.ConnectorOptions('sudo', multipath=True))
         with pytest.raises(exception.VirtError, match='mutual CHAP'):
             by_kernel.connect(info)
     absent = {'auth_username_in': None, 'discovery_auth_method': 'CHAP', 'discovery_auth_username': 'd'}
@@ -236,7 +236,7 @@ ASKS = '''
 import sys
 from nova.virt.libvirt.domain import chain
 from nova.virt.libvirt.volumes import connectors
-connectors._brick(connectors.Way(sys.argv[1], locks=sys.argv[2]))
+connectors._brick(connectors.ConnectorOptions(sys.argv[1], locks=sys.argv[2]))
 from os_brick.privileged import rootwrap
 print(rootwrap.execute_root('echo', 'done'))
 '''
@@ -279,7 +279,7 @@ def test_what_os_brick_is_asked(monkeypatch, tmp_path):
         return Initiator()
     monkeypatch.setattr(brick.InitiatorConnector, 'factory', staticmethod(factory))
     monkeypatch.setattr(brick, 'get_connector_properties', lambda *args, **more: {'wwpns': ['50'], 'initiator': 'x'})
-    several = connectors.Connectors('h1', connectors.Way('doas', True, str(tmp_path / 'locks')))
+    several = connectors.Connectors('h1', connectors.ConnectorOptions('doas', True, str(tmp_path / 'locks')))
     facts = several.facts('192.0.2.9')
     from os_brick import opts
     assert opts.cfg.CONF.os_brick.lock_path == str(tmp_path / 'locks')

@@ -21,7 +21,7 @@ class Log(logging.Handler):
     def __init__(self):
         super().__init__()
         self.lines, self.later, self.clock = [], [], Clock()
-        self.limit = log_limits.StrangersLimit(self.clock, self.later.append)
+        self.limit = log_limits.UnauthenticatedLimit(self.clock, self.later.append)
         self.addFilter(self.limit)
 
     def emit(self, record):
@@ -83,7 +83,7 @@ def test_a_caller_is_unbounded_once_he_is_known(log):
     request('192.0.2.7')
     fail(100)
     kept = len(log.lines)
-    context.caller_is('u', 'p')
+    context.set_caller('u', 'p')
     fail(30)
     assert len(log.lines) == kept + 30
 

@@ -23,16 +23,16 @@ def server(vm_state='active', task_state=None, host='mine', flavor=None):
     (server('suspended'), AWAY, BOTH, maintenance.FAILED), (server('resized'), AWAY, BOTH, maintenance.FAILED),
     (server('error'), AWAY, BOTH, maintenance.FAILED),
     (server(task_state='rebooting'), AWAY, BOTH, maintenance.WAITING),
-    (None, AWAY, BOTH, maintenance.GONE), (server(host='other'), AWAY, BOTH, maintenance.KEPT),
+    (None, AWAY, BOTH, maintenance.DELETED), (server(host='other'), AWAY, BOTH, maintenance.SKIPPED),
     (server(host='other'), BACK, BOTH, conductor.LIVE), (server(), BACK, BOTH, maintenance.MOVED),
-    (server(host='third'), BACK, BOTH, maintenance.KEPT), (server(host=None), BACK, BOTH, maintenance.KEPT)])
+    (server(host='third'), BACK, BOTH, maintenance.SKIPPED), (server(host=None), BACK, BOTH, maintenance.SKIPPED)])
 def test_what_is_done_with_a_server_that_waits(row, entry, capabilities, wanted):
     what, reason = conductor.plan(row, entry, 'mine', capabilities)
-    assert what == wanted and bool(reason) == (wanted in (maintenance.FAILED, maintenance.KEPT))
+    assert what == wanted and bool(reason) == (wanted in (maintenance.FAILED, maintenance.SKIPPED))
 
 
 @pytest.mark.parametrize(('row', 'move', 'wanted'), [
-    (None, {'status': 'error'}, maintenance.GONE), (server(), None, maintenance.FAILED),
+    (None, {'status': 'error'}, maintenance.DELETED), (server(), None, maintenance.FAILED),
     (server('resized'), {'status': 'finished'}, conductor.CONFIRM),
     (server('resized', 'resize_confirming'), {'status': 'finished'}, None), (server(), {'status': 'running'}, None),
     (server(host='other'), {'status': 'completed', 'dest_compute': 'other'}, maintenance.MOVED),

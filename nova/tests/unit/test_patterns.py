@@ -4,7 +4,7 @@ from oslo_config import types
 
 from nova import conf as nova_conf
 from nova import exception
-from nova.volume.face import schemas
+from nova.volume.rest import schemas
 from nova.web import json_schema
 from nova.web import params
 

@@ -109,7 +109,7 @@ def test_what_is_no_message(body):
 
 
 def test_a_message_that_comes_again_is_known():
-    numbers, remembered = envelope.Numbers(50), envelope.REMEMBERED + 50
+    numbers, remembered = envelope.Numbers(50), envelope.MAX_NUMBERS + 50
     assert numbers.is_new({'_unique_id': 'a'}) and not numbers.is_new({'_unique_id': 'a'})
     assert all(numbers.is_new({'_unique_id': str(number)}) for number in range(remembered - 1))
     assert not numbers.is_new({'_unique_id': 'a'})             # and is remembered as the last one

@@ -20,9 +20,9 @@ from nova.tests.unit import test_libvirt_moves as moves
 from nova.virt import virtiofsd
 from nova.virt.fake import machine
 from nova.virt.libvirt import spec
-from nova.virt.libvirt.life import shares
+from nova.virt.libvirt.features import shares
 from nova.virt.libvirt.local_disks import owners
-from nova.virt.libvirt.moves import arriving
+from nova.virt.libvirt.moves import transfer_progress
 from nova.virt.libvirt.moves import post_copy
 from nova.virt.libvirt.moves import remnants
 from nova.volume.exports import daemon
@@ -124,14 +124,14 @@ def arrival(directory, content):
     stored = moves.store(directory / 'instances', 'one')
     for uuid in (GOOD, BAD):
         (directory / 'instances' / uuid).mkdir()
-        arriving.Arrival(stored.path(uuid), {'of': uuid}, 'one').begin()
+        transfer_progress.Arrival(stored.path(uuid), {'of': uuid}, 'one').begin()
     path = directory / 'instances' / GOOD / 'arriving.json'
     path.write_text(json.dumps({**json.loads(path.read_text()), 'of_a_newer_release': 1}))
     (directory / 'instances' / BAD / 'arriving.json').write_bytes(content)
-    found = arriving.Arrival.interrupted(stored.path(GOOD), {'of': GOOD}, 'one')
-    found.note('disk', arriving.Stamp(1, 'now'), 1)
+    found = transfer_progress.Arrival.interrupted(stored.path(GOOD), {'of': GOOD}, 'one')
+    found.note('disk', transfer_progress.Stamp(1, 'now'), 1)
     assert json.loads(path.read_text())['of_a_newer_release'] == 1
-    assert arriving.Arrival.interrupted(stored.path(BAD), {'of': BAD}, 'one') is None
+    assert transfer_progress.Arrival.interrupted(stored.path(BAD), {'of': BAD}, 'one') is None
     assert remnants.find(stored, 'one', ()) == {GOOD: True, BAD: False}
 
 

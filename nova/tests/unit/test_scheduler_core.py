@@ -133,7 +133,7 @@ def test_consumption_is_seen_by_what_was_computed_before():
     assert list(hosts.free('vcpus')) == [8, 4, 8] and list(hosts.running_vms) == [0, 1, 0]
 
 
-# ---- gathering ---------------------------------------------------------------
+# ---- batch ---------------------------------------------------------------
 
 class Number(batching.Item):
     def __init__(self, number):
@@ -148,7 +148,7 @@ def run(made, numbers):
 
     def bring(item):
         try:
-            made.bring(item)
+            made.run(item)
         except ValueError as error:
             failed[item.number] = str(error)
     threads = [threading.Thread(target=bring, args=(item,)) for item in items]
@@ -170,7 +170,7 @@ def test_what_waits_is_handled_together_by_one_at_a_time():
         for item in items:
             item.result = item.number * 2
         busy.release()
-    made = batching.Gathering(work, 10)
+    made = batching.Batch(work, 10)
     items, _ = run(made, range(40))
     assert [item.result for item in items] == [number * 2 for number in range(40)]
     assert sum(sizes) == 40 and max(sizes) == 10 and len(sizes) < 12
@@ -188,12 +188,12 @@ def _together():
     def work(items):
         sizes.append(len(items))
         time.sleep(0.005)
-    made = batching.Gathering(work, 64)
+    made = batching.Batch(work, 64)
 
     def caller():
         here.wait(20)
         for number in range(again):
-            made.bring(Number(number))
+            made.run(Number(number))
     threads = [threading.Thread(target=caller) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -219,11 +219,11 @@ def test_nobody_waits_for_a_thread_that_was_ended_while_it_let_others_come(monke
         assert go.wait(10)
         for item in items:
             item.result = item.number
-    made, items = batching.Gathering(work, 5), [Number(number) for number in range(4)]
+    made, items = batching.Batch(work, 5), [Number(number) for number in range(4)]
 
     def bring(item):
         with contextlib.suppress(Ended):
-            made.bring(item)
+            made.run(item)
     threads = [threading.Thread(target=bring, args=(item,), daemon=True) for item in items]
     threads[0].start()
     assert begun.wait(10)
@@ -251,7 +251,7 @@ def test_one_bad_item_fails_alone_and_bad_work_fails_its_own_items_only():
                 item.error = ValueError('seven')
         if len(calls) == 2:
             raise ValueError('all')
-    _, failed = run(batching.Gathering(work, 5), range(20))
+    _, failed = run(batching.Batch(work, 5), range(20))
     assert failed[7] in ('seven', 'all')
     assert {number for number, text in failed.items() if text == 'all'} == set(calls[1])
     assert failed.keys() == {7, *calls[1]}
@@ -267,11 +267,11 @@ def test_nobody_waits_for_a_thread_that_was_ended():
             first.append(items[0].number)
             time.sleep(0.05)
             raise Ended
-    made, ended = batching.Gathering(work, 5), []
+    made, ended = batching.Batch(work, 5), []
 
     def bring(number):
         try:
-            made.bring(Number(number))
+            made.run(Number(number))
         except Ended:
             ended.append(number)
     threads = [threading.Thread(target=bring, args=(number,)) for number in range(6)]
@@ -311,12 +311,12 @@ def test_nobody_waits_for_a_thread_that_was_ended_while_it_waited(chosen):
         assert go.wait(10)
         for item in items:
             item.result = item.number
-    made, items, ended = batching.Gathering(work, 2), [Number(number) for number in range(5)], []
+    made, items, ended = batching.Batch(work, 2), [Number(number) for number in range(5)], []
     items[1]._woken = Lock()
 
     def bring(item):
         try:
-            made.bring(item)
+            made.run(item)
         except Ended:
             ended.append(item.number)
     threads = []

@@ -16,7 +16,7 @@ def test_only_the_deployment_and_only_for_its_server():
     sealed = sealer.seal('secret', SERVER)
     assert 'secret' not in sealed and b'secret' not in base64.b64decode(sealed)
     assert sealer.open(sealer.first, sealed, SERVER) == 'secret' and sealer.seal('secret', SERVER) != sealed
-    for name, text, server, why in ((sealer.first, sealed, OTHER, 'of another server'),
+    for name, text, server, why in ((sealer.first, sealed, OTHER, 'belongs to another server'),
                                     (sealer.first, ('B' if sealed[0] == 'A' else 'A') + sealed[1:], SERVER, 'changed'),
                                     (sealer.first, 'no base64!', SERVER, 'changed'),
                                     (sealing.Sealer([TWO]).first, sealed, SERVER, 'does not have')):

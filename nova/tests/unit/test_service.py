@@ -439,7 +439,7 @@ def test_a_service_that_has_stopped_does_not_subscribe_again(caplog):
     made.start()
     assert made.stop(5)
     before = made._server._rpc
-    made._server.subscribe_again()
+    made._server.resubscribe()
     assert made._server._rpc is before
     made._heart._wait_s = 0.1
-    assert not made._heart.beat() and 'does not take a message' not in caplog.text
+    assert not made._heart.send() and 'does not take a message' not in caplog.text

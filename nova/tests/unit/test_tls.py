@@ -65,7 +65,7 @@ def test_files_that_broke_leave_the_listener_as_it_was(tmp_path, caplog):
     made = tls.given(configured(cert_file=str(pair.certificate), key_file=str(pair.key)))
     pair.certificate.write_text('nothing')
     made.reload()
-    assert 'the one before goes on' in caplog.text
+    assert 'the previous one is kept' in caplog.text
 
 
 def test_commands(tmp_path, capsys):

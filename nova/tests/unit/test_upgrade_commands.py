@@ -79,6 +79,17 @@ class Deployment:
                     conn.execute(sa.select(tables_api.request_specs))}
 
 
+@pytest.fixture
+def older(monkeypatch):
+    """The VERSION of a release before this one, which is supported."""
+    this, older = versions.RELEASES[versions.VERSION], versions.VERSION - 1
+    monkeypatch.setattr(versions, 'RELEASES', {
+        older: versions.Release(dict.fromkeys(this.interfaces, '1.0'), dict.fromkeys(this.objects, '1.0')),
+        versions.VERSION: this})
+    monkeypatch.setattr(versions, 'OLDEST', older)
+    return older
+
+
 @pytest.fixture(scope='module')
 def migrated(tmp_path_factory):
     """A directory with databases that have a schema, to be copied."""
@@ -217,8 +228,8 @@ def test_options_may_stand_before_the_command(deployment):
     assert status.main(['--state-path', str(deployment.config.parent), 'upgrade', 'check']) == 0
 
 
-def test_what_asks_for_a_look(deployment):
-    deployment.report('host1', versions.VERSION - 1)
+def test_what_asks_for_a_look(deployment, older):
+    deployment.report('host1', older)
     deployment.config.write_text('[upgrade_levels]\ncompute = 1.0\n')
     code, results, out = check(deployment)
     assert code == 1
@@ -243,11 +254,11 @@ def test_what_must_be_done_first(deployment):
     assert 'nova-compute on ancient' in out
 
 
-def test_a_schema_that_is_behind_ends_the_check(deployment):
+def test_a_schema_that_is_to_be_converted_ends_the_check(deployment):
     with deployment.db.writer() as conn:
-        conn.exec_driver_sql("UPDATE alembic_version SET version_num = 'cell_0001'")
+        conn.exec_driver_sql("UPDATE alembic_version SET version_num = 'cell_0011'")
     code, results, out = check(deployment)
-    assert code == 2 and results == {'Database Schema': 'Failure'} and 'nova-manage db sync' in ' '.join(out.split())
+    assert code == 2 and results == {'Database Schema': 'Failure'} and 'nova-manage db convert' in ' '.join(out.split())
 
 
 def test_what_cannot_be_found_out_is_255(deployment, capsys):
@@ -273,7 +284,7 @@ def test_rights_of_a_fence_in_ceph_are_asked_for_where_the_configuration_uses_it
 
 # ---- pins of a process that has databases
 
-def test_pins_come_from_the_living_rows_of_all_cells(deployment, tmp_path):
+def test_pins_come_from_the_living_rows_of_all_cells(deployment, older, tmp_path):
     """The lowest of the cells that answer; what is down counts with what it said before."""
     second = db_cells.engine.Database(f'sqlite:///{tmp_path}/second.sqlite')
     tables_cell.metadata.create_all(second.engine)
@@ -282,17 +293,17 @@ def test_pins_come_from_the_living_rows_of_all_cells(deployment, tmp_path):
             uuid='2' * 36, name='second', transport_url='nova-inprocess:///second', disabled=False,
             database_url=second.url.render_as_string(hide_password=False)))
     deployment.report('new', versions.VERSION, 'conductor')
-    second.run(services.report, 'old', 'nova-conductor', 'conductor', 'z', versions.VERSION - 1)
+    second.run(services.report, 'old', 'nova-conductor', 'conductor', 'z', older)
     transport = bus.Bus(deployment.conf, f'nova-inprocess:///{tmp_path}')
     transport.pins = versions.Pins(deployment.conf)
     assembly.follow_versions(deployment.conf, transport, deployment.cells)
-    older = versions.pin_of('conductor', versions.VERSION - 1)
-    assert older != versions.NEWEST and transport.pins.of('conductor') == older
-    assert transport.pins.lowest() == {'conductor': versions.VERSION - 1}
+    pin = versions.pin_of('conductor', older)
+    assert pin != versions.NEWEST and transport.pins.of('conductor') == pin
+    assert transport.pins.lowest() == {'conductor': older}
     second.run(services.report, 'old', 'nova-conductor', 'conductor', 'z', versions.VERSION)
     transport.pins.refresh()
     assert transport.pins.of('conductor') == versions.NEWEST
-    deployment.report('gone', versions.VERSION - 1, 'conductor', ago_s=1000)       # nobody waits for it
+    deployment.report('gone', older, 'conductor', ago_s=1000)       # nobody waits for it
     transport.pins.refresh()
     assert transport.pins.of('conductor') == versions.NEWEST
     second.dispose()

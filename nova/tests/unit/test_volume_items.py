@@ -2,8 +2,8 @@
 import pytest
 
 from nova import exception
-from nova.volume.face import items
-from nova.volume.face import schemas
+from nova.volume.rest import items
+from nova.volume.rest import schemas
 
 
 def test_items_are_merged_within_their_number():

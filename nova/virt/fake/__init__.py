@@ -1,4 +1,4 @@
-"""A hypervisor without guests: every feature, nothing behind it. A feature is a mixin in a file of its own."""
+"""A driver for tests: every feature, and no hypervisor. Each feature is a class that works on ``Machine``."""
 from nova.virt.fake.driver import FakeDriver
 
 __all__ = ('FakeDriver',)

@@ -1,17 +1,24 @@
 """Guests of a fake host that another program has made."""
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nova import exception
-from nova.virt import driver
-from nova.virt.fake import machine
+
+if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.objects.instance import Instance
+    from nova.virt import driver
+    from nova.virt.fake.machine import Machine
 
 
-class Adoption(machine.Feature, driver.Adoption):
-    """``strangers`` of the machine are such guests."""
+class Adoption:
+    """Take over guests among ``strangers`` of the machine."""
 
-    def adopt(self, context: Any, instance: Any, request: Any) -> None:
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+
+    def adopt(self, context: RequestContext, instance: Instance, request: driver.SpawnRequest) -> None:
         with self.machine.operation('adopt'), self.machine.lock:
             if instance.uuid in self.machine.guests:
                 return
@@ -19,7 +26,7 @@ class Adoption(machine.Feature, driver.Adoption):
                 raise exception.GuestNotFound(instance_id=instance.uuid)
             self.machine.put(instance, self.machine.strangers[instance.uuid], request.network_info)
 
-    def let_go(self, instance: Any) -> None:
+    def let_go(self, instance: Instance) -> None:
         with self.machine.operation('let_go'), self.machine.lock:
             self.machine.guests.pop(instance.uuid, None)
             self.machine.save()

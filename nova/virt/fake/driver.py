@@ -1,4 +1,4 @@
-"""A hypervisor without guests: every feature, nothing behind it.
+"""The fake driver: every feature of the contract, and no hypervisor.
 
 Many hosts fit into one process, each with a driver object of its own. Operations can be made slow or made to
 fail; with a state file the guests outlive the process, as real ones do.
@@ -17,7 +17,7 @@ from nova.hardware import cpus
 from nova.hardware import guest_options
 from nova.hardware import host as hardware_host
 from nova.objects import numa
-from nova.runtime import progress
+from nova.runtime import privileges
 from nova.virt import driver
 from nova.virt import monitors
 from nova.virt.fake import adoption
@@ -27,10 +27,12 @@ from nova.virt.fake import image_cache
 from nova.virt.fake import interfaces
 from nova.virt.fake import live_migration
 from nova.virt.fake import machine
+from nova.virt.fake import pause
 from nova.virt.fake import pci
 from nova.virt.fake import rescue
 from nova.virt.fake import resize
 from nova.virt.fake import shares
+from nova.virt.fake import snapshots
 from nova.virt.fake import volumes
 
 if TYPE_CHECKING:
@@ -46,21 +48,35 @@ UNLIKE_ANY_PC = frozenset({'HW_CPU_X86_AMD_SEV', 'HW_CPU_X86_AMD_SEV_ES', 'COMPU
 BOOT = ('kernel starts', 'disks are there', 'network is up', 'booted')
 
 
-class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snapshot, rescue.Rescue,
-                 guest_operations.GuestOperations, live_migration.LiveMigration, resize.Resize, resize.Growth,
-                 host_control.HostControl, host_control.VolumeSnapshots,
-                 host_control.ExtendVolume, image_cache.ImageCache, interfaces.Interfaces, volumes.Volumes,
-                 shares.Shares, adoption.Adoption, driver.EncryptedDisks, driver.EncryptedVolumes):
-    """See virt/driver.py; ``delays`` and ``failures`` are those of the machine, and may be changed while it works."""
+class FakeDriver(driver.ComputeDriver):
+    """Implement the required methods of the contract (nova/virt/driver.py) and register every feature.
+
+    ``delays`` and ``failures`` are those of the machine, and may be changed while it works.
+    """
 
     real_guests = False
 
-    def __init__(self, conf: ConfigOpts, host: str, images: Any, inspect_image: Any = None,
-                 helper: Any = None) -> None:
+    def __init__(self, conf: ConfigOpts, host: str, images: driver.ImageSource,
+                 inspect_image: Callable[[str, str], None] | None = None,
+                 helper: privileges.Helper | None = None) -> None:
         super().__init__(conf, host, images, inspect_image, helper)
-        self.machine = machine.Machine(host, conf.fake.state_dir, conf.fake.delays, conf.fake.failures)
-        self.cached_images: list[str] = []      # ids of images that were fetched ahead of time
-        self.connect()
+        made = self.machine = machine.Machine(host, conf.fake.state_dir, conf.fake.delays, conf.fake.failures)
+        paused, rescued, ports = pause.Pause(made), rescue.Rescue(made), interfaces.Interfaces(made)
+        guest = guest_operations.GuestOperations(made, conf.my_ip)
+        volume_snapshots = host_control.VolumeSnapshots(made)
+        attached = volumes.Volumes(made, host, conf.my_ip)
+        self.features.update({
+            driver.Pause: paused, driver.Suspend: paused, driver.Snapshot: snapshots.Snapshot(made, images),
+            driver.Rescue: rescued, driver.StableRescue: rescued,
+            driver.Password: guest, driver.Quiesce: guest, driver.CrashDump: guest, driver.Diagnostics: guest,
+            driver.Consoles: guest, driver.Screenshots: guest,
+            driver.Interfaces: ports, driver.PortDevices: ports,
+            driver.Volumes: attached, driver.ExtendVolume: host_control.ExtendVolume(made),
+            driver.VolumeCopies: volume_snapshots, driver.AssistedSnapshots: volume_snapshots,
+            driver.Shares: shares.Shares(made), driver.Resize: resize.Resize(made), driver.Growth: resize.Growth(made),
+            driver.LiveMigration: live_migration.LiveMigration(made, host, conf.fake.state_dir or id(conf)),
+            driver.HostControl: host_control.HostControl(made), driver.ImageCache: image_cache.ImageCache(made, images),
+            driver.Adoption: adoption.Adoption(made), driver.EncryptedDisks: made, driver.EncryptedVolumes: attached})
 
     @property
     def delays(self) -> dict[str, float]:
@@ -70,10 +86,13 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
     def failures(self) -> dict[str, Any]:
         return self.machine.failures
 
+    def watch(self, callback: Callable[[str, int], None]) -> None:
+        self.machine.on_event = callback
+
     def init_host(self) -> None:
         self.machine.load()
 
-    def resources(self) -> Any:
+    def resources(self) -> list[driver.NodeResources]:
         options, topology = self.conf.fake, self.numa_topology()
         used = sum(guest['disk_gb'] for guest in list(self.machine.guests.values()))
         return [driver.NodeResources(
@@ -88,7 +107,7 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
             disk_available_least=max(0, options.local_gb - used),
             supported_instances=[['x86_64', 'fake', 'hvm']])]
 
-    def numa_topology(self) -> Any:
+    def numa_topology(self) -> numa.HostTopology | None:
         """The HostTopology that the options describe; None for more processors than one may have."""
         options = self.conf.fake
         if not options.numa_cells and options.vcpus > cpus.LIMIT:
@@ -103,16 +122,16 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
         return {**dict.fromkeys((*monitors.PARTS, 'frequency'), 0),
                 **{name: int(value) for name, value in self.conf.fake.cpu_stats.items()}}
 
-    def guests(self) -> Any:
-        with self.machine.lock:
-            return {uuid: guest['power_state'] for uuid, guest in self.machine.guests.items()}
+    def guests(self) -> dict[str, int]:
+        return self.machine.power_states()
 
-    def power_state(self, instance: Any) -> Any:
+    def power_state(self, instance: Instance) -> int:
         return self.machine.guest(instance)['power_state']
 
-    def spawn(self, context: RequestContext, instance: Any, request: Any) -> None:
+    def spawn(self, context: RequestContext, instance: Instance, request: driver.SpawnRequest) -> None:
         with self.machine.operation('spawn', request.report):
-            self.check_maintenance(instance)
+            if self.machine.maintenance:
+                raise exception.BuildFailed(instance_id=instance.uuid, reason='the host is in maintenance')
             for path, _content in request.injected_files:
                 if '\0' in path:
                     raise exception.BuildFailed(instance_id=instance.uuid, reason='a file name with a NUL')
@@ -124,8 +143,8 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
             if request.await_networks is not None:
                 request.await_networks()
 
-    def destroy(self, context: RequestContext, instance: Any, network_info: Any, keep_disks: bool = False,
-                keep_machine: bool = False) -> None:
+    def destroy(self, context: RequestContext, instance: Instance, network_info: list[dict[str, Any]],
+                keep_disks: bool = False, keep_machine: bool = False) -> None:
         with self.machine.operation('destroy'), self.machine.lock:
             guest = self.machine.guests.pop(instance.uuid, None)
             self.machine.tpms[instance.uuid] = guest.get('tpm', '') if guest and keep_machine else ''
@@ -138,24 +157,24 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
         with self.machine.lock:
             return dict.fromkeys(self.machine.arriving - self.machine.guests.keys(), True)
 
-    def has_disks(self, instance: Any, source: str) -> Any:
-        return self.shares_disks
+    def has_disks(self, instance: Instance, source: str) -> bool:
+        return self.machine.shares_disks
 
-    def fence(self, instance: Any, former: driver.FormerHost) -> bool:
+    def fence(self, instance: Instance, former: driver.FormerHost) -> bool:
         if former.accepts_two_writers:
             return 'fence' not in self.failures
         self.machine.fail('fence')
         return True
 
-    def power_on(self, context: RequestContext, instance: Instance, network_info: list[dict[str, str]]) -> None:
+    def power_on(self, context: RequestContext, instance: Instance, network_info: list[dict[str, Any]]) -> None:
         with self.machine.operation('power_on'):
             self.machine.put(instance, states.RUNNING, network_info, *BOOT)
 
-    def power_off(self, instance: Any, timeout: int = 0) -> None:
+    def power_off(self, instance: Instance, timeout: int = 0) -> None:
         with self.machine.operation('power_off'):
             self.machine.set_state(instance, states.SHUTDOWN, 'powered off')
 
-    def reboot(self, context: RequestContext, instance: Instance, network_info: list[dict[str, str]],
+    def reboot(self, context: RequestContext, instance: Instance, network_info: list[dict[str, Any]],
                hard: bool) -> None:
         with self.machine.operation('reboot'):
             if hard:
@@ -166,35 +185,3 @@ class FakeDriver(driver.ComputeDriver, driver.Pause, driver.Suspend, driver.Snap
     def console_output(self, instance: Instance) -> bytes:
         with self.machine.operation('console_output'):
             return ''.join(line + '\n' for line in self.machine.guest(instance)['console']).encode()
-
-    def pause(self, instance: Instance) -> None:
-        with self.machine.operation('pause'):
-            self.machine.set_state(instance, states.POWER_PAUSED, 'paused')
-
-    def unpause(self, instance: Instance) -> None:
-        with self.machine.operation('unpause'):
-            self.machine.set_state(instance, states.RUNNING, 'unpaused')
-
-    def suspend(self, instance: Instance) -> None:
-        with self.machine.operation('suspend'):
-            self.machine.set_state(instance, states.POWER_SUSPENDED, 'suspended')
-
-    def resume(self, context: RequestContext, instance: Instance, network_info: list[dict[str, str]]) -> None:
-        with self.machine.operation('resume'):
-            self.machine.set_state(instance, states.RUNNING, 'resumed')
-
-    def snapshot(self, context: RequestContext, instance: Any, image_id: str, step: Callable[[str], None],
-                 report: progress.Report = progress.ignore) -> None:
-        with self.machine.operation('snapshot', report):
-            self.machine.guest(instance)
-            step(states.IMAGE_PENDING_UPLOAD)
-            with self.machine.disk() as path:
-                step(states.IMAGE_UPLOADING)
-                self.images.upload(context, image_id, path, 'raw')
-
-    def change_by_itself(self, uuid: str, power_state: int) -> None:
-        """Simulate what a guest does by itself: shut down, crash."""
-        with self.machine.lock:
-            self.machine.guests[uuid]['power_state'] = power_state
-            self.machine.save()
-        self.on_event(uuid, power_state)

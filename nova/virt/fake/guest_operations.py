@@ -6,14 +6,12 @@ import secrets
 from typing import Any, TYPE_CHECKING
 import zlib
 
-from oslo_config import cfg
-
 from nova import states
-from nova.virt import driver
-from nova.virt.fake import machine
 
 if TYPE_CHECKING:
     from nova.objects.instance import Instance
+    from nova.virt import driver
+    from nova.virt.fake.machine import Machine
 
 MIB = 1024 * 1024
 # Nothing listens there: they are below those that the kernel gives to connections, and below those of tests' servers.
@@ -22,9 +20,14 @@ PORTS = 1000                 # of each kind
 SCREEN = (64, 48)            # points
 
 
-class GuestOperations(machine.Feature, driver.Password, driver.Quiesce, driver.CrashDump, driver.Diagnostics,
-                      driver.Consoles, driver.Screenshots):
-    conf: cfg.ConfigOpts     # what FakeDriver has
+class GuestOperations:
+    """Password, Quiesce, CrashDump, Diagnostics, Consoles and Screenshots of guests without a system.
+
+    :param address: of the host, for its consoles
+    """
+
+    def __init__(self, machine: Machine, address: str) -> None:
+        self.machine, self._address = machine, address
 
     def set_admin_password(self, instance: Instance, password: str) -> None:
         with self.machine.operation('set_admin_password'), self.machine.lock:
@@ -67,12 +70,12 @@ class GuestOperations(machine.Feature, driver.Password, driver.Quiesce, driver.C
                 'memory_details': {'maximum': instance.memory_mb,
                                    'used': instance.memory_mb if guest['power_state'] == states.RUNNING else 0}}
 
-    def console(self, instance: Instance, kind: str) -> dict[str, Any]:
+    def console(self, instance: Instance, kind: str) -> driver.ConsolePlace:
         with self.machine.operation('console'):
             self.machine.guest(instance)
             number = zlib.crc32(instance.uuid.encode()) % PORTS
             port = CONSOLE_PORTS[kind] + number
-            return {'host': self.conf.my_ip, 'port': port, 'tls_port': port + 1 if kind == 'spice' else None,
+            return {'host': self._address, 'port': port, 'tls_port': port + 1 if kind == 'spice' else None,
                     'internal_access_path': instance.uuid if kind == 'mks' else None,
                     'password': secrets.token_urlsafe(6) if kind in ('vnc', 'spice') else None}
 

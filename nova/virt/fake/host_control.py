@@ -9,21 +9,20 @@ from nova import states
 from nova.hardware import disks
 from nova.runtime import progress
 from nova.virt import driver
-from nova.virt.fake import machine
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects.instance import Instance
+    from nova.virt.fake.machine import Machine
 
 _WORDS = {'reboot': 'rebooted', 'shutdown': 'shut down', 'startup': 'started'}
 
 
-class HostControl(machine.Feature, driver.HostControl):
-    """Guests go off and on with their machine."""
+class HostControl:
+    """Power and maintenance of the host. Its guests go off and on with it."""
 
-    maintenance = False
-    guests: Callable[[], dict[str, int]]             # what FakeDriver has
-    on_event: Callable[[str, int], None]
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
 
     def host_power_action(self, action: str) -> str:
         with self.machine.lock:
@@ -36,22 +35,20 @@ class HostControl(machine.Feature, driver.HostControl):
                     if guest.pop('ran', False):
                         guest['power_state'] = states.RUNNING
             self.machine.save()
-            found = self.guests()
+            found = self.machine.power_states()
         for uuid, power_state in found.items():
-            self.on_event(uuid, power_state)
+            self.machine.on_event(uuid, power_state)
         return _WORDS[action]
 
     def set_host_maintenance(self, enabled: bool) -> None:
-        self.maintenance = enabled
-
-    def check_maintenance(self, instance: Instance) -> None:
-        """:raises BuildFailed: no guest is started while the machine is being looked after"""
-        if self.maintenance:
-            raise exception.BuildFailed(instance_id=instance.uuid, reason='the host is in maintenance')
+        self.machine.maintenance = enabled
 
 
-class VolumeSnapshots(machine.Feature, driver.VolumeCopies, driver.AssistedSnapshots):
-    """A guest has ``files``: {volume id: [its files, the active one last]}, and ``copies``."""
+class VolumeSnapshots:
+    """Record snapshots and copies in a guest's ``files``: {volume id: [files, the active one last]}, and ``copies``."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
 
     def create_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str,
                                create_info: dict[str, str]) -> driver.VolumeFile:
@@ -91,8 +88,11 @@ class VolumeSnapshots(machine.Feature, driver.VolumeCopies, driver.AssistedSnaps
             return {'name': files[-1], 'format': disks.QCOW2}
 
 
-class ExtendVolume(machine.Feature, driver.ExtendVolume):
-    """A guest has ``sizes``: {volume id: GiB that it has seen}."""
+class ExtendVolume:
+    """Record new sizes in a guest's ``sizes``: {volume id: GiB}."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
 
     def extend_volume(self, context: RequestContext, instance: Instance, device: dict[str, Any]) -> None:
         with self.machine.operation('extend_volume'), self.machine.lock:

@@ -3,21 +3,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nova.virt import driver
-from nova.virt.fake import machine
-
 if TYPE_CHECKING:
     from nova.context import RequestContext
+    from nova.virt import driver
+    from nova.virt.fake.machine import Machine
 
 
-class ImageCache(machine.Feature, driver.ImageCache):
-    """``cached_images`` has the ids, in the order of their coming."""
+class ImageCache:
+    """Append the ids of images to ``cached_images`` of the machine."""
 
-    cached_images: list[str]     # what FakeDriver has
-    images: driver.ImageSource
+    def __init__(self, machine: Machine, images: driver.ImageSource) -> None:
+        self.machine, self._images = machine, images
 
     def cache_image(self, context: RequestContext, image_id: str) -> None:
         with self.machine.operation('cache_image'):
-            self.images.show(context, image_id)
-            if image_id not in self.cached_images:
-                self.cached_images.append(image_id)
+            self._images.show(context, image_id)
+            if image_id not in self.machine.cached_images:
+                self.machine.cached_images.append(image_id)

@@ -4,17 +4,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nova import exception
-from nova.virt import driver
-from nova.virt.fake import machine
 from nova.virt.fake import pci
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects.instance import Instance
+    from nova.virt.fake.machine import Machine
 
 
-class Interfaces(machine.Feature, driver.Interfaces, driver.PortDevices):
-    """A guest's ports are ids in ``networks``, in the order in which they were plugged."""
+class Interfaces:
+    """Record ports of guests in ``networks``: ids, in the order in which they were plugged."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
 
     def attach_interface(self, context: RequestContext, instance: Instance, vif: dict[str, str]) -> None:
         with self.machine.operation('attach_interface'), self.machine.lock:

@@ -6,15 +6,13 @@ import time
 from typing import Any, TYPE_CHECKING
 import weakref
 
-from oslo_config import cfg
-
 from nova import exception
-from nova.virt import driver
-from nova.virt.fake import machine
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects.instance import Instance
+    from nova.virt import driver
+    from nova.virt.fake.machine import Machine
 
 STEP_S = 0.02            # between two checks for requests, and two reports of progress
 GIB = 1 << 30
@@ -23,18 +21,20 @@ GIB = 1 << 30
 _REACHABLE: weakref.WeakValueDictionary[tuple[str | int, str], LiveMigration] = weakref.WeakValueDictionary()
 
 
-class LiveMigration(machine.Feature, driver.LiveMigration):
-    """A migration takes ``delays['live_migrate']`` seconds. A guest that comes needs a host that expects it.
+class LiveMigration:
+    """A migration takes ``delays['live_migrate']`` seconds. A host receives a guest only if it expects the guest.
+
+    :param cloud: a value that all hosts which reach each other share
     """
 
-    shares_disks = False         # with the other hosts
-    conf: cfg.ConfigOpts         # what FakeDriver has
-    host: str
+    def __init__(self, machine: Machine, host: str, cloud: str | int) -> None:
+        self.machine, self.host = machine, host
+        self.jobs: dict[str, _Job] = {}          # by uuid
+        self._wire = (cloud, host)
+        self.connect()
 
     def connect(self) -> None:
         """Let the other hosts reach this one."""
-        self._jobs: dict[str, _Job] = {}         # by uuid
-        self._wire = (self.conf.fake.state_dir or id(self.conf), self.host)
         _REACHABLE[self._wire] = self
 
     def disconnect(self) -> None:
@@ -45,7 +45,7 @@ class LiveMigration(machine.Feature, driver.LiveMigration):
     def check_destination(self, instance: Instance, block_migration: bool | None,
                           disk_over_commit: bool) -> dict[str, bool]:
         with self.machine.operation('check_destination'):
-            copied = not self.shares_disks and _has_local_disks(instance)
+            copied = not self.machine.shares_disks and _has_local_disks(instance)
             if block_migration is False and copied:
                 raise exception.MigrationPreCheckError(
                     reason='the hosts share no storage; a migration with its disks (block migration) is needed')
@@ -62,9 +62,9 @@ class LiveMigration(machine.Feature, driver.LiveMigration):
             self.machine.expected[instance.uuid] = [vif['id'] for vif in network_info]
             return facts
 
-    def live_migrate(self, context: RequestContext, instance: Instance, destination: dict[str, str],
+    def live_migrate(self, context: RequestContext, instance: Instance, destination: driver.Destination,
                      facts: dict[str, Any], progress: Any) -> None:
-        job = self._jobs[instance.uuid] = _Job(self.machine.delays.get('live_migrate', 0), instance)
+        job = self.jobs[instance.uuid] = _Job(self.machine.delays.get('live_migrate', 0), instance)
         try:
             self.machine.guest(instance)
             while not job.done():
@@ -73,9 +73,9 @@ class LiveMigration(machine.Feature, driver.LiveMigration):
                     raise exception.MigrationAborted(instance_id=instance.uuid)
             progress(job.progress())
             self.machine.fail('live_migrate')
-            self._send(instance.uuid, (self._wire[0], destination['host']), facts.get('numa_topology'))
+            self._send(instance.uuid, (self._wire[0], destination['host'] or ''), facts.get('numa_topology'))
         finally:
-            self._jobs.pop(instance.uuid, None)
+            self.jobs.pop(instance.uuid, None)
 
     def _send(self, uuid: str, wire: tuple[str | int, str], topology: str | None) -> None:
         """Hand the guest over; it is at one of the two at any moment."""
@@ -106,13 +106,13 @@ class LiveMigration(machine.Feature, driver.LiveMigration):
                 time.sleep(STEP_S)
 
     def abort_live_migration(self, instance: Instance) -> None:
-        job = self._jobs.get(instance.uuid)
+        job = self.jobs.get(instance.uuid)
         if job is not None:
             job.aborted.set()
 
     def force_complete_live_migration(self, instance: Instance) -> None:
         with self.machine.operation('force_complete_live_migration'):
-            job = self._jobs.get(instance.uuid)
+            job = self.jobs.get(instance.uuid)
             if job is not None:
                 job.forced = True
 
@@ -134,6 +134,13 @@ class LiveMigration(machine.Feature, driver.LiveMigration):
                                 facts: dict[str, Any]) -> None:
         with self.machine.operation('rollback_live_migration'), self.machine.lock:
             self.machine.expected.pop(instance.uuid, None)
+
+    def awaited_guests(self) -> list[str]:
+        """A fake host prepares no disks for a guest that is about to arrive."""
+        return []
+
+    def give_up_guest(self, uuid: str) -> None:
+        """There is nothing to remove: ``awaited_guests`` is always empty."""
 
 
 def _has_local_disks(instance: Instance) -> bool:

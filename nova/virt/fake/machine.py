@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 import uuid as uuidlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
@@ -47,6 +47,10 @@ class Machine:
     strangers  {uuid: power state} of guests that another program has made
     tpms       {uuid: content} of the TPMs of guests that are made again
     expected   {uuid: [port id]} of guests that are about to arrive by live migration
+    on_event       called with (uuid, power state) when a guest changes by itself
+    shares_disks   whether the host shares the disks of its guests with the other hosts
+    maintenance    whether the host refuses new guests
+    cached_images  ids of images that were fetched ahead of time
 
     ``guests_file``, ``kept_file`` and ``arriving_file`` are None without a directory.
     """
@@ -61,6 +65,9 @@ class Machine:
         self.strangers: dict[str, int] = {}
         self.expected: dict[str, list[str]] = {}
         self.tpms: dict[str, str] = {}
+        self.on_event: Callable[[str, int], None] = lambda uuid, power_state: None
+        self.shares_disks = self.maintenance = False
+        self.cached_images: list[str] = []
         self._directory = pathlib.Path(directory) if directory else None
         self.guests_file = self._directory and self._directory / f'{host}.json'
         self.kept_file = self._directory and self._directory / f'{host}.kept'
@@ -160,6 +167,28 @@ class Machine:
             guest['console'] = console[-CONSOLE_LINES:]
             self.save()
 
+    def power_states(self) -> dict[str, int]:
+        """Return {uuid: power state} of the guests."""
+        with self.lock:
+            return {uuid: guest['power_state'] for uuid, guest in self.guests.items()}
+
+    def change_by_itself(self, uuid: str, power_state: int) -> None:
+        """Simulate a guest that shuts down or crashes."""
+        with self.lock:
+            self.guests[uuid]['power_state'] = power_state
+            self.save()
+        self.on_event(uuid, power_state)
+
+    def volumes(self, uuid: str) -> dict[str, str]:
+        """Return {volume id: device name} of a guest."""
+        with self.lock:
+            return dict(self.guests[uuid].get('volumes', {}))
+
+    def shares(self, uuid: str) -> dict[str, str]:
+        """Return {share id: tag} of a guest."""
+        with self.lock:
+            return dict(self.guests[uuid].get('shares', {}))
+
     def keep_volumes(self, instance: instance_object.Instance, devices: list[dict[str, Any]]) -> None:
         """Set the volumes that a guest is made with: block_device_mappings rows."""
         self.guests[instance.uuid]['volumes'] = {
@@ -204,12 +233,6 @@ class Machine:
             file.write(b'fake disk'.ljust(DISK_BYTES, b'\0'))
             file.flush()
             yield file.name
-
-
-class Feature:
-    """A feature of the fake driver: besides what every driver has it uses the machine."""
-
-    machine: Machine
 
 
 def _loaded(path: pathlib.Path) -> Any:

@@ -4,16 +4,18 @@ from __future__ import annotations
 from typing import Any, TYPE_CHECKING
 
 from nova import states
-from nova.virt import driver
-from nova.virt.fake import machine
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects.instance import Instance
+    from nova.virt.fake.machine import Machine
 
 
-class Rescue(machine.Feature, driver.Rescue, driver.StableRescue):
-    """A rescued guest has ``rescue``: what it runs from."""
+class Rescue:
+    """Record in a guest's ``rescue`` the image and the volumes that it runs with."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
 
     def rescue(self, context: RequestContext, instance: Instance, network_info: list[dict[str, str]],
                image: dict[str, str], admin_password: str, block_devices: list[Any],

@@ -6,22 +6,26 @@ from typing import Any, TYPE_CHECKING
 
 from nova import exception
 from nova import states
-from nova.virt import driver
-from nova.virt.fake import machine
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
+    from nova.objects.instance import Instance
+    from nova.virt import driver
+    from nova.virt.fake.machine import Machine
 
 
-class Resize(machine.Feature, driver.Resize):
-    """What a host keeps for a revert stands in a file of its own."""
+class Resize:
+    """Cold moves of guests. The machine keeps in a separate file what a revert needs."""
 
-    def accept_guest(self, context: RequestContext, instance: Any, flavor: Any) -> None:
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+
+    def accept_guest(self, context: RequestContext, instance: Instance, flavor: dict[str, Any]) -> None:
         with self.machine.operation('accept_guest'):
             pass
 
-    def send_guest(self, context: RequestContext, instance: Any, dest_host: Any, network_info: Any,
-                   timeout: Any) -> Any:
+    def send_guest(self, context: RequestContext, instance: Instance, dest_host: str | None,
+                   network_info: list[dict[str, Any]], timeout: int) -> dict[str, Any]:
         with self.machine.operation('send_guest'), self.machine.lock:
             guest = self.machine.guests.get(instance.uuid)
             if guest is not None:
@@ -32,8 +36,8 @@ class Resize(machine.Feature, driver.Resize):
                 raise exception.GuestNotFound(instance_id=instance.uuid)
             return copy.deepcopy(self.machine.kept[instance.uuid])
 
-    def finish_migration(self, context: RequestContext, instance: Any, guest: Any, request: Any,
-                         power_on: bool) -> None:
+    def finish_migration(self, context: RequestContext, instance: Instance, guest: dict[str, Any],
+                         request: driver.SpawnRequest, power_on: bool) -> None:
         with self.machine.lock:
             self.machine.note_arriving(instance.uuid, True)
         with self.machine.operation('finish_migration'), self.machine.lock:
@@ -42,14 +46,14 @@ class Resize(machine.Feature, driver.Resize):
             self.machine.keep_volumes(instance, request.block_devices)
             self.machine.note_arriving(instance.uuid, False)
 
-    def drop_migrated(self, context: RequestContext, instance: Any, network_info: Any) -> None:
+    def drop_migrated(self, context: RequestContext, instance: Instance, network_info: list[dict[str, Any]]) -> None:
         with self.machine.operation('drop_migrated'), self.machine.lock:
             self.machine.guests.pop(instance.uuid, None)
             self.machine.save()
             self.machine.note_arriving(instance.uuid, False)
 
-    def finish_revert_migration(self, context: RequestContext, instance: Any, network_info: Any, block_devices: Any,
-                                power_on: bool) -> None:
+    def finish_revert_migration(self, context: RequestContext, instance: Instance, network_info: list[dict[str, Any]],
+                                block_devices: list[dict[str, Any]], power_on: bool) -> None:
         with self.machine.operation('finish_revert_migration'), self.machine.lock:
             self.machine.bring_back(instance.uuid)
             self.machine.guest(instance)
@@ -57,19 +61,23 @@ class Resize(machine.Feature, driver.Resize):
             self.machine.keep_volumes(instance, block_devices)
             self.machine.forget_kept(instance.uuid)
 
-    def confirm_migration(self, context: RequestContext, instance: Any, network_info: Any) -> None:
+    def confirm_migration(self, context: RequestContext, instance: Instance,
+                          network_info: list[dict[str, Any]]) -> None:
         with self.machine.operation('confirm_migration'), self.machine.lock:
             self.machine.forget_kept(instance.uuid)
 
-    def kept_guests(self) -> Any:
+    def kept_guests(self) -> list[str]:
         with self.machine.lock:
             return sorted(self.machine.kept)
 
 
-class Growth(machine.Feature, driver.Growth):
-    """What a guest has stands in the machine."""
+class Growth:
+    """Change the size of running guests."""
 
-    def grow(self, instance: Any, flavor: Any) -> None:
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+
+    def grow(self, instance: Instance, flavor: dict[str, Any]) -> None:
         with self.machine.operation('grow'), self.machine.lock:
             self.machine.guest(instance).update(vcpus=flavor['vcpus'], memory_mb=flavor['memory_mb'])
             self.machine.save()

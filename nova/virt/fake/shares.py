@@ -4,16 +4,20 @@ from __future__ import annotations
 from typing import Any, TYPE_CHECKING
 
 from nova import exception
-from nova.virt import driver
 from nova.virt import share_exports
-from nova.virt.fake import machine
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects.instance import Instance
+    from nova.virt.fake.machine import Machine
 
 
-class Shares(machine.Feature, driver.Shares):
+class Shares:
+    """Record shares of guests in ``shares``: {share id: tag}."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+
     def attach_share(self, context: RequestContext, instance: Instance, share: dict[str, Any]) -> None:
         access = share.get('access') or {}
         try:
@@ -29,8 +33,3 @@ class Shares(machine.Feature, driver.Shares):
         with self.machine.operation('detach_share'), self.machine.lock:
             if self.machine.guests.get(instance.uuid, {}).get('shares', {}).pop(share['share_id'], None):
                 self.machine.save()
-
-    def shares(self, uuid: str) -> Any:
-        """{share id: tag} of a guest."""
-        with self.machine.lock:
-            return dict(self.machine.guests[uuid].get('shares', {}))

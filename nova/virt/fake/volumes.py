@@ -1,24 +1,27 @@
-"""Volumes of guests that are not there: the guest's record says which it has, so that tests can look."""
+"""Volumes of fake guests: an entry in the record of the guest."""
 from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING
 
-from oslo_config import cfg
-
-from nova.virt import driver
-from nova.virt.fake import machine
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects.instance import Instance
+    from nova.virt import driver
+    from nova.virt.fake.machine import Machine
 
 
-class Volumes(machine.Feature, driver.Volumes):
-    conf: cfg.ConfigOpts     # what FakeDriver has
-    host: str
+class Volumes:
+    """Record volumes of guests in ``volumes``: {volume id: device name}.
 
-    def volume_connector(self) -> Any:
-        return {'host': self.host, 'ip': self.conf.my_ip, 'initiator': f'iqn.1994-05.test:{self.host}',
+    :param address: of the host, for the connector
+    """
+
+    def __init__(self, machine: Machine, host: str, address: str) -> None:
+        self.machine, self._host, self._address = machine, host, address
+
+    def volume_connector(self) -> dict[str, Any]:
+        return {'host': self._host, 'ip': self._address, 'initiator': f'iqn.1994-05.test:{self._host}',
                 'platform': 'x86_64', 'os_type': 'linux', 'multipath': False}
 
     def attach_volume(self, context: RequestContext, instance: Instance, device: dict[str, Any]) -> None:
@@ -48,12 +51,7 @@ class Volumes(machine.Feature, driver.Volumes):
                 volumes[stays] = volumes.pop(volume_id)
                 self.machine.save()
 
-    def attached_volumes(self) -> dict[str, dict[str, dict[str, Any]]]:
+    def attached_volumes(self) -> dict[str, dict[str, driver.AttachedVolume]]:
         return {uuid: {volume: {'attachment_id': None, 'device_name': name}
                        for volume, name in guest['volumes'].items()}
                 for uuid, guest in self.machine.guests.items() if guest.get('volumes')}
-
-    def volumes(self, uuid: str) -> dict[str, str]:
-        """{volume id: device name} of a guest."""
-        with self.machine.lock:
-            return dict(self.machine.guests[uuid].get('volumes', {}))

@@ -5,8 +5,8 @@ crash. A node belongs to this host by ``nova_host_id`` in its instance_info; nod
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
-import urllib.parse
 
 import orjson
 from oslo_config.cfg import ConfigOpts
@@ -14,17 +14,20 @@ from oslo_config.cfg import ConfigOpts
 from nova import exception
 from nova import states
 from nova.hardware import machines
+from nova.runtime import privileges
 from nova.virt import driver
 from nova.virt.ironic import client as ironic_client
+from nova.virt.ironic import consoles
+from nova.virt.ironic import nodes
+from nova.virt.ironic import rescue
 from nova.virt.ironic.client import Node
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects.instance import Instance
 
-OWNER = 'nova_host_id'
 POWER = {'power on': states.RUNNING, 'power off': states.SHUTDOWN, 'rebooting': states.RUNNING}
-AVAILABLE, ACTIVE, RESCUED = 'available', 'active', 'rescue'
+AVAILABLE, ACTIVE, RESCUED = 'available', nodes.ACTIVE, nodes.RESCUED
 # provision states, https://docs.openstack.org/ironic/latest/user/states.html: with a server that can be removed;
 DEPLOYED = {ACTIVE, RESCUED, 'deploy failed', 'error', 'rescue failed', 'unrescue failed', 'wait call-back',
             'deploy hold', 'rescue wait'}
@@ -39,16 +42,20 @@ DRIVE = {'openstack/latest/meta_data.json': 'meta_data', 'openstack/latest/netwo
 OLD_VERSION = 1                          # hypervisor_version: nodes have none
 
 
-class IronicDriver(driver.ComputeDriver, driver.Rescue, driver.Consoles):
-    """See virt/driver.py."""
+class IronicDriver(driver.ComputeDriver):
+    """Implement the required methods of the contract (nova/virt/driver.py); register Rescue and Consoles."""
 
     real_guests = False                  # whose ports this host would plumb
 
-    def __init__(self, conf: ConfigOpts, host: str, images: Any, inspect_image: Any = None,
-                 helper: Any = None) -> None:
+    def __init__(self, conf: ConfigOpts, host: str, images: driver.ImageSource,
+                 inspect_image: Callable[[str, str], None] | None = None,
+                 helper: privileges.Helper | None = None) -> None:
         super().__init__(conf, host, images, inspect_image, helper)
         self._client = ironic_client.Client(conf)
         self._deploy_s, self._power_s = conf.ironic.deploy_timeout, conf.ironic.power_timeout
+        self._nodes = nodes.Nodes(self._client, host, self._power_s)
+        self.features.update({driver.Rescue: rescue.Rescue(self._client, self._nodes, self._deploy_s),
+                              driver.Consoles: consoles.Consoles(self._client, self._nodes, self._power_s)})
 
     def init_host(self) -> None:
         self._client.nodes()
@@ -70,28 +77,16 @@ class IronicDriver(driver.ComputeDriver, driver.Rescue, driver.Consoles):
 
     def _traits(self, node: Node) -> list[str]:
         """Those of the node; its resource class is one as long as a server can be there."""
-        usable = not node['maintenance'] and (self._is_ours(node) if node['instance_uuid']
+        usable = not node['maintenance'] and (self._nodes.is_ours(node) if node['instance_uuid']
                                               else node['provision_state'] == AVAILABLE)
         own = [machines.class_name(node['resource_class'])] if usable and node['resource_class'] else []
         return [*(node['traits'] or ()), *own]
 
-    def _is_ours(self, node: Node) -> bool:
-        return bool(node['instance_uuid']) and (node['instance_info'] or {}).get(OWNER) == self.host
-
     def guests(self) -> dict[str, int]:
-        return {node['instance_uuid']: _power_state(node) for node in self._client.nodes() if self._is_ours(node)}
+        return {node['instance_uuid']: _power_state(node) for node in self._client.nodes() if self._nodes.is_ours(node)}
 
     def power_state(self, instance: Instance) -> int:
-        return _power_state(self._node(instance))
-
-    def _node(self, instance: Instance) -> Node:
-        """
-        :raises GuestNotFound: no node of this host has the server
-        """
-        node = self._client.node_of(instance.uuid)
-        if node is None or not self._is_ours(node):
-            raise exception.GuestNotFound(instance_id=instance.uuid)
-        return node
+        return _power_state(self._nodes.of(instance))
 
     # ---- life
 
@@ -114,7 +109,7 @@ class IronicDriver(driver.ComputeDriver, driver.Rescue, driver.Consoles):
         self._client.provision(uuid, 'deploy', 'active', **_drive(request))
         self._client.wait(uuid, 'deploy', self._deploy_s, lambda found: found['provision_state'] == ACTIVE,
                           lambda found: found['provision_state'] in ('deploy failed', 'error'))
-        self._switch_on(uuid)
+        self._nodes.switch_on(uuid)
 
     def _ready(self, instance: Instance) -> Node:
         """The node that the scheduler has chosen, once it has been cleaned of its last server.
@@ -137,7 +132,7 @@ class IronicDriver(driver.ComputeDriver, driver.Rescue, driver.Consoles):
         specs = (instance.flavor or {}).get('extra_specs') or {}
         wanted = {key.removeprefix('capabilities:'): value for key, value in specs.items()
                   if key.startswith('capabilities:')}
-        info = {OWNER: self.host, 'image_source': image['id'], 'root_gb': str(instance.root_gb),
+        info = {nodes.OWNER: self.host, 'image_source': image['id'], 'root_gb': str(instance.root_gb),
                 'display_name': instance.display_name, 'vcpus': str(instance.vcpus),
                 'memory_mb': str(instance.memory_mb), 'local_gb': str(instance.root_gb)}
         if instance.ephemeral_gb:
@@ -146,10 +141,10 @@ class IronicDriver(driver.ComputeDriver, driver.Rescue, driver.Consoles):
             info['capabilities'] = orjson.dumps(wanted).decode()
         return info
 
-    def destroy(self, context: RequestContext, instance: Instance, network_info: Any, keep_disks: bool = False,
-                keep_machine: bool = False) -> None:
+    def destroy(self, context: RequestContext, instance: Instance, network_info: list[dict[str, Any]],
+                keep_disks: bool = False, keep_machine: bool = False) -> None:
         node = self._client.node_of(instance.uuid)
-        if node is None or not self._is_ours(node):
+        if node is None or not self._nodes.is_ours(node):
             return
         uuid = node['uuid']
 
@@ -174,94 +169,33 @@ class IronicDriver(driver.ComputeDriver, driver.Rescue, driver.Consoles):
 
     # ---- power
 
-    def power_on(self, context: RequestContext, instance: Instance, network_info: Any) -> None:
-        self._switch_on(self._node(instance)['uuid'])
-
-    def _switch_on(self, uuid: str) -> None:
-        if self._client.node(uuid)['power_state'] != 'power on':
-            self._client.power(uuid, 'power on')
-            self._await_power(uuid, 'power on')
+    def power_on(self, context: RequestContext, instance: Instance, network_info: list[dict[str, Any]]) -> None:
+        self._nodes.switch_on(self._nodes.of(instance)['uuid'])
 
     def power_off(self, instance: Instance, timeout: int = 0) -> None:
-        node = self._node(instance)
+        node = self._nodes.of(instance)
         if node['power_state'] == 'power off':
             return
         if timeout and self._client.power(node['uuid'], 'soft power off', timeout):
             try:
-                self._await_power(node['uuid'], 'power off', timeout)
+                self._nodes.await_power(node['uuid'], 'power off', timeout)
                 return
             except exception.VirtError:              # its system did not obey
                 pass
         self._client.power(node['uuid'], 'power off')
-        self._await_power(node['uuid'], 'power off')
+        self._nodes.await_power(node['uuid'], 'power off')
 
-    def reboot(self, context: RequestContext, instance: Instance, network_info: Any, hard: bool) -> None:
-        uuid = self._node(instance)['uuid']
+    def reboot(self, context: RequestContext, instance: Instance, network_info: list[dict[str, Any]],
+               hard: bool) -> None:
+        uuid = self._nodes.of(instance)['uuid']
         if hard or not self._client.power(uuid, 'soft rebooting', self._power_s):
             self._client.power(uuid, 'rebooting')
-        self._await_power(uuid, 'power on')
-
-    def _await_power(self, uuid: str, wanted: str, seconds: float | None = None) -> None:
-        self._client.wait(uuid, wanted, seconds or self._power_s,
-                          lambda node: node['power_state'] == wanted and not node['target_power_state'],
-                          lambda node: node['power_state'] == 'error')
-
-    # ---- rescue
-
-    def rescue(self, context: RequestContext, instance: Instance, network_info: Any, image: dict[str, Any],
-               admin_password: str, block_devices: Any, config_drive: Any = None) -> None:
-        if image['id'] != instance.image_id:
-            raise exception.ImageUnacceptable(image_id=image['id'], reason='a machine is rescued by the ramdisk that '
-                                              'its node names, and by no image.')
-        node = self._node(instance)
-        if node['provision_state'] == RESCUED:
-            return
-        self._client.provision(node['uuid'], 'rescue', 'rescue', rescue_password=admin_password)
-        self._client.wait(node['uuid'], 'rescue', self._deploy_s, lambda found: found['provision_state'] == RESCUED,
-                          lambda found: found['provision_state'] == 'rescue failed')
-
-    def unrescue(self, context: RequestContext, instance: Instance, network_info: Any) -> None:
-        node = self._node(instance)
-        if node['provision_state'] != ACTIVE:
-            self._client.provision(node['uuid'], 'end the rescue', 'unrescue')
-            self._client.wait(node['uuid'], 'end the rescue', self._deploy_s,
-                              lambda found: found['provision_state'] == ACTIVE,
-                              lambda found: found['provision_state'] == 'unrescue failed')
-        self._switch_on(node['uuid'])
-
-    # ---- consoles
+        self._nodes.await_power(uuid, 'power on')
 
     def console_output(self, instance: Instance) -> bytes:
-        self._node(instance)
+        self._nodes.of(instance)
         raise exception.Unsupported('The Bare Metal service keeps nothing of what a machine prints. Its serial console '
                                     'shows it.')
-
-    def console(self, instance: Instance, kind: str) -> dict[str, Any]:
-        node = self._node(instance)
-        if kind != 'serial':
-            raise exception.ConsoleTypeUnavailable(console_type=kind)
-        found = self._client.console(node['uuid'])
-        if not found['console_enabled']:
-            self._client.enable_console(node['uuid'])
-            self._client.wait(node['uuid'], 'open the console', self._power_s, lambda each: each['console_enabled'])
-            found = self._client.console(node['uuid'])
-        address = console_address(found.get('console_info') or {})
-        if address is None:
-            raise exception.ConsoleTypeUnavailable(console_type=kind)
-        return {'host': address[0], 'port': address[1], 'tls_port': None, 'internal_access_path': None,
-                'password': None}
-
-
-def console_address(info: dict[str, Any]) -> tuple[str, int] | None:
-    """(host, port) of a serial console that is raw TCP, as socat's are; None of another kind."""
-    if info.get('type') != 'socat':
-        return None
-    try:
-        url = urllib.parse.urlsplit(info.get('url') or '')
-        return (url.hostname, url.port) if url.scheme == 'tcp' and url.hostname and url.port else None
-    except ValueError:
-        return None
-
 
 def _power_state(node: Node) -> int:
     return POWER.get(node['power_state'], states.NOSTATE)

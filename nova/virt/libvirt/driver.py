@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.disk_files.qemu_img import Tool
     from nova.objects.instance import Instance
-    from nova.virt.libvirt import xml
+    from nova.virt.libvirt.xml import Guest
 
 LOG = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class LibvirtDriver(base.LibvirtBase):
                                 options.qemu_img_timeout)
         self.platform = platform.Platform(conf)
         self.clients = disk_clients.DiskClients(self._ceph)
-        self.connectors = connectors.Connectors(host, connectors.Way(
+        self.connectors = connectors.Connectors(host, connectors.ConnectorOptions(
             options.volume_root_helper, options.volume_use_multipath,
             os.path.join(os.path.dirname(directory), 'os-brick')))
         self._connections = connections.VolumeConnections(conf, self.storage, self.hypervisor, self.connectors,
@@ -213,7 +213,7 @@ class LibvirtDriver(base.LibvirtBase):
     def has_disks(self, instance: Instance, source: str) -> bool:
         self.storage.check_reach(instance.uuid)          # else the guest would be created again despite its disks
         pool_record.take(self.storage, instance.uuid, source, self.platform.virt_type)
-        return shared_storage.came_over(self.storage.load(instance.uuid), source, self.host)
+        return shared_storage.was_taken_over(self.storage.load(instance.uuid), source, self.host)
 
     def fence(self, instance: Instance, former: driver.FormerHost) -> bool:
         return fencing.fence(self.storage, self._ceph, instance.uuid, former)
@@ -254,8 +254,8 @@ class LibvirtDriver(base.LibvirtBase):
                     raise exception.BuildFailed(instance_id=uuid, reason=error.message) from error
                 raise
 
-    def _place_devices(self, instance: Instance, guest: xml.Guest, request: driver.SpawnRequest) -> None:
-        """Write the addresses of tagged devices into the config drive: libvirt chooses them when it defines a guest."""
+    def _place_devices(self, instance: Instance, guest: Guest, request: driver.SpawnRequest) -> None:
+        """Write the addresses of tagged devices, which libvirt chooses, into the config drive."""
         def look() -> dict[str, list[str]]:
             self._guests.define(guest)
             return self.device_addresses(instance)
@@ -273,7 +273,7 @@ class LibvirtDriver(base.LibvirtBase):
             keep_disks = keep_disks and not self.storage.has_lost(uuid)
             guest = None if keep_disks else self.storage.load(uuid)
             if not keep_disks:
-                self.storage.kept.forget(uuid)
+                self.storage.resize_backups.forget(uuid)
             self._guests.remove(uuid, keep_disks, keep_machine and self._guests.keeps_machine(instance, guest))
             self._connections.disconnect(guest.volumes if guest else ())
         self._guests.remove_unused_images()

@@ -190,7 +190,7 @@ class Guests(guest_power.GuestPower):
         """
         guest = self.storage.load(uuid)
         # the backup of a resize has the same TPM
-        keep_state = keep_disks or keep_machine or self.storage.kept.load(uuid) is not None
+        keep_state = keep_disks or keep_machine or self.storage.resize_backups.load(uuid) is not None
         with contextlib.suppress(exception.GuestNotFound):
             self.hypervisor.guest('remove the guest', uuid, calls.undefine, keep_state)
         if guest is not None and any(disk.secret for disk in rescued.files(guest)):

@@ -23,7 +23,7 @@ Connector = dict[str, typing.Any]
 
 HELD = ('reserved', 'attaching', 'in-use')
 CLOSING = 'closing'              # status of an attachment during the closing of its export
-PREVIOUS_HOST = 'leaves'         # key of a connector: previous host with a closing export
+PREVIOUS_HOST = 'previous_host'  # key of a connector: previous host with a closing export
 
 
 class AttachBackend:

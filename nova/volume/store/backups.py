@@ -13,7 +13,7 @@ from nova.db.tables.volume import volume_backups
 from nova.db.tables.volume import volume_snapshots
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
-from nova.volume.store import contents
+from nova.volume.store import jobs
 from nova.volume.store import files as volume_files
 from nova.volume.store import keys as volume_keys
 from nova.volume.store import limits as volume_limits
@@ -31,10 +31,10 @@ class Backups:
     :param keys: keys of encrypted volumes
     """
 
-    def __init__(self, database: typing.Any, files: volume_files.VolumeFiles, made: contents.Contents,
+    def __init__(self, database: typing.Any, files: volume_files.VolumeFiles, volume_jobs: jobs.VolumeJobs,
                  limits: volume_limits.Limits, snapshot: Callable[[Context, str, str], Row],
                  keys: volume_keys.Keys) -> None:
-        self._db, self._files, self._contents, self._limits = database, files, made, limits
+        self._db, self._files, self._jobs, self._limits = database, files, volume_jobs, limits
         self._snapshot, self._keys = snapshot, keys
 
     def get(self, ctx: Context, backup_id: str) -> Row:
@@ -60,24 +60,24 @@ class Backups:
             source = row
             if snapshot_id is not None:
                 source = rows.snapshot(conn, ctx, snapshot_id, lock=True)
-                if source['volume_id'] != row['id'] or source['status'] not in (contents.AVAILABLE, contents.CREATING):
+                if source['volume_id'] != row['id'] or source['status'] not in (jobs.AVAILABLE, jobs.CREATING):
                     raise exception.InvalidVolume(reason='the snapshot belongs to another volume or is not complete.')
-            elif row['status'] != contents.AVAILABLE:
+            elif row['status'] != jobs.AVAILABLE:
                 raise exception.InvalidVolume(reason=f'a volume in status {row["status"]} cannot be backed up.')
-            self._limits.use(conn, row['project_id'], 'backups', source['size'])
+            self._limits.check(conn, row['project_id'], 'backups', source['size'])
             return db.insert(conn, volume_backups, {
                 'id': ident, 'volume_id': row['id'], 'snapshot_id': snapshot_id, 'temporary': temporary,
                 'project_id': row['project_id'], 'user_id': ctx.user_id, 'size': source['size'],
-                'status': contents.CREATING, 'bootable': source['bootable'],
+                'status': jobs.CREATING, 'bootable': source['bootable'],
                 'image_metadata': source['image_metadata'], 'key_id': source['key_id'], **values})
         log.about(ident)
         try:
             row = self._db.run(write)
         except exception.NovaException:
             if temporary and snapshot_id is not None:
-                self._contents.end_snapshot(snapshot_id)
+                self._jobs.end_snapshot(snapshot_id)
             raise
-        self._contents.make_backup(row)
+        self._jobs.make_backup(row)
         return self.get(ctx, ident)
 
     @staticmethod
@@ -87,9 +87,9 @@ class Backups:
         :raises InvalidVolume, VolumeBackupNotFound:
         """
         backup = rows.backup(conn, ctx, backup_id, lock=True)
-        if backup['status'] not in (contents.AVAILABLE, contents.RESTORING_FROM):
+        if backup['status'] not in (jobs.AVAILABLE, jobs.RESTORING_FROM):
             raise exception.InvalidVolume(reason=f'the backup has status {backup["status"]}.')
-        db.update(conn, volume_backups, backup['id'], {'status': contents.RESTORING_FROM})
+        db.update(conn, volume_backups, backup['id'], {'status': jobs.RESTORING_FROM})
         return backup
 
     def restore(self, ctx: Context, backup_id: str, volume_id: str) -> Row:
@@ -100,7 +100,7 @@ class Backups:
         def write(conn: Connection) -> Row:
             backup = self.begin_restore(conn, ctx, backup_id)
             volume = rows.volume(conn, ctx, volume_id, lock=True)
-            if volume['status'] != contents.AVAILABLE or volume['size'] < backup['size']:
+            if volume['status'] != jobs.AVAILABLE or volume['size'] < backup['size']:
                 raise exception.InvalidVolume(
                     reason=f'the volume has {volume["size"]} GiB and status {volume["status"]}. It must be available, '
                            f'with at least {backup["size"]} GiB.')
@@ -110,12 +110,12 @@ class Backups:
                                                      'backup to a new volume.')
             if db.being_copied(conn, volume['id']):
                 raise exception.InvalidVolume(reason='the volume is being copied.')
-            values = {'status': contents.RESTORING, 'backup_id': backup['id'], 'bootable': backup['bootable'],
+            values = {'status': jobs.RESTORING, 'backup_id': backup['id'], 'bootable': backup['bootable'],
                       'image_metadata': backup['image_metadata']}
             db.update(conn, volumes, volume['id'], values)
             return {**volume, **values}
         row = self._db.run(write)
-        self._contents.restore_volume(row)
+        self._jobs.restore_volume(row)
         return row
 
     def update(self, ctx: Context, backup_id: str, values: Row) -> Row:
@@ -139,9 +139,9 @@ class Backups:
 
     def _check_idle(self, conn: Connection, row: Row) -> None:
         """Check that a backup is neither being created nor restored; raises InvalidVolume."""
-        waits = row['status'] == contents.CREATING and row['snapshot_id'] and db.unfinished(
+        waits = row['status'] == jobs.CREATING and row['snapshot_id'] and db.unfinished(
             conn, volume_snapshots, {'id': row['snapshot_id']})             # waits for its temporary snapshot
-        if waits or self._contents.is_busy(row['id']) or db.is_restored(conn, row['id']):
+        if waits or self._jobs.is_busy(row['id']) or db.is_restored(conn, row['id']):
             raise exception.InvalidVolume(reason=f'the backup has status {row["status"]} and a job is in progress.')
 
     def delete(self, ctx: Context, backup_id: str, force: bool = False) -> None:
@@ -154,9 +154,9 @@ class Backups:
             row = rows.backup(conn, ctx, backup_id, lock=True)
             if force:
                 self._check_idle(conn, row)
-            elif row['status'] not in (contents.AVAILABLE, contents.ERROR):
+            elif row['status'] not in (jobs.AVAILABLE, jobs.ERROR):
                 raise exception.InvalidVolume(reason=f'the backup has status {row["status"]}.')
             db.delete(conn, volume_backups, row['id'])
             self._keys.delete_if_unused(conn, row['key_id'])
             return self._files.backup(row['id'])
-        self._contents.discard(self._db.run(write))
+        self._jobs.discard(self._db.run(write))

@@ -72,7 +72,7 @@ class VolumeFiles:
 
     # ---- creating
 
-    def blank(self, path: str, size: int, key: str | None = None) -> None:
+    def create_empty(self, path: str, size: int, key: str | None = None) -> None:
         """Create a sparse file of ``size`` bytes.
 
         :param key: passphrase of an encrypted volume; its header is added to the size
@@ -253,7 +253,7 @@ class VolumeFiles:
                 os.truncate(part, size)
         files.remove(path + COPY)
 
-    def give_up_copy(self, path: str) -> None:
+    def discard_copy(self, path: str) -> None:
         """Delete the file of ``prepare_copy`` after a failure."""
         files.remove(path + COPY)
         self._end_claim(path)
@@ -339,7 +339,7 @@ class VolumeFiles:
         except FileNotFoundError:
             return None
 
-    def clean(self, volume_ids: set[str], snapshot_ids: set[str], backup_ids: set[str]) -> list[str]:
+    def delete_incomplete(self, volume_ids: set[str], snapshot_ids: set[str], backup_ids: set[str]) -> list[str]:
         """Delete incomplete files and return the paths of files without a row.
 
         Files without a row are kept: a database restored from a backup does not have rows of later volumes.

@@ -57,7 +57,7 @@ class Limits:
         """Reset a project to the default limits."""
         self._db.run(quotas.delete_limits, project_id, resources=storage_quotas.VOLUMES)
 
-    def use(self, conn: Connection, project_id: typing.Any, noun: str | None, adding: int, size: int = 0) -> None:
+    def check(self, conn: Connection, project_id: typing.Any, noun: str | None, adding: int, size: int = 0) -> None:
         """Check the quota of a project.
 
         :param noun: 'volumes', 'snapshots' or 'backups': kind of the new resource; None: no new one

@@ -14,7 +14,7 @@ from nova.db.tables import volume as tables
 from nova.db.tables.volume import volume_snapshots
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
-from nova.volume.store import contents
+from nova.volume.store import jobs
 from nova.volume.store import files as volume_files
 from nova.volume.store import guests as volume_guests
 from nova.volume.store import keys as volume_keys
@@ -30,16 +30,16 @@ class Snapshots:
     """Snapshots of volumes.
 
     :param database: the API database
-    :param made: makes the copies
+    :param volume_jobs: makes the copies
     :param backend: access of hosts to volumes: the exporter copies an exported volume
     :param guests: store.guests.Guests; None: hosts of guests cannot be notified
     :param keys: keys of encrypted volumes
     """
 
-    def __init__(self, database: typing.Any, files: volume_files.VolumeFiles, made: contents.Contents,
+    def __init__(self, database: typing.Any, files: volume_files.VolumeFiles, volume_jobs: jobs.VolumeJobs,
                  limits: volume_limits.Limits, backend: attach_backend.EmbeddedAttachBackend,
                  guests: volume_guests.Guests | None, keys: volume_keys.Keys) -> None:
-        self._db, self._files, self._contents, self._limits = database, files, made, limits
+        self._db, self._files, self._jobs, self._limits = database, files, volume_jobs, limits
         self._backend, self._guests, self._keys = backend, guests, keys
 
     def get(self, ctx: Context, snapshot_id: str) -> Row:
@@ -61,12 +61,12 @@ class Snapshots:
             if row['status'] not in (('available', 'in-use') if force else ('available',)):
                 raise exception.InvalidVolume(
                     reason=f'Volume {row["id"]} status must be available, but current status is: {row["status"]}.')
-            self._limits.use(conn, row['project_id'], 'snapshots', row['size'])
+            self._limits.check(conn, row['project_id'], 'snapshots', row['size'])
             log.about(ident)
             made = db.insert(conn, volume_snapshots, {
                 'id': ident, 'volume_id': row['id'], 'project_id': row['project_id'],
                 'user_id': ctx.user_id or row['user_id'], 'name': name, 'description': description,
-                'size': row['size'], 'status': contents.CREATING, 'bootable': row['bootable'],
+                'size': row['size'], 'status': jobs.CREATING, 'bootable': row['bootable'],
                 'metadata': metadata or {}, 'image_metadata': row['image_metadata'], 'key_id': row['key_id']})
             held = [each for each in db.attachments(conn, volume_ids=[row['id']]) if each['connector'] is not None]
             return made, held
@@ -75,7 +75,7 @@ class Snapshots:
             self._copy(ctx, made, held)
         except exception.NovaException:
             self._db.run(self._forget, made)
-            self._contents.discard(self._files.snapshot(ident))
+            self._jobs.discard(self._files.snapshot(ident))
             raise
         return self.get(ctx, ident)
 
@@ -97,40 +97,40 @@ class Snapshots:
         files = self._files
         source, target = files.volume(made['volume_id']), files.snapshot(made['id'])
         if not held or not files.has_tools:          # without QEMU's tools no guest on this host can write to it
-            self._contents.make_snapshot(made)
+            self._jobs.make_snapshot(made)
         elif files.size(source) is None:
             raise exception.InvalidVolume(reason='the file of the volume is missing.')
-        elif files.clone(source, target, size := files.room(source, made['size'] * contents.GIB, made['key_id'])):
-            self._contents.snapshot_ended(made['id'], contents.AVAILABLE)
+        elif files.clone(source, target, size := files.room(source, made['size'] * jobs.GIB, made['key_id'])):
+            self._jobs.snapshot_ended(made['id'], jobs.AVAILABLE)
         elif len({each['instance_uuid'] for each in held}) > 1 or (
                 len(held) > 1 and any(self._backend.is_export(each['connector']) for each in held)):
             raise exception.InvalidVolume(reason='several servers or hosts write to it, and this file system does not '
                                                  'support reflinks.')
         elif self._backend.is_export(held[0]['connector']):
             attachment_id, connector = held[0]['id'], held[0]['connector']
-            self._contents.copy_snapshot(made, lambda path: self._backend.copy(attachment_id, connector, path))
+            self._jobs.copy_snapshot(made, lambda path: self._backend.copy(attachment_id, connector, path))
         elif self._guests is None:
             raise exception.InvalidVolume(reason='it is attached, and this service cannot notify its host to copy it.')
         else:
             begin = functools.partial(self._guests.copy, nova_context.admin_context(ctx.request_id),
                                       held[0]['instance_uuid'], made['volume_id'], made['id'], bool(made['key_id']))
             if made['key_id']:
-                self._contents.start_copy(made, begin)
+                self._jobs.start_copy(made, begin)
             else:
                 begin(files.prepare_copy(target, size, source))
 
     def copied(self, snapshot_id: str, status: str) -> None:
         """Handle a compute host's report on a copy: complete ('creating') or failed ('error')."""
-        if status == contents.CREATING:
-            self._contents.finish_snapshot(snapshot_id)
-        elif status == contents.ERROR:
-            self._files.give_up_copy(self._files.snapshot(snapshot_id))
-            self._contents.snapshot_ended(snapshot_id, contents.ERROR)
+        if status == jobs.CREATING:
+            self._jobs.finish_snapshot(snapshot_id)
+        elif status == jobs.ERROR:
+            self._files.discard_copy(self._files.snapshot(snapshot_id))
+            self._jobs.snapshot_ended(snapshot_id, jobs.ERROR)
 
     def _is_made(self, conn: Connection, row: Row) -> bool:
         """Return whether a copy is in progress. A copy by a guest's QEMU ends with its attachment."""
-        return row['status'] == contents.CREATING and bool(
-            self._contents.is_busy(row['id']) or db.attachments(conn, volume_ids=[row['volume_id']]))
+        return row['status'] == jobs.CREATING and bool(
+            self._jobs.is_busy(row['id']) or db.attachments(conn, volume_ids=[row['volume_id']]))
 
     def delete(self, ctx: Context, snapshot_id: str) -> None:
         """Delete a snapshot; idempotent.
@@ -148,4 +148,4 @@ class Snapshots:
             path = self._db.run(write)
         except exception.NotFound:
             return
-        self._contents.discard(path)
+        self._jobs.discard(path)

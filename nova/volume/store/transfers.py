@@ -81,7 +81,7 @@ class Transfers:
             if volume is None or volume['status'] != AWAITING:
                 raise exception.InvalidVolume(reason='it is no longer offered.')
             _check_type(conn, volume, ctx)
-            self._limits.use(conn, ctx.project_id, 'volumes', volume['size'], volume['size'])
+            self._limits.check(conn, ctx.project_id, 'volumes', volume['size'], volume['size'])
             db.update(conn, volumes, volume['id'], {
                 'project_id': ctx.project_id, 'user_id': ctx.user_id, 'status': AVAILABLE})
             db.delete(conn, volume_transfers, row['id'])

@@ -10,7 +10,7 @@ from nova import exception
 from nova.db.engine import Connection
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
-from nova.volume.store import contents
+from nova.volume.store import jobs
 from nova.volume.store import files as volume_files
 from nova.volume.store import rows
 
@@ -28,13 +28,13 @@ class Uploads:
     """Uploads. Status 'uploading' blocks other operations on the volume, so its data does not change.
 
     :param database: the API database
-    :param made: schedules the uploads
+    :param volume_jobs: schedules the uploads
     :param images: nova.image.api.Images
     """
 
-    def __init__(self, database: typing.Any, files: volume_files.VolumeFiles, made: contents.Contents,
+    def __init__(self, database: typing.Any, files: volume_files.VolumeFiles, volume_jobs: jobs.VolumeJobs,
                  images: typing.Any) -> None:
-        self._db, self._files, self._contents, self._images = database, files, made, images
+        self._db, self._files, self._jobs, self._images = database, files, volume_jobs, images
 
     def begin(self, ctx: nova_context.RequestContext, volume_id: str, disk_format: str,
               values: dict[str, typing.Any]) -> tuple[Row, Row]:
@@ -46,7 +46,7 @@ class Uploads:
         """
         def reserve(conn: Connection) -> Row:
             row = rows.volume(conn, ctx, volume_id, lock=True)
-            if row['status'] != contents.AVAILABLE:
+            if row['status'] != jobs.AVAILABLE:
                 raise exception.InvalidVolume(reason=f'Volume {row["id"]} status must be available, but it is '
                                                      f'{row["status"]}. For a volume in use, create a snapshot, a '
                                                      'volume from it, and an image of that volume.')
@@ -62,7 +62,7 @@ class Uploads:
         except BaseException:
             self._end(row['id'])
             raise
-        self._contents.work(row, self._upload, ctx, row['id'], image['id'], disk_format)
+        self._jobs.work(row, self._upload, ctx, row['id'], image['id'], disk_format)
         return row, image
 
     def _upload(self, ctx: nova_context.RequestContext, volume_id: str, image_id: str, disk_format: str) -> None:
@@ -82,7 +82,7 @@ class Uploads:
             self._end(volume_id)
 
     def _end(self, volume_id: str) -> None:
-        self._db.run(db.update, volumes, volume_id, {'status': contents.AVAILABLE}, statuses=[UPLOADING])
+        self._db.run(db.update, volumes, volume_id, {'status': jobs.AVAILABLE}, statuses=[UPLOADING])
 
     def recover(self) -> None:
         """End uploads interrupted by a crash. They are not repeated: the caller's permission may have changed.

@@ -29,6 +29,8 @@ import uuid
 TREE = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(TREE))
 
+from nova.virt import driver as contract
+
 WAYS = ('file', 'nbd', 'iscsi', 'rbd')
 SIZE = 2 ** 30                           # of a volume
 PROGRAM = '/tmp/disk_io'
@@ -175,12 +177,12 @@ class Ours:
         device = {'uuid': str(uuid.uuid4()), 'volume_id': str(uuid.uuid4()), 'destination_type': 'volume',
                   'source_type': 'volume', 'device_name': name, 'volume_size': 1, 'boot_index': None,
                   'connection_info': info}
-        self.rig.driver.attach_volume(None, self.instance, device)
+        self.rig.driver.features[contract.Volumes].attach_volume(None, self.instance, device)
         try:
             wait_for(lambda: os.path.basename(name) in self.run('ls /sys/block'), 60, 'the disk to be seen')
             yield name
         finally:
-            self.rig.driver.detach_volume(None, self.instance, device)
+            self.rig.driver.features[contract.Volumes].detach_volume(None, self.instance, device)
 
     def machine(self):
         """What the other QEMU has to have, too."""
@@ -201,10 +203,10 @@ class Ours:
         return int(file.read_text())
 
     def pause(self):
-        self.rig.driver.pause(self.instance)
+        self.rig.driver.features[contract.Pause].pause(self.instance)
 
     def go_on(self):
-        self.rig.driver.unpause(self.instance)
+        self.rig.driver.features[contract.Pause].unpause(self.instance)
 
 
 @contextlib.contextmanager

@@ -54,8 +54,7 @@ def describe_image_attribute(req: operations.Request, given: operations.Given) -
 
 def modify_image_attribute(req: operations.Request, given: operations.Given) -> dict[str, Any]:
     """Modify launch permissions (members of the image) or the description. The group ``all`` means public, which
-    requires an
-    administrator.
+    requires an administrator.
     """
     uuid, change = _visible(req, given['ImageId'])['id'], _permissions(given)
     if 'Description' in given or given.get('Attribute') == 'description':

@@ -19,7 +19,7 @@ from nova.api.servers.schemas import CATEGORY
 from nova.db.placement.categories import REGULAR
 from nova.image import fields as image_fields
 
-REMEMBERED = datetime.timedelta(hours=1)            # deleted instances are shown for this time if requested by ID
+DELETED_SHOWN_FOR = datetime.timedelta(hours=1)      # deleted instances are shown for this time if requested by ID
 
 _NOWHERE = (None, None)
 
@@ -151,7 +151,7 @@ def _server(req: operations.Request, uuid: str, shown: str) -> dict[str, Any]:
     except errors.ServiceRefused as refused:
         if refused.status != 404:
             raise
-    since = (datetime.datetime.now(datetime.UTC) - REMEMBERED).strftime('%Y-%m-%dT%H:%M:%SZ')
+    since = (datetime.datetime.now(datetime.UTC) - DELETED_SHOWN_FOR).strftime('%Y-%m-%dT%H:%M:%SZ')
     for server in req.pages('compute', '/servers/detail', 'servers', {'changes-since': since}):
         if server['id'] == uuid and server['status'] == 'DELETED':
             return dict(server)

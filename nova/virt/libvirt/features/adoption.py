@@ -1,7 +1,7 @@
-"""Taking over guests that another program has made: they go on, and their disks stay where they are.
+"""Adopt guests that another program has made. They keep running, and their disks stay where they are.
 
-The record of the guest is written first, then libvirt gets the mark of whose it is: a restart between both finishes
-it. Until the mark is there nothing here stops, changes or removes the guest.
+The record is written first, then the owner's mark in libvirt. A restart between both completes the adoption. Until the
+guest has the mark, this service does not stop, change or remove it.
 """
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class Adoption:
             self._storage.forget(instance.uuid)
 
     def _made(self, instance: Any, request: Any) -> Any:
-        """The record of the guest as it is now.
+        """Make the record of the guest as it is now.
 
-        :raises BuildFailed: it cannot be taken over
+        :raises BuildFailed: the guest cannot be adopted
         """
         uuid, hypervisor = instance.uuid, self._hypervisor
         if os.geteuid():

@@ -1,10 +1,10 @@
-"""What QEMU's agent does in a guest: password, a quiet file system, the time.
+"""Requests to the QEMU guest agent: password, freeze and thaw of file systems, clock, network interfaces.
 
-A guest has a channel to an agent when its image says hw_qemu_guest_agent=yes; whether an agent answers there is up to
-its system. Every request waits AGENT_SECONDS at most.
+A guest has a channel to an agent if its image has hw_qemu_guest_agent=yes; the guest's system may run no agent. Each
+request waits AGENT_SECONDS at most.
 
-A guest that is frozen cannot work until it is thawed. That it is to be thawed stands in a file before it is frozen, so
-that a restart of this process does it.
+A frozen guest cannot work until it is thawed. A mark file is written before the freeze, so that a restart of this
+process thaws the guest.
 """
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ class Agent:
 
     @contextlib.contextmanager
     def quiet(self, instance: Any, guest: Any) -> Iterator[None]:
-        """The guest's file systems are at rest meanwhile, when it has an agent that does it.
+        """Freeze the guest's file systems during the block, if it has an agent.
 
         :param guest: xml.Guest
-        :raises VirtError: they are not, and the image says os_require_quiesce
+        :raises VirtError: the freeze failed, and the image has os_require_quiesce
         """
         required = strutils.bool_from_string((instance.image_properties or {}).get('os_require_quiesce'))
         try:
@@ -84,7 +84,7 @@ class Agent:
             self._thaw_if_marked(guest.uuid)
 
     def network_facts(self, guest: Any) -> list[dict[str, Any]]:
-        """What the guest says of its interfaces (guest_network.described); [] where it has no agent, or it is silent.
+        """Return the interfaces that the agent reports (guest_network.described); [] without an answer of an agent.
 
         :param guest: xml.Guest
         """
@@ -122,7 +122,7 @@ class Agent:
         self._ask(operation, guest.uuid, lambda domain: domain.fsFreeze())
 
     def _thaw_if_marked(self, uuid: str) -> None:
-        """Errors are logged: the guest may be off by now, and the next restart tries again."""
+        """Log errors: the guest may be off by now, and the next restart tries again."""
         if os.path.exists(self._storage.path(uuid, MARK)):
             try:
                 self._thaw(uuid)

@@ -1,8 +1,8 @@
-"""Cold moves between hosts: the files of a guest that was put aside are fetched by the host where it goes.
+"""Cold migration between hosts: the destination fetches the files of the backup that the source made of the guest.
 
-The source only says what there is. So nothing waits there for the destination, a nova-compute that is restarted on
-either side breaks nothing, and a destination that begins again takes up the copies that an arrival (arriving.py) knows
-of, or begins with an empty directory.
+The source only describes the files, so no task of the source waits for the destination, and either nova-compute can be
+restarted. A destination that begins again continues the copies that moves/transfer_progress.py has recorded, or begins
+with an empty directory.
 """
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from nova.virt.libvirt.local_disks import image_cache
 from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt.local_disks import storage
-from nova.virt.libvirt.moves import arrival
-from nova.virt.libvirt.moves import arriving
+from nova.virt.libvirt.moves import transferred_record
+from nova.virt.libvirt.moves import transfer_progress
 from nova.virt.libvirt.moves import disk_transfer
 from nova.virt.libvirt.moves import pool_record
 from nova.virt.libvirt.moves import shared_storage
@@ -55,12 +55,13 @@ class ColdMoves:
 
     def sent(self, uuid: str) -> dict[str, Any]:
         """What the destination needs of a guest that was put aside here."""
-        guest, kept = self._storage.kept.load(uuid), self._storage.kept.path(uuid)
+        guest, kept = self._storage.resize_backups.load(uuid), self._storage.resize_backups.path(uuid)
         if guest is None:
             raise exception.GuestNotFound(instance_id=uuid)
         guest.moved_from = None          # what comes back by a revert is no guest that has come
         records.write(kept, guest)
-        return {'guest': arrival.packed(guest, kept), 'source': {'address': self._addresses.own, 'directory': kept}}
+        return {'guest': transferred_record.packed(guest, kept),
+                'source': {'address': self._addresses.own, 'directory': kept}}
 
     def has_come(self, uuid: str) -> bool:
         """Whether a cold move has brought the guest, and nothing has put it aside since."""
@@ -69,7 +70,7 @@ class ColdMoves:
 
     def is_arriving(self, uuid: str) -> bool:
         """Whether a cold move that did not come to its end has left copies of the guest's files, and no guest."""
-        return self._storage.load(uuid) is None and arriving.is_there(self._storage.path(uuid))
+        return self._storage.load(uuid) is None and transfer_progress.is_there(self._storage.path(uuid))
 
     def finish_arrival(self, context: RequestContext, instance: Instance, sent: dict[str, Any],
                        request: driver.SpawnRequest, power_on: bool) -> None:
@@ -77,7 +78,8 @@ class ColdMoves:
         uuid = instance.uuid
         if 'guest' not in sent:
             raise exception.GuestNotFound(instance_id=uuid)
-        moved = arrival.unpacked(sent['guest'], uuid, self._storage, self._platform.virt_type, request.network_info)
+        moved = transferred_record.unpacked(sent['guest'], uuid, self._storage, self._platform.virt_type,
+                                            request.network_info)
         pooled = any(disk.source for disk in moved.disks)
         if pooled and self._storage.owners.read(uuid) is None:
             raise exception.VirtError(operation='move the guest', reason=shared_storage.RECORD_NEEDED)
@@ -103,7 +105,7 @@ class ColdMoves:
                     raise exception.VirtError(operation='move the guest', reason=error.strerror) from error
                 raise
 
-    def _take_up(self, instance: Instance, source: dict[str, str], pooled: bool) -> arriving.Arrival | None:
+    def _take_up(self, instance: Instance, source: dict[str, str], pooled: bool) -> transfer_progress.Arrival | None:
         """What an attempt has that did not come to its end; where it is of no use, it is removed, and another begins in
         an empty directory.
 
@@ -112,7 +114,7 @@ class ColdMoves:
         uuid, directory = instance.uuid, self._storage.path(instance.uuid)
         move = {'source': source, 'sizes': new_disks.flavor_sizes(instance)}      # a disk that has grown stays so
         if self.is_arriving(uuid) and not pooled:
-            found = arriving.Arrival.interrupted(directory, move, self._host)
+            found = transfer_progress.Arrival.interrupted(directory, move, self._host)
             if found is not None:
                 LOG.info('The copies of the disks of %s go on; %d bytes are here.', uuid, found.bytes_here())
                 return found
@@ -121,7 +123,7 @@ class ColdMoves:
         os.chmod(directory, storage.DIRECTORY_MODE)
         if pooled:
             return None
-        begun = arriving.Arrival(directory, move, self._host)
+        begun = transfer_progress.Arrival(directory, move, self._host)
         begun.begin()
         return begun
 
@@ -145,17 +147,17 @@ class ColdMoves:
         os.unlink(path)
 
     def _fetch(self, context: RequestContext, instance: Instance, moved: xml.Guest, source: dict[str, str],
-               taken: set[str], copies: arriving.Arrival | None) -> tuple[list[xml.Disk], dict[str, str]]:
+               taken: set[str], copies: transfer_progress.Arrival | None) -> tuple[list[xml.Disk], dict[str, str]]:
         """The guest's files in its directory, its disks as large as its flavor says: (disks, boot files).
 
         :param taken: letters of the names of its volumes
         :param copies: what has come already
         """
         uuid, timeout = instance.uuid, self._conf.libvirt.qemu_img_timeout
-        address, there = arrival.place(source, uuid)
+        address, there = transferred_record.place(source, uuid)
         directory, sizes = self._storage.path(uuid), new_disks.flavor_sizes(instance)
         disks = [disk for disk in moved.disks if sizes['disk.swap'] or os.path.basename(disk.file) != 'disk.swap']
-        boot_files = {part: getattr(moved, part) for part in arrival.BOOT_FILES if getattr(moved, part)}
+        boot_files = {part: getattr(moved, part) for part in transferred_record.BOOT_FILES if getattr(moved, part)}
         variables = [spec.NVRAM] if moved.settings.get('firmware_type') == 'uefi' else []
         if any(disk.source for disk in disks):
             pool_record.mark_in_migration(self._storage, uuid, True)
@@ -166,7 +168,7 @@ class ColdMoves:
             if disk.source:
                 self._storage.of(disk).renew(disk, disk.file)
             else:
-                arrival.check_disk(disk)
+                transferred_record.check_disk(disk)
             if disk.backing_file:
                 self._put_image_below(context, uuid, disk, source)
             self._storage.of(disk).grow(disk, sizes.get(os.path.basename(disk.file), 0))
@@ -178,13 +180,13 @@ class ColdMoves:
         """Let a disk that came stand on this host's copy of its image, or on one that is fetched with it."""
         if not self._storage.cache.has(context, disk.backing_file or ''):
             name = os.path.basename(disk.backing_file or '')
-            address, there = arrival.place(source, uuid)
+            address, there = transferred_record.place(source, uuid)
             images = os.path.join(os.path.dirname(there), storage.BASE)
             # one that came along before lies next to the disk
             disk_transfer.fetch(self._addresses.uri_of(address), there if name == BASE_IMAGE else images, [name],
                                 self._storage.path(uuid), self._conf.libvirt.qemu_img_timeout,
                                 reserve=self._storage.reserve)
-            arrival.check_image(self._storage.path(uuid, name), disk.backing_format)
+            transferred_record.check_image(self._storage.path(uuid, name), disk.backing_format)
             disk.backing_file = self._storage.path(uuid, BASE_IMAGE)
             os.rename(self._storage.path(uuid, name), disk.backing_file)
             image_cache.protect(disk.backing_file)        # QEMU reads it as it is, and no process writes it

@@ -1,4 +1,4 @@
-"""Ports that a guest gets and loses, running or not."""
+"""Attach and detach ports of guests that run or are off."""
 from __future__ import annotations
 
 import contextlib

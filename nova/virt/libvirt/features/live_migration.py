@@ -26,7 +26,7 @@ from nova.virt.libvirt.domain import memory
 from nova.virt.libvirt.domain import volume_disks as volume
 from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt.local_disks import storage
-from nova.virt.libvirt.moves import arrival
+from nova.virt.libvirt.moves import transferred_record
 from nova.virt.libvirt.moves import disk_transfer
 from nova.virt.libvirt.moves import encryption
 from nova.virt.libvirt.moves import migration_xml
@@ -76,7 +76,7 @@ class LiveMigration:
                           disk_over_commit: bool) -> dict[str, Any]:
         options, virt_type = self._conf.libvirt, self._platform.virt_type
         return {'block_migration': block_migration, 'over_commit': bool(disk_over_commit),
-                'seen': shared_storage.sight(self._storage, instance.uuid),
+                'seen': shared_storage.record_fingerprint(self._storage, instance.uuid),
                 'pool_seen': pool_record.digest(self._storage, instance.uuid),
                 'free_bytes': min(self._storage.room(), self._storage.unused_bytes() if disk_over_commit
                                   else self._storage.free_bytes()),
@@ -105,7 +105,7 @@ class LiveMigration:
         _check_memory(guest, facts.get('memory_source', memory.ANONYMOUS))           # older hosts do not say it
         tls = encryption.agreed(self._conf.libvirt.live_migration_with_native_tls, self._can_encrypt(), facts['tls'],
                                 facts.get('tls_able', facts['tls']))         # older hosts do what their option says
-        seen = shared_storage.sight(self._storage, instance.uuid)
+        seen = shared_storage.record_fingerprint(self._storage, instance.uuid)
         shared = seen is not None and seen == facts['seen']
         pooled = not shared and pool_record.check_leaving(self._storage, guest, facts.get('pool_seen'))
         local = any(not disk.readonly for disk in guest.disks)       # else its volumes are all that it has
@@ -116,7 +116,7 @@ class LiveMigration:
         if not shared and not pooled:
             _check_room(guest, facts)
         self._check_cpu(instance.uuid, facts)
-        values = arrival.packed(guest)
+        values = transferred_record.packed(guest)
         return {'block_migration': not shared, 'guest': values, 'address': facts['address'], 'tls': tls,
                 'source': {'address': self._addresses.own, 'directory': self._storage.path(instance.uuid)}}
 
@@ -139,7 +139,7 @@ class LiveMigration:
     def pre_live_migration(self, context: RequestContext, instance: Instance, network_info: list[dict[str, Any]],
                            block_devices: list[dict[str, Any]], facts: dict[str, Any]) -> dict[str, Any]:
         uuid = instance.uuid
-        guest = arrival.unpacked(facts['guest'], uuid, self._storage, self._platform.virt_type, network_info)
+        guest = transferred_record.unpacked(facts['guest'], uuid, self._storage, self._platform.virt_type, network_info)
         guest.numa, guest.memory_source = facts.get('numa_topology'), self._platform.memory_source
         guest.volumes = self._connections.connect_all(instance, block_devices, guest.machine, guest.disks, [])
         try:
@@ -162,7 +162,7 @@ class LiveMigration:
                 except OSError as error:
                     raise exception.VirtError(operation='make the disks', reason=error.strerror) from error
             else:
-                shared_storage.expect(self._storage, guest, self._host)
+                shared_storage.note_incoming(self._storage, guest, self._host)
             for port in guest.ports():   # the guest is recorded: a rollback knows what to unplug
                 self._steps.plug(uuid, port)
             text = self._guests.domain_xml(guest, keep=copied)
@@ -173,7 +173,7 @@ class LiveMigration:
         directory = self._storage.path(guest.uuid)
         os.mkdir(directory)
         os.chmod(directory, storage.DIRECTORY_MODE)
-        sizes = arrival.sizes(facts['guest'])
+        sizes = transferred_record.sizes(facts['guest'])
         if any(disk.source for disk in guest.disks):
             pool_record.mark_in_migration(self._storage, guest.uuid, True)
         files_of = [disk for disk in guest.disks if not disk.source]
@@ -192,8 +192,8 @@ class LiveMigration:
                     file.truncate(size)
             files.give_to_guest(disk.file)
         names = [os.path.basename(disk.file) for disk in files_of if disk.readonly]
-        names += [part for part in arrival.BOOT_FILES if getattr(guest, part)]
-        address, there = arrival.place(facts['source'], guest.uuid)
+        names += [part for part in transferred_record.BOOT_FILES if getattr(guest, part)]
+        address, there = transferred_record.place(facts['source'], guest.uuid)
         disk_transfer.fetch(self._addresses.uri_of(address), there, names, directory,
                             self._conf.libvirt.qemu_img_timeout, reserve=self._storage.reserve)
         return incremental
@@ -209,7 +209,7 @@ class LiveMigration:
         if instance.vm_state == states.ACTIVE:
             self._hypervisor.guest('let the guest run', instance.uuid, outgoing.run_on)
         guest = self._guests.record(instance.uuid)        # with shared disks it is what the source has written
-        expected = shared_storage.expected(self._storage, instance.uuid, self._host)
+        expected = shared_storage.incoming(self._storage, instance.uuid, self._host)
         if expected is not None:
             guest.volumes = expected.volumes
         guest.host = guest.successor = None
@@ -219,7 +219,7 @@ class LiveMigration:
         guest.interfaces = spec.interfaces(network_info, guest)
         guest.consoles = graphics.read(self._hypervisor.guest('read the consoles', instance.uuid, outgoing.running_xml))
         self._storage.save(guest)
-        shared_storage.forget_expected(self._storage, instance.uuid, self._host)
+        shared_storage.forget_incoming(self._storage, instance.uuid, self._host)
         found = self._clients.look(guest)
         if found:
             self._clients.record(instance.uuid, found, True)
@@ -232,26 +232,26 @@ class LiveMigration:
             guest = coming if facts.get('block_migration') is False else self._storage.load(uuid)
             self._guests.remove(uuid, keep_disks=not facts.get('block_migration'))
             self._connections.disconnect(guest.volumes if guest is not None else ())
-            shared_storage.forget_expected(self._storage, uuid, self._host)
+            shared_storage.forget_incoming(self._storage, uuid, self._host)
 
     def _unplug_expected(self, uuid: str) -> xml.Guest | None:
         """Unplug the ports of a guest that was expected on shared disks, and return it; None: none was.
 
         The record with the disks names the bridges of its source, which may not be here.
         """
-        coming = shared_storage.expected(self._storage, uuid, self._host)
+        coming = shared_storage.incoming(self._storage, uuid, self._host)
         for port in coming.ports() if coming is not None else ():
             self._steps.unplug(uuid, port)
         return coming
 
     def awaited_guests(self) -> list[str]:
-        return shared_storage.awaited(self._storage, self._host)
+        return shared_storage.list_incoming(self._storage, self._host)
 
     def give_up_guest(self, uuid: str) -> None:
         with self._guests.operation(uuid):
             coming = self._unplug_expected(uuid)
             self._connections.disconnect(coming.volumes if coming is not None else ())
-            shared_storage.forget_expected(self._storage, uuid, self._host)
+            shared_storage.forget_incoming(self._storage, uuid, self._host)
 
     # ---- at the source ----
 
@@ -452,7 +452,7 @@ def _seen_alike(guest: xml.Guest, copied: bool) -> bool:
 def _check_room(guest: xml.Guest, facts: dict[str, Any]) -> None:
     """:raises MigrationPreCheckError: the destination has no room for the disks"""
     used = facts['over_commit']
-    needed = sum(os.stat(disk.file).st_blocks * 512 if used else arrival.size_of(disk.file, disk.format)
+    needed = sum(os.stat(disk.file).st_blocks * 512 if used else transferred_record.size_of(disk.file, disk.format)
                  for disk in guest.disks)
     if needed > facts['free_bytes']:
         raise exception.MigrationPreCheckError(reason=(

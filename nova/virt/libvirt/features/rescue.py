@@ -1,4 +1,4 @@
-"""Rescue: a guest runs from a disk made of another image, so that its own can be repaired.
+"""Rescue: run a guest from a disk of another image, so that its own disks can be repaired.
 
     <instances>/<uuid>/disk.rescue           overlay on the rescue image
                        kernel.rescue, ramdisk.rescue
@@ -101,7 +101,7 @@ class Rescue:
             self._guests.start(self._back(instance.uuid, network_info))
 
     def _back(self, uuid: str, network_info: Any) -> Any:
-        """The guest with its own disks, off; what a rescue made is gone.
+        """Stop the guest, give it its own disks back, and remove the files of the rescue.
 
         :raises GuestNotFound:
         """
@@ -117,7 +117,7 @@ class Rescue:
         return guest
 
     def _make(self, context: Any, instance: Any, guest: Any, image: Any, config_drive: Any) -> rescued.Rescued:
-        """The files of a rescue, and how the guest gets them."""
+        """Make the files of a rescue, and describe how the guest boots from them."""
         stored, uuid, properties = self._storage, instance.uuid, image.get('properties') or {}
         device, bus = kind(guest, image)
         boot_files = stored.new_disks.boot_files(context, uuid, image, {
@@ -147,7 +147,7 @@ class Rescue:
         return made
 
     def _with_drive(self, uuid: str, disk: Any, config_drive: Any) -> Any:
-        """A disk of the guest; its config drive is replaced by the one of the rescue."""
+        """Return a copy of a disk of the guest; the rescue's config drive replaces the guest's."""
         if config_drive is None or os.path.basename(disk.file) != 'disk.config':
             return copy.copy(disk)
         return self._storage.new_disks.config_drive(uuid, config_drive, disk.target, disk.bus, CONFIG_DRIVE,

@@ -1,8 +1,8 @@
-"""Resizing guests on their own host: what the guest was is put aside, disks and record, until the end is decided.
+"""Resize of guests on their host, with a backup until the resize is confirmed or reverted.
 
-    <instances>/<uuid>_kept/            the guest as it was, under its old name
+    <instances>/<uuid>_kept/            disks and record of the guest before the resize
 
-The new guest gets copies of the disks, so that a revert finds the old ones untouched. Formats stand in the record.
+The resized guest gets copies of the disks, so a revert finds the old disks unchanged. The record has their formats.
 """
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ class Resize:
         self._connections, self._cold_moves = connections, cold_moves
 
     def accept_guest(self, context: Any, instance: Any, flavor: Any) -> None:
-        """The claim has counted the room, as far as flavors say it.
+        """The claim has checked the flavor; check what it cannot know.
 
-        :raises VirtError: its disks are in the pool, and its record is on another host; or hardly anything is free here
+        :raises VirtError: the disks are in the pool and the record is on another host, or the reserve of the disk is
+            used up
         """
         stored = self._storage
         stored.check_reach(instance.uuid)
@@ -53,29 +54,29 @@ class Resize:
     def send_guest(self, context: Any, instance: Any, dest_host: Any, network_info: Any,
                    timeout: Any) -> dict[str, Any]:
         uuid, stored = instance.uuid, self._storage
-        kept = stored.kept.path(uuid)
+        kept = stored.resize_backups.path(uuid)
         if dest_host != self._host and records.elsewhere(stored.load(uuid)):
             raise exception.VirtError(operation='move the guest', reason=shared_storage.ELSEWHERE)
         with self._guests.operation(uuid):
             guest = stored.load(uuid)
-            if guest is not None:        # it is the guest; what was put aside before is of no use
+            if guest is not None:        # an older backup is obsolete
                 self._guests.power_off(uuid, timeout)
                 self._guests.remove(uuid, keep_disks=True)
-                self._connections.disconnect(guest.volumes)     # the host that starts it connects them again
+                self._connections.disconnect(guest.volumes)     # the host that starts the guest connects them again
                 shutil.rmtree(kept, ignore_errors=True)
-                stored.release(guest)                    # a snapshot that stayed would be taken for this attempt's
+                stored.release(guest)                    # else an old snapshot would count as one of this attempt
                 variables = stored.path(uuid, spec.NVRAM)
                 if os.path.exists(variables):
                     self._steps.let_read(variables)
                 os.rename(stored.path(uuid), kept)
             if not os.path.isdir(kept):
                 raise exception.GuestNotFound(instance_id=uuid)
-        # this host alone takes up disks that lie elsewhere, and finds them by what was put aside
-        return {} if records.elsewhere(stored.kept.load(uuid)) else self._cold_moves.sent(uuid)
+        # only this host can use adopted disks, and it finds them through the backup
+        return {} if records.elsewhere(stored.resize_backups.load(uuid)) else self._cold_moves.sent(uuid)
 
     def finish_migration(self, context: Any, instance: Any, guest: Any, request: Any, power_on: bool) -> None:
         uuid, stored = instance.uuid, self._storage
-        old = stored.kept.load(uuid)
+        old = stored.resize_backups.load(uuid)
         if old is None:
             return self._cold_moves.finish_arrival(context, instance, guest, request, power_on)
         with self._guests.operation(uuid):
@@ -97,8 +98,8 @@ class Resize:
             guest = self._storage.load(instance.uuid)
             if self._cold_moves.has_come(instance.uuid):
                 self._storage.owners.give_back(instance.uuid)
-            # else it is the one that was taken back
-            if (self._storage.kept.load(instance.uuid) is not None or self._cold_moves.has_come(instance.uuid)
+            # a guest without a backup that did not come from another host was reverted, and stays
+            if (self._storage.resize_backups.load(instance.uuid) is not None or self._cold_moves.has_come(instance.uuid)
                     or self._cold_moves.is_arriving(instance.uuid)):
                 self._guests.remove(instance.uuid)
                 self._connections.disconnect(guest.volumes if guest is not None else ())
@@ -106,28 +107,28 @@ class Resize:
     def finish_revert_migration(self, context: Any, instance: Any, network_info: Any, block_devices: Any,
                                 power_on: bool) -> None:
         uuid, stored = instance.uuid, self._storage
-        kept = stored.kept.path(uuid)
+        kept = stored.resize_backups.path(uuid)
         with self._guests.operation(uuid):
             if os.path.isdir(kept):
                 self._guests.remove(uuid)
-                stored.kept.restore(uuid)
+                stored.resize_backups.restore(uuid)
                 os.rename(kept, stored.path(uuid))
             guest = self._guests.refresh(uuid, network_info)
-            # connected again, their exports may be at other places
+            # a new connection may have another address
             guest.volumes = self._connections.connect_all(instance, block_devices, guest.machine, guest.disks,
                                                           guest.volumes)
-            stored.release(guest)        # after the rename: a revert that begins again finds what was put aside
+            stored.release(guest)        # after the rename: a repeated revert finds the backup
             stored.save(guest)
             self._bring_up(guest, power_on)
 
     def confirm_migration(self, context: Any, instance: Any, network_info: Any) -> None:
-        self._storage.kept.forget(instance.uuid)
+        self._storage.resize_backups.forget(instance.uuid)
         guest = self._storage.load(instance.uuid)
         if guest is None or guest.host not in (None, self._host):
-            self._guests.remove(instance.uuid)             # it lives on another host: the state of its TPM
+            self._guests.remove(instance.uuid)             # the guest is on another host; the state of its TPM is here
 
     def kept_guests(self) -> list[str]:
-        return self._storage.kept.uuids()
+        return self._storage.resize_backups.uuids()
 
     def _bring_up(self, guest: Any, power_on: bool) -> None:
         (self._guests.start if power_on else self._guests.define)(guest)
@@ -135,7 +136,7 @@ class Resize:
 
 def _copies(stored: storage.Storage, instance: Instance, old: xml.Guest) -> tuple[list[xml.Disk], dict[str, str]]:
     """Copies of a guest's files in a new directory, its disks as large as its flavor says: (disks, boot files)."""
-    uuid, source = instance.uuid, stored.kept.path(instance.uuid)
+    uuid, source = instance.uuid, stored.resize_backups.path(instance.uuid)
     os.mkdir(stored.path(uuid))
     os.chmod(stored.path(uuid), storage.DIRECTORY_MODE)
     sizes = new_disks.flavor_sizes(instance)

@@ -1,4 +1,4 @@
-"""Shared file systems of guests by virtiofs: they come and go while a guest is off.
+"""Shared file systems of guests by virtiofs. They are attached and detached while the guest is off.
 
 What is recorded of a share: share_id, tag, directory, program. Where it is mounted from stands in a file next to the
 directory, which nova-virtiofsd reads when libvirt starts it (nova/virt/virtiofsd.py), and the key that it needs, if

@@ -42,7 +42,7 @@ from nova.virt.libvirt.domain import rescued
 from nova.virt.libvirt.local_disks import encrypted as encrypted_disks
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import image_cache
-from nova.virt.libvirt.local_disks import kept_guests
+from nova.virt.libvirt.local_disks import resize_backups
 from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt.local_disks import owners
 from nova.virt.libvirt.local_disks import records
@@ -129,7 +129,7 @@ class Storage:
         self._files = local_files.Qcow2(directory, qemu_img, reserve) if pooled else self._disks
         self._pool = typing.cast('Pool', disks) if pooled else None
         self.owners = owners.Owners(self._pool, host)
-        self.kept = kept_guests.KeptGuests(self, self._pool, host)
+        self.resize_backups = resize_backups.ResizeBackups(self, self._pool, host)
         self.new_disks = new_disks.NewDisks(self, images)
 
     def prepare(self) -> None:
@@ -213,7 +213,7 @@ class Storage:
         """
         :raises VirtError: the pool has disks of a guest, and neither it nor this host has a record of it
         """
-        if self.load(uuid) is None and self.kept.load(uuid) is None and self.owners.read(uuid) is None:
+        if self.load(uuid) is None and self.resize_backups.load(uuid) is None and self.owners.read(uuid) is None:
             self._disks.check_new(uuid)
 
     def path(self, uuid: str, name: str = '') -> str:
@@ -311,7 +311,7 @@ class Storage:
         that shares the pool and not the record."""
         if guest is None and not self.exists(uuid):
             return
-        kept = self.kept.load(uuid)
+        kept = self.resize_backups.load(uuid)
         names = {os.path.basename(disk.file) for disk in kept.disks} if kept else set()
         places_of = {self.of(disk) for disk in rescued.files(guest)} if guest else {self._disks}
         if kept is None and not again and self._pool in places_of and self.owners.are_others(uuid, self.path(uuid)):
@@ -427,7 +427,7 @@ class Storage:
 
     def remove_unused_images(self) -> None:
         self.unreadable.discard_missing()
-        guests = [*self.records(), *self.kept.guests().values()]
+        guests = [*self.records(), *self.resize_backups.guests().values()]
         if self.unreadable:
             LOG.warning('Cached images stay: the records that cannot be read may use them.')
             return

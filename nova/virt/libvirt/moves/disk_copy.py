@@ -13,7 +13,7 @@ from nova.disk_files import files
 from nova import exception
 from nova.runtime import disk_space
 from nova.runtime import durable_files
-from nova.virt.libvirt.moves import arriving
+from nova.virt.libvirt.moves import transfer_progress
 
 # After a block what has come is written out, and does not come again. A block takes about as long as BLOCK_S, so that
 # an interruption costs no more, however slow the way is.
@@ -29,10 +29,10 @@ class Copy:
     :ivar offset: what is before it is here, and on the disk; what is not comes again
     """
 
-    def __init__(self, path: str, arrival: arriving.Arrival | None = None,
+    def __init__(self, path: str, arrival: transfer_progress.Arrival | None = None,
                  reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
         self.path, self._arrival, self._reserve = path, arrival, reserve
-        self._part, self._block = path + arriving.PART, SMALLEST
+        self._part, self._block = path + transfer_progress.PART, SMALLEST
         self._checked = arrival is None
         self.whole = os.path.exists(path)
         self._stamp, self.offset = arrival.of(os.path.basename(path)) if arrival else (None, 0)
@@ -69,7 +69,7 @@ class Copy:
         durable_files.commit(self._part, self.path)
         self.whole = True
 
-    def _check(self, stamp: arriving.Stamp) -> None:
+    def _check(self, stamp: transfer_progress.Stamp) -> None:
         """After a restart: what has come stays if it is all here and the file is the same there."""
         part_size = os.path.getsize(self._part) if os.path.exists(self._part) else -1
         if not stamp.written or stamp != self._stamp or not (
@@ -94,10 +94,10 @@ class Copy:
             self._block = max(self._block // 2, SMALLEST)
 
 
-def stamp_of(volume: Any) -> arriving.Stamp:
+def stamp_of(volume: Any) -> transfer_progress.Stamp:
     """What libvirt of the source says of a file."""
     size = volume.infoFlags(libvirt.VIR_STORAGE_VOL_GET_PHYSICAL)[2]
-    return arriving.Stamp(size, etree.fromstring(volume.XMLDesc()).findtext('./target/timestamps/mtime') or '')
+    return transfer_progress.Stamp(size, etree.fromstring(volume.XMLDesc()).findtext('./target/timestamps/mtime') or '')
 
 
 def _download(connection: Any, volume: Any, file: BinaryIO, offset: int, length: int, deadline: float) -> None:

@@ -18,7 +18,7 @@ import libvirt
 from nova import exception
 from nova.runtime import concurrency
 from nova.runtime import disk_space
-from nova.virt.libvirt.moves import arriving
+from nova.virt.libvirt.moves import transfer_progress
 from nova.virt.libvirt.moves import disk_copy
 
 KEEPALIVE_SECONDS, KEEPALIVE_COUNT = 5, 3
@@ -29,7 +29,7 @@ _BROKEN = (libvirt.VIR_ERR_RPC, libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_ERR_IN
 
 
 def fetch(uri: str, directory: str, names: collections.abc.Sequence[str], target: str, timeout_s: float,
-          arrival: arriving.Arrival | None = None, reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
+          arrival: transfer_progress.Arrival | None = None, reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
     """Fetch files of a directory of another host.
 
     A file appears under its name when it is whole. When the connection breaks, the copy goes on after the last block

@@ -102,7 +102,7 @@ def gather(stored: storage.Storage, ceph: pools.Pool, uuid: str, former: FormerH
     except exception.VirtError as error:
         parts = [Part('its disks', CEPH, problem=_reason(error))]
     guest = stored.load(uuid)
-    if shared_storage.came_over(guest, former.host, stored.host or '') and guest is not None and any(
+    if shared_storage.was_taken_over(guest, former.host, stored.host or '') and guest is not None and any(
             disk.source is None and not disk.readonly for disk in guest.disks):
         parts.append(Part('its disks', 'they are files of a directory that the hosts share, which no fence closes'))
     for device in former.block_devices:

@@ -10,7 +10,7 @@ from nova import exception
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import owners
 from nova.virt.libvirt.local_disks import storage
-from nova.virt.libvirt.moves import arrival
+from nova.virt.libvirt.moves import transferred_record
 from nova.virt.libvirt.moves import shared_storage
 from nova.virt.libvirt.moves import tpm_state
 
@@ -24,8 +24,8 @@ def take(stored: storage.Storage, uuid: str, source: str, virt_type: str) -> Non
     note = stored.owners.read(uuid) if stored.load(uuid) is None else None
     if note is None or note.host != source:
         return
-    known = arrival.known(note.guest)    # the host may have had a newer release
-    guest = arrival.unpacked({**known, 'owner': '', 'console_log': ''}, uuid, stored, virt_type, [])
+    known = transferred_record.known(note.guest)    # the host may have had a newer release
+    guest = transferred_record.unpacked({**known, 'owner': '', 'console_log': ''}, uuid, stored, virt_type, [])
     if guest.kernel or guest.ramdisk:
         raise _refusal('its kernel is a file of the host that is down')
     if tpm_state.version(guest.settings) is not None:

@@ -7,7 +7,7 @@ import os
 from nova import exception
 from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt.local_disks import storage
-from nova.virt.libvirt.moves import arriving
+from nova.virt.libvirt.moves import transfer_progress
 from nova.virt.libvirt.moves import shared_storage
 
 
@@ -24,7 +24,7 @@ def find(stored: storage.Storage, host: str, known: collections.abc.Container[st
             continue
         try:
             guest = stored.load(uuid)
-            owner = arriving.host_of(stored.path(uuid)) if guest is None else guest.host
+            owner = transfer_progress.host_of(stored.path(uuid)) if guest is None else guest.host
         except (OSError, exception.NovaException):       # the record does not name the owner
             guest = owner = None
         if owner in (None, host) and shared_storage.may_remove(guest, host):

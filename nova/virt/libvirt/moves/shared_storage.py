@@ -32,7 +32,7 @@ MIXED = ('some of its disks lie in a pool of Ceph and others are files of its ho
          'directory of the guests')
 
 
-def sight(stored: storage.Storage, uuid: str) -> list[str | int] | None:
+def record_fingerprint(stored: storage.Storage, uuid: str) -> list[str | int] | None:
     """What two hosts see as equal only where it is the same file; None where there is no file."""
     try:
         with open(stored.path(uuid, records.RECORD), 'rb') as file:
@@ -46,21 +46,21 @@ def _coming(stored: storage.Storage, uuid: str, host: str) -> str:
     return stored.path(uuid, f'coming.{host}.json')
 
 
-def expect(stored: storage.Storage, guest: xml.Guest, host: str) -> None:
+def note_incoming(stored: storage.Storage, guest: xml.Guest, host: str) -> None:
     """Note the guest as ``host`` will have it, when it comes to the disks that it shares."""
     records.write_file(_coming(stored, guest.uuid, host), guest)
 
 
-def expected(stored: storage.Storage, uuid: str, host: str) -> xml.Guest | None:
+def incoming(stored: storage.Storage, uuid: str, host: str) -> xml.Guest | None:
     """What ``expect`` noted."""
     return records.read_file(_coming(stored, uuid, host))
 
 
-def forget_expected(stored: storage.Storage, uuid: str, host: str) -> None:
+def forget_incoming(stored: storage.Storage, uuid: str, host: str) -> None:
     files.remove(_coming(stored, uuid, host))
 
 
-def awaited(stored: storage.Storage, host: str) -> list[str]:
+def list_incoming(stored: storage.Storage, host: str) -> list[str]:
     """Uuids of the guests that ``expect`` has noted for ``host``."""
     return [uuid for uuid in sorted(os.listdir(stored.directory))
             if records.UUID.match(uuid) and os.path.exists(_coming(stored, uuid, host))]
@@ -77,7 +77,7 @@ def hand_over(stored: storage.Storage, guest: xml.Guest, successor: str | None) 
         stored.save(dataclasses.replace(guest, successor=successor))
 
 
-def came_over(guest: xml.Guest | None, owner: str, host: str) -> bool:
+def was_taken_over(guest: xml.Guest | None, owner: str, host: str) -> bool:
     """Whether ``host`` sees the disks of a guest of another host, ``owner``, because they share them.
 
     The record that this host has kept of a guest that it had long ago is none of ``owner``. One that it has taken over

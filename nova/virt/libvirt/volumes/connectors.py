@@ -34,8 +34,8 @@ Source = dict[str, typing.Any]
 
 
 @dataclasses.dataclass(frozen=True)
-class Way:
-    """How os-brick is used.
+class ConnectorOptions:
+    """Options of os-brick.
 
     root_helper  what it begins the commands with that need root; None: it is not used
     multipath    whether a volume is reached over all its paths, through the host's kernel
@@ -53,7 +53,7 @@ class Connector:
     :param initiator: iSCSI name of this host
     """
 
-    brick = Way()
+    brick = ConnectorOptions()
 
     def __init__(self, kind: str, initiator: str) -> None:
         self.kind, self.initiator = kind, initiator
@@ -200,11 +200,11 @@ class Connectors:
     """Ours, and those that are installed.
 
     :param host: name of this host, for its iSCSI name where it has none
-    :param way: how os-brick is used
+    :param options: of os-brick
     """
 
-    def __init__(self, host: str, way: Way = Way()) -> None:
-        self.initiator, self._host, self._way = _initiator(host), host, way
+    def __init__(self, host: str, options: ConnectorOptions = ConnectorOptions()) -> None:
+        self.initiator, self._host, self._options = _initiator(host), host, options
         self._made: dict[str, Connector] = {}
 
     def connect(self, info: dict[str, typing.Any]) -> Source:
@@ -275,10 +275,10 @@ class Connectors:
         :raises VirtError: os-brick fails
         """
         found: dict[str, typing.Any] = {}
-        if self._way.root_helper is not None and importlib.util.find_spec('os_brick') is not None:
-            found = dict(_asked(_brick(self._way).get_connector_properties, self._way.root_helper, address,
-                                self._way.multipath, False, host=self._host))
-        return {**found, 'initiator': self.initiator, 'multipath': self._way.multipath}
+        if self._options.root_helper is not None and importlib.util.find_spec('os_brick') is not None:
+            found = dict(_asked(_brick(self._options).get_connector_properties, self._options.root_helper, address,
+                                self._options.multipath, False, host=self._host))
+        return {**found, 'initiator': self.initiator, 'multipath': self._options.multipath}
 
     def _of(self, info: dict[str, typing.Any]) -> Connector:
         kind = str(info.get('driver_volume_type'))
@@ -287,14 +287,14 @@ class Connectors:
             if kind not in points and kind not in OURS:
                 known = ', '.join(sorted({*points, *OURS}))
                 raise _refused(f'this host knows no volumes of kind {kind:.40}; it knows {known}')
-            ours = {**OURS, **KERNEL} if self._way.multipath else OURS
+            ours = {**OURS, **KERNEL} if self._options.multipath else OURS
             found = points[kind].load() if kind in points else ours[kind]
             self._made[kind] = found(kind, self.initiator)
-            self._made[kind].brick = self._way
+            self._made[kind].brick = self._options
         return self._made[kind]
 
 
-def _brick(way: Way) -> typing.Any:
+def _brick(options: ConnectorOptions) -> typing.Any:
     """The module of os-brick's connectors. os-brick is given where its locks are and what begins its privileged daemon:
     by itself it would call sudo, whatever root helper its functions are given."""
     import os_brick
@@ -302,10 +302,10 @@ def _brick(way: Way) -> typing.Any:
     from oslo_concurrency import lockutils
     from oslo_config.cfg import CONF as GLOBAL                       # os-brick reads its options there alone
     from oslo_privsep import priv_context
-    os.makedirs(way.locks, exist_ok=True)
-    lockutils.set_defaults(way.locks)
+    os.makedirs(options.locks, exist_ok=True)
+    lockutils.set_defaults(options.locks)
     os_brick.setup(GLOBAL)
-    priv_context.init(root_helper=shlex.split(way.root_helper or ''))
+    priv_context.init(root_helper=shlex.split(options.root_helper or ''))
     return connector
 
 

@@ -1,0 +1,150 @@
+"""Conversion of a database of the tree before the first release.
+
+The tables of its last revision (``schema.PREDECESSORS``) are those of the first revision of this tree. The conversion
+renames stored values, one row of ROWS each, and records the new revision. One transaction does both, so a database is
+either converted or unchanged, and an interrupted conversion is repeated. Databases of any other revision are refused.
+
+To rename a stored value: rename it in the code and add a row to ROWS. Put the old value into the rows of
+``nova/tests/older_release/rows.json``, too; ``unit/test_conversion.py`` fails until it is there.
+
+    Value('instances', 'cell_move', 'leaving', 'outgoing')       the whole value of a column
+    Key('instance_actions', 'arguments', 'told', 'event_facts')  a key of the JSON object that a column holds
+
+Names of stored files are in ``nova.runtime.stored_files``. After the first release nothing is added to ROWS: renamed
+values need an online data migration (``nova.db.online_migrations``), because both releases run at the same time.
+"""
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import os
+import sqlite3
+from typing import Any, TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from nova import exception
+from nova import utils
+from nova.db import engine
+from nova.db import schema
+from nova.runtime import durable_files
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+LOG = logging.getLogger(__name__)
+
+BATCH = 500                  # rows with a renamed key that are written at once
+
+
+@dataclasses.dataclass(frozen=True)
+class Value:
+    """A renamed value of a column."""
+
+    table: str
+    column: str
+    old: str
+    new: str
+
+    def apply(self, conn: Connection) -> int:
+        """Rename the value in all rows; return their number."""
+        column: sa.ColumnClause[Any] = sa.column(self.column)
+        table = sa.table(self.table, column)
+        return conn.execute(sa.update(table).where(column == self.old).values({self.column: self.new})).rowcount
+
+
+@dataclasses.dataclass(frozen=True)
+class Key:
+    """A renamed key of the JSON object that a column holds."""
+
+    table: str
+    column: str
+    old: str
+    new: str
+
+    def apply(self, conn: Connection) -> int:
+        """Rename the key in all rows; return their number."""
+        names = sa.inspect(conn).get_pk_constraint(self.table)['constrained_columns']
+        column: sa.ColumnClause[Any] = sa.column(self.column)
+        key: list[sa.ColumnClause[Any]] = [sa.column(name) for name in names]
+        table = sa.table(self.table, column, *key)
+        found = conn.execute(sa.select(*key, column).where(
+            column.like(f'%"{self.old}"%'))).all()
+        changed = [{**{f'key_{name}': value for name, value in zip(names, row)}, 'renamed': self._renamed(row[-1])}
+                   for row in found]
+        changed = [values for values in changed if values['renamed'] is not None]
+        statement = sa.update(table).where(*(each == sa.bindparam(f'key_{each.name}') for each in key)).values(
+            {self.column: sa.bindparam('renamed')})
+        for begin in range(0, len(changed), BATCH):
+            conn.execute(statement, changed[begin:begin + BATCH])
+        return len(changed)
+
+    def _renamed(self, text: str) -> str | None:
+        """Return the text of the changed object, None where the object does not have the key."""
+        document = utils.load_json(text)
+        if not isinstance(document, dict) or self.old not in document:
+            return None
+        return utils.dump_json({self.new if name == self.old else name: value for name, value in document.items()})
+
+
+# branch: renamed values
+ROWS: dict[str, tuple[Value | Key, ...]] = {
+    'api': (
+        Key('volume_attachments', 'connector', 'leaves', 'previous_host'),
+    ),
+    'cell': (
+        Key('instance_actions', 'arguments', 'told', 'event_facts'),
+        Value('instances', 'cell_move', 'leaving', 'outgoing'),
+        Value('instances', 'cell_move', 'coming', 'incoming'),
+        Value('host_maintenance_servers', 'state', 'kept', 'skipped'),
+        Value('host_maintenance_servers', 'state', 'gone', 'deleted'),
+        Key('migrations', 'arguments', 'left', 'old_attachments'),
+    ),
+}
+
+
+def is_due(db: engine.Database, branch: str) -> bool:
+    """Return whether a database is of the tree before the first release; an SQLite file is not created."""
+    if db.sqlite and not os.path.exists(str(db.url.database)):
+        return False
+    return schema.version(db) == schema.PREDECESSORS[branch]
+
+
+def copy(db: engine.Database, path: str) -> None:
+    """Copy an SQLite database to a new file (mode 0600) that has the owner of the database.
+
+    :raises InvalidInput: the file cannot be written; there is none then
+    """
+    part = path + '.part'
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(part)                  # of an interrupted conversion
+        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        with contextlib.closing(sqlite3.connect(part)) as target, db.reader() as conn:
+            source: Any = conn.connection.driver_connection
+            source.backup(target)
+            found = target.execute('PRAGMA quick_check(1)').fetchone()[0]
+        if found != 'ok':
+            raise sqlite3.DatabaseError(found)
+        if owner := durable_files.owner_of(str(db.url.database)):
+            os.chown(part, *owner)
+        durable_files.commit(part, path)
+    except (OSError, sqlite3.Error) as error:
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+        raise exception.InvalidInput(f'Cannot copy the database {db.url.database} to {path}: {error}. Nothing was '
+                                     'converted.') from None
+
+
+def convert(db: engine.Database, branch: str) -> bool:
+    """Convert a database; False where it is not due. The caller has copied it, and no service uses it."""
+    with db.writer() as conn, schema.alone(conn):
+        if schema.version_of(conn) != schema.PREDECESSORS[branch]:
+            return False
+        counts = {row: row.apply(conn) for row in ROWS[branch]}
+        schema.stamp(conn, schema.revisions(branch)[0])
+    for row, count in counts.items():
+        LOG.info('Renamed %s to %s in %d rows of %s.%s', row.old, row.new, count, row.table, row.column)
+    LOG.info('Converted the %s database to revision %s', branch, schema.revisions(branch)[0])
+    return True

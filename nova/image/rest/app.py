@@ -1,0 +1,82 @@
+"""HTTP API of the embedded image service: the Image API v2.
+
+The preceding middleware sets ``environ['nova.context']``. Paths, codes and documents follow the published Image API;
+operations are in handlers.ROUTES.
+"""
+import re
+import typing
+
+from nova import exception
+from nova.db.audit import log
+from nova.image.rest import handlers
+from nova.image.rest import views
+from nova.web import application
+from nova.web import faults
+from nova.web.mapper import Methods
+from nova.web.request import Request
+from nova.web.request import Response
+from nova.web.routes import Route
+
+_VERSIONS = {'': 300, '/v2': 300, '/versions': 200, '/v2/versions': 200}       # path of a version document: status code
+_PART = re.compile(r'\{\w+\}')
+
+
+class ImageRequest(Request):
+    """Request to a handler.
+
+    store   nova.image.embedded.service.Store
+    """
+
+    __slots__ = ('store',)
+
+    def __init__(self, environ: dict[str, typing.Any], store: typing.Any) -> None:
+        super().__init__(environ)
+        self.store = store
+
+
+class ImageApi(application.Api[ImageRequest]):
+    """Paths of the Image API.
+
+    :param store: nova.image.embedded.service.Store
+    """
+
+    content_type = 'application/json; charset=UTF-8'
+
+    def __init__(self, store: typing.Any) -> None:
+        super().__init__(handlers.ROUTES)
+        self.store = store
+
+    def request(self, environ: dict[str, typing.Any]) -> ImageRequest:
+        return ImageRequest(environ, self.store)
+
+    def find(self, req: ImageRequest) -> tuple[Methods | None, list[str]] | Response:
+        path = req.path.rstrip('/')
+        if path in _VERSIONS:
+            return Response(views.versions(req.root_url.rstrip('/')), _VERSIONS[path])
+        if req.environ['REQUEST_METHOD'] == 'HEAD':
+            methods, values = self.mapper.find(application.segments_of(req.path), req.method)
+            return {name: rows for name, rows in methods.items() if name != 'GET'} if methods else None, values
+        return super().find(req)
+
+    def authorize(self, req: ImageRequest, row: Route, parts: application.Values) -> None:
+        values = [*parts.values(), None, None]
+        log.named(f'image:{row.handler.__name__}', route=_PART.sub('{id}', row.path), code=row.status,
+                  target_type='images', target_id=values[0], target_part=values[1])
+        if req.context is None:
+            raise exception.Unauthorized()
+        if not row.any_scope:
+            req.context.require_project()
+
+    def fault(self, req: Request, error: Exception) -> Response:
+        code, message, _english = faults.explain(error, req.environ.get('openstack.request_id'))
+        if isinstance(error, exception.QuotaExceeded):
+            code = 413                   # as documented for this API
+        return handlers.fault(code, message, getattr(error, 'kwargs', {}).get('allow'))
+
+
+def Application(store: typing.Any) -> application.Application:
+    """Return the WSGI application, to be mounted at /image.
+
+    :param store: nova.image.embedded.service.Store
+    """
+    return application.Application(ImageApi(store))

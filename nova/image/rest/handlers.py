@@ -1,0 +1,314 @@
+"""Operations of the Image API: routes and handlers."""
+from __future__ import annotations
+
+import contextlib
+import re
+import typing
+import urllib.parse
+from collections.abc import Iterator
+
+import webob.exc
+
+from nova import exception
+from nova.image import fields
+from nova.image.embedded import files
+from nova.image.embedded import search
+from nova.image.rest import patch
+from nova.image.rest import views
+from nova.web import bodies
+from nova.web import json_text
+from nova.web.request import Headers
+from nova.web.request import Request
+from nova.web.request import Response
+from nova.web.request import Stream
+from nova.web.routes import Route
+
+if typing.TYPE_CHECKING:
+    from nova.image.rest.app import ImageRequest
+
+MAX_BODY = 1024 * 1024           # bytes of a JSON document
+MAX_QUERY = 64 * 1024
+DRAIN = 64 * 1024 * 1024         # bytes of a refused upload that are read, so that the client sees the answer
+OCTETS = 'application/octet-stream'
+SIZE_HEADER = 'HTTP_X_OPENSTACK_IMAGE_SIZE'
+SIZE = re.compile('[0-9]{1,18}')
+RANGE = re.compile(r'bytes=(\d{0,18})-(\d{0,18})')
+
+
+# ---- images ------------------------------------------------------------------
+
+def list_images(req: ImageRequest) -> dict[str, typing.Any]:
+    query = _query(req)
+    wanted = search.parse(query)
+    rows = req.store.page(req.context, wanted)
+    return views.images(rows, query, wanted.limit, wanted.cut)
+
+
+def create_image(req: ImageRequest) -> Response:
+    body = _body(req)
+    for name, value in body.items():
+        fields.check_settable(name, 'create')
+        fields.check(name, value)
+    tags = body.pop('tags', [])
+    columns, properties = fields.split(body)
+    row = req.store.create(req.context, columns, properties, tags)
+    return Response(views.image(row), headers=[('Location', f'{req.root_url.rstrip("/")}/v2/images/{row["id"]}')])
+
+
+def show_image(req: ImageRequest, image_id: str) -> dict[str, typing.Any]:
+    return views.image(req.store.show(req.context, image_id))
+
+
+def update_image(req: ImageRequest, image_id: str) -> dict[str, typing.Any] | Response:
+    if req.content_type not in patch.TYPES:
+        types = ', '.join(patch.TYPES)
+        return _fault_of(415, f'The content type must be one of {types}.', [('Accept-Patch', types)])
+    req.store.show(req.context, image_id)                    # 404 before the body is read
+    operations = patch.parse(_document(req), req.content_type)
+    return views.image(req.store.update(req.context, image_id, patch.change(operations)))
+
+
+def delete_image(req: ImageRequest, image_id: str) -> None:
+    req.store.delete(req.context, image_id)
+
+
+def deactivate(req: ImageRequest, image_id: str) -> None:
+    req.store.set_active(req.context, image_id, False)
+
+
+def reactivate(req: ImageRequest, image_id: str) -> None:
+    req.store.set_active(req.context, image_id, True)
+
+
+# ---- data --------------------------------------------------------------------
+
+def upload(req: ImageRequest, image_id: str) -> None:
+    req.store.show(req.context, image_id)
+    if req.content_type != OCTETS:
+        raise exception.UnsupportedMediaType(f'The content type must be {OCTETS}.')
+    length = _declared_length(req.environ)
+    if length is not None and length > req.store.files.max_size:
+        raise exception.TooLarge(limit=req.store.files.max_size)
+    chunks = _received(req.environ, length)
+    try:
+        req.store.upload(req.context, image_id, chunks, length or 0)
+    except exception.NovaException:
+        _drain(chunks)
+        raise
+
+
+def _declared_length(environ: dict[str, typing.Any]) -> int | None:
+    """Return the length of the body, or None if unknown (chunked)."""
+    stated, length = environ.get(SIZE_HEADER), bodies.length_of(environ)
+    if stated is not None and (not SIZE.fullmatch(stated) or length not in (None, int(stated))):
+        raise exception.BadRequest('X-OpenStack-Image-Size is not the size of the data.')
+    if length is None and not bodies.is_chunked(environ):
+        return 0
+    return length
+
+
+def _received(environ: dict[str, typing.Any], length: int | None) -> Iterator[bytes]:
+    """Yield the chunks of the body; raises BadRequest if it is truncated."""
+    source, received = environ['wsgi.input'], 0
+    while length is None or received < length:
+        try:
+            chunk = source.read(files.CHUNK if length is None else min(files.CHUNK, length - received))
+        except (OSError, ValueError):
+            raise exception.BadRequest('The connection was closed before all data had arrived.') from None
+        if not chunk:
+            break
+        received += len(chunk)
+        yield chunk
+    if length is not None and received < length:
+        raise exception.BadRequest('The connection was closed before all data had arrived.')
+    stated = environ.get(SIZE_HEADER)
+    if stated is not None and received != int(stated):
+        raise exception.BadRequest('X-OpenStack-Image-Size is not the size of the data.')
+
+
+def _drain(chunks: Iterator[bytes]) -> None:
+    left = DRAIN
+    with contextlib.suppress(exception.NovaException):
+        for chunk in chunks:
+            left -= len(chunk)
+            if left < 0:
+                return
+
+
+def download(req: ImageRequest, image_id: str) -> Response:
+    row, file = req.store.open(req.context, image_id)
+    if file is None:
+        return Response(None, 204)
+    start, end = 0, row['size']
+    wanted = req.header('Range')
+    headers = [('Accept-Ranges', 'bytes')]
+    if wanted:
+        try:
+            start, end = _range(wanted, row['size'])
+        except ValueError:
+            file.close()
+            return _fault_of(416, 'The range lies outside the data.', [('Content-Range', f'bytes */{row["size"]}')])
+        headers.append(('Content-Range', f'bytes {start}-{end - 1}/{row["size"]}'))
+    elif row['checksum']:
+        headers.append(('Content-MD5', row['checksum']))
+    body = Stream.of_file(file, start, end - start, OCTETS)
+    return Response(body, 206 if wanted else 200, headers)
+
+
+def _range(text: str, size: int) -> tuple[int, int]:
+    """Return (first byte, byte after the last) of a single Range; raises ValueError if it cannot be satisfied."""
+    match = RANGE.fullmatch(text.strip())
+    if not match or not any(match.groups()):
+        raise ValueError(text)
+    first, last = match.groups()
+    if not first:
+        start, end = max(0, size - int(last)), size
+    else:
+        start, end = int(first), min(size, int(last) + 1 if last else size)
+    if start >= end:
+        raise ValueError(text)
+    return start, end
+
+
+# ---- tags and members --------------------------------------------------------
+
+def add_tag(req: ImageRequest, image_id: str, tag: str) -> None:
+    fields.check('tags', [tag])
+    req.store.update(req.context, image_id, lambda image: ({}, image['properties'], [*image['tags'], tag]))
+
+
+def delete_tag(req: ImageRequest, image_id: str, tag: str) -> None:
+    def change(image: dict[str, typing.Any]) -> patch.Change:
+        if tag not in image['tags']:
+            raise exception.NotFound(f'Image {image_id} has no such tag.')
+        return {}, image['properties'], [present for present in image['tags'] if present != tag]
+    req.store.update(req.context, image_id, change)
+
+
+def list_tasks(req: ImageRequest, image_id: str) -> dict[str, typing.Any]:
+    """Return the tasks of an image: there are never any."""
+    req.store.show(req.context, image_id)
+    return {'tasks': []}
+
+
+def list_members(req: ImageRequest, image_id: str) -> dict[str, typing.Any]:
+    return views.members(req.store.members(req.context, image_id))
+
+
+def create_member(req: ImageRequest, image_id: str) -> dict[str, typing.Any]:
+    return views.member(req.store.add_member(req.context, image_id, _body(req).get('member')))
+
+
+def show_member(req: ImageRequest, image_id: str, member: str) -> dict[str, typing.Any]:
+    return views.member(req.store.members(req.context, image_id, member)[0])
+
+
+def update_member(req: ImageRequest, image_id: str, member: str) -> dict[str, typing.Any]:
+    return views.member(req.store.update_member(req.context, image_id, member, _body(req).get('status')))
+
+
+def delete_member(req: ImageRequest, image_id: str, member: str) -> None:
+    req.store.delete_member(req.context, image_id, member)
+
+
+# ---- schemas and capabilities -------------------------------------------------
+
+def show_schema(req: ImageRequest, name: str) -> dict[str, typing.Any]:
+    if name not in views.SCHEMAS:
+        raise exception.NotFound()
+    return views.SCHEMAS[name]
+
+
+def show_import(req: ImageRequest) -> dict[str, typing.Any]:
+    return views.IMPORT
+
+
+def show_stores(req: ImageRequest) -> dict[str, typing.Any]:
+    return views.STORES
+
+
+def show_usage(req: ImageRequest) -> dict[str, typing.Any]:
+    if not req.context.project_id:
+        raise exception.Forbidden('Usage requires a project-scoped token.')
+    return views.usage(req.store.usage(req.context))
+
+
+# ---- requests and responses --------------------------------------------------
+
+def _query(req: Request) -> list[tuple[str, str]]:
+    text = req.environ.get('QUERY_STRING', '')
+    if len(text) > MAX_QUERY:
+        raise exception.BadRequest('The query string is too long.')
+    try:
+        return urllib.parse.parse_qsl(text, keep_blank_values=True, errors='strict',
+                                      max_num_fields=search.MAX_FILTERS)
+    except ValueError:
+        raise exception.BadRequest('The query string cannot be read.') from None
+
+
+def _document(req: Request) -> typing.Any:
+    if bodies.length_of(req.environ) is None and not bodies.is_chunked(req.environ):
+        raise exception.BadRequest('The request must have a body.')
+    try:
+        text = bodies.read(req.environ, MAX_BODY)
+    except (OSError, ValueError):
+        raise exception.BadRequest('The body cannot be read.') from None
+    try:
+        return json_text.parse(text)
+    except ValueError:
+        raise exception.BadRequest('The body is not valid JSON.') from None
+
+
+def _body(req: Request) -> dict[str, typing.Any]:
+    """Return the JSON object of the request."""
+    if req.content_type not in ('application/json', ''):
+        raise exception.UnsupportedMediaType()
+    document = _document(req)
+    if not isinstance(document, dict):
+        raise exception.BadRequest('The body must be a JSON object.')
+    return document
+
+
+def _fault_of(code: int, message: str, headers: Headers) -> Response:
+    title = webob.exc.status_map[code].title
+    return Response({'message': message, 'code': f'{code} {title}', 'title': title}, code, headers)
+
+
+def fault(code: int, message: str, allow: list[str] | None = None) -> Response:
+    """Return the answer to an error.
+
+    :param allow: allowed methods for a 405
+    """
+    return _fault_of(code, message, [('Allow', ', '.join(allow))] if allow else [])
+
+
+# ---- rows --------------------------------------------------------------------
+
+_IMAGE = '/v2/images/{image_id}'
+_TAG, _MEMBERS = _IMAGE + '/tags/{tag}', _IMAGE + '/members'
+_MEMBER = _MEMBERS + '/{member}'
+
+# handlers read the bodies: a 404 precedes reading, and a refused upload is drained
+ROUTES = (
+    Route('GET', '/v2/images', list_images),
+    Route('POST', '/v2/images', create_image, status=201, streams=True),
+    Route('GET', _IMAGE, show_image),
+    Route('PATCH', _IMAGE, update_image, streams=True),
+    Route('DELETE', _IMAGE, delete_image, status=204),
+    Route('GET', _IMAGE + '/file', download),
+    Route('PUT', _IMAGE + '/file', upload, status=204, streams=True),
+    Route('POST', _IMAGE + '/actions/deactivate', deactivate, status=204),
+    Route('POST', _IMAGE + '/actions/reactivate', reactivate, status=204),
+    Route('PUT', _TAG, add_tag, status=204),
+    Route('DELETE', _TAG, delete_tag, status=204),
+    Route('GET', _IMAGE + '/tasks', list_tasks),
+    Route('GET', _MEMBERS, list_members),
+    Route('POST', _MEMBERS, create_member, streams=True),
+    Route('GET', _MEMBER, show_member),
+    Route('PUT', _MEMBER, update_member, streams=True),
+    Route('DELETE', _MEMBER, delete_member, status=204),
+    Route('GET', '/v2/schemas/{name}', show_schema, any_scope=True),
+    Route('GET', '/v2/info/import', show_import, any_scope=True),
+    Route('GET', '/v2/info/stores', show_stores, any_scope=True),
+    Route('GET', '/v2/info/usage', show_usage),
+)

@@ -1,0 +1,121 @@
+"""HTTP API of the embedded network service: the Networking API v2.0.
+
+The preceding middleware sets ``environ['nova.context']``. Each resource in RESOURCES has the same operations; other
+documents are in ``documents``.
+"""
+import typing
+
+from nova import exception
+from nova.db.audit import log
+from nova.network.rest import documents
+from nova.network.rest import faults
+from nova.network.rest import floating_ips
+from nova.network.rest import group_templates
+from nova.network.rest import groups
+from nova.network.rest import networks
+from nova.network.rest import operations
+from nova.network.rest import ports
+from nova.network.rest import qos
+from nova.network.rest import routers
+from nova.network.rest import sharing
+from nova.network.rest import subnet_pools
+from nova.network.rest import topology
+from nova.web import application
+from nova.web import params
+from nova.web.mapper import Methods
+from nova.web.request import Request
+from nova.web.request import Response
+from nova.web.routes import Route
+
+RESOURCES = {resource.path: resource for resource in
+             (networks.NETWORKS, networks.SUBNETS, subnet_pools.POOLS, ports.PORTS, groups.GROUPS, groups.RULES,
+              group_templates.TEMPLATES,
+              routers.ROUTERS, floating_ips.FLOATING_IPS, sharing.SHARES, qos.POLICIES)}
+ROUTES = (*documents.routes(RESOURCES), *qos.ROUTES, *topology.ROUTES,
+          *(row for resource in RESOURCES.values() for row in operations.routes(resource)))
+
+
+def _resource(row: Route) -> typing.Any:
+    """Return the resource of a route, or None."""
+    _, first, *more = row.path.split('/')
+    return RESOURCES.get(first) or RESOURCES.get('/'.join([first, *more[:1]])) or next(
+        (resource for resource in RESOURCES.values() if resource.at and resource.plural == first), None)
+
+
+class NetworkRequest(Request):
+    """Request to a handler.
+
+    deps    see Deps
+    query   [(name, value)]
+    body    value below the name of the resource
+    """
+
+    __slots__ = ('deps',)
+
+    def __init__(self, environ: dict[str, typing.Any], deps: 'Deps') -> None:
+        super().__init__(environ)
+        self.deps = deps
+
+
+class Deps:
+    """Dependencies of the operations.
+
+    :param api_db: the API database
+    :param network_rpc: client of the network service, to notify it of filter changes; None: no notification
+    :param servers: servers.Servers, to notify hosts of changed addresses; None: no notification
+    """
+
+    def __init__(self, conf: typing.Any, api_db: typing.Any, network_rpc: typing.Any = None,
+                 servers: typing.Any = None) -> None:
+        self.conf, self.api_db, self.network_rpc, self.servers = conf, api_db, network_rpc, servers
+
+
+class NetworkApi(application.Api[NetworkRequest]):
+    """Paths below /v2.0; a format suffix (.json) is ignored."""
+
+    def __init__(self, deps: Deps) -> None:
+        super().__init__(ROUTES)
+        self._deps = deps
+
+    def request(self, environ: dict[str, typing.Any]) -> NetworkRequest:
+        return NetworkRequest(environ, self._deps)
+
+    def find(self, req: NetworkRequest) -> tuple[Methods | None, list[str]] | Response:
+        segments = [segment for segment in req.path.split('/') if segment]
+        if not segments:
+            if req.method != 'GET':
+                raise exception.MethodNotAllowed()
+            return Response({'versions': [documents.version(req.root_url)]}, 200)
+        if segments.pop(0) != 'v2.0':
+            raise exception.NotFound()
+        if req.context is None:
+            raise exception.Unauthorized()
+        if segments:
+            segments[-1] = segments[-1].removesuffix('.json')
+        return self.mapper.find(segments, req.method)
+
+    def admit(self, req: NetworkRequest, row: Route, parts: application.Values) -> None:
+        if row.any_scope:
+            return
+        resource = _resource(row)
+        if not req.context.project_id and resource is not None:
+            log.named(f'network:{req.method.lower()}', target_type=resource.path)
+        req.context.require_project()
+
+    def authorize(self, req: NetworkRequest, row: Route, parts: application.Values) -> None:
+        resource = _resource(row)
+        if resource is not None:
+            log.named(f'network:{row.policy}', code=row.status, target_type=resource.plural, target_id=parts.get('id'),
+                      route='/v2.0' + row.path)
+            if req.method != 'GET' and not req.context.may_write():
+                raise exception.PolicyDenied(rule=row.policy)
+        req.query = params.parse_pairs(req.environ)
+
+    def fault(self, req: Request, error: Exception) -> Response:
+        return faults.answer(error, req.environ.get('openstack.request_id'))
+
+
+def Application(conf: typing.Any, api_db: typing.Any, network_rpc: typing.Any = None,
+                servers: typing.Any = None) -> application.Application:
+    """Return the WSGI application, to be mounted at /network; the parameters are those of Deps."""
+    return application.Application(NetworkApi(Deps(conf, api_db, network_rpc, servers)))

@@ -1,0 +1,83 @@
+"""Network quotas in the Network API."""
+from __future__ import annotations
+
+from typing import Any
+
+from oslo_config import cfg
+
+from nova import exception
+from nova.db import engine
+from nova.db.networks import limits as db_limits
+from nova.db.projects import quotas as db_quotas
+from nova.network import quotas
+from nova.network.rest import attributes
+from nova.network.rest import faults
+
+_number = attributes.integer(-1, 2 ** 31 - 1)
+
+
+def limits(conf: cfg.ConfigOpts, own: dict[str, int] | None = None) -> dict[str, Any]:
+    """Return {resource: limit}; -1: unlimited.
+
+    :param own: {resource: limit} set for a project
+    """
+    return {name: quotas.limit(conf, name, own) for name in quotas.COUNTED}
+
+
+def check(conn: engine.Connection, conf: cfg.ConfigOpts, name: str, project_id: str, adding: int = 1) -> None:
+    """Check the quota; the project's other requests wait until the transaction ends.
+
+    :raises OverQuota:
+    """
+    try:
+        quotas.check(conn, conf, name, project_id, adding)
+    except exception.QuotaExceeded:
+        raise faults.OverQuota(resource=name) from None
+
+
+def details(conn: engine.Connection, conf: cfg.ConfigOpts, project_id: str) -> dict[str, Any]:
+    return {name: {'limit': limit, 'reserved': 0,
+                   'used': quotas.used(conn, name, project_id)}
+            for name, limit in limits(conf, db_limits.of(conn, project_id)).items()}
+
+
+def of_project(conn: engine.Connection, conf: cfg.ConfigOpts, project_id: str) -> dict[str, Any]:
+    """Return {resource: limit} of a project."""
+    return limits(conf, db_limits.of(conn, project_id))
+
+
+def options(body: dict[str, Any]) -> bool:
+    """Remove check_limit and force from a request; return whether limits are checked against the usage.
+
+    Only check_limit does that (extension quota-check-limit); ``force`` or neither does not.
+
+    :raises InvalidInput: not a boolean
+    """
+    check, _force = (attributes.maybe(attributes.boolean)(body.pop(name, None)) for name in ('check_limit', 'force'))
+    return bool(check)
+
+
+def replace(conn: engine.Connection, project_id: str, wanted: dict[str, int], check_usage: bool) -> None:
+    """Set all limits of a project, or none.
+
+    :param check_usage: refuse a limit below the usage
+    :raises BadRequest:
+    """
+    db_quotas.lock(conn, project_id)
+    for name, limit in wanted.items() if check_usage else ():
+        count = quotas.used(conn, name, project_id)
+        if 0 <= limit < count:
+            raise exception.BadRequest(f'Quota limit {limit} for {name} must be greater than or equal to already used '
+                                       f'{count}. Set it with force, or remove some of them first.')
+    db_limits.replace(conn, project_id, wanted)
+
+
+def parse(body: Any) -> dict[str, Any]:
+    """Return {resource: limit} of a request.
+
+    :raises BadRequest, InvalidInput: unknown resource, or not a number
+    """
+    unknown = sorted(str(name)[:60] for name in body if name not in quotas.COUNTED)
+    if unknown:
+        raise exception.BadRequest(f"Unrecognized attribute(s) {', '.join(map(repr, unknown[:10]))}")
+    return {name: _number(value) for name, value in body.items()}

@@ -1,0 +1,81 @@
+"""A resource of the Network API: rows, attributes, and the functions for create, update and delete."""
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from nova import context as nova_context
+from nova import utils
+
+if typing.TYPE_CHECKING:
+    from nova.db.engine import Connection
+    from nova.db.engine import Table
+    from nova.db.networks.listing import Listing
+    from nova.network.rest.attributes import Attribute
+
+Row = Mapping[str, typing.Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Resource:
+    """A resource.
+
+    visible   function(context) -> condition on rows visible to the caller
+    writable  function(context, row) -> whether the caller may change the row
+    removable function(conn, context, row) -> whether the caller may delete the row; None: as writable
+    views     function(conn, context, rows) -> list of dicts
+    create, update, delete   function(conn, deps, context, values | row, values | row); create returns the id
+    missing   function(id) -> the error for a missing row
+    prepare   function(conn, context): called in a transaction before a list
+    narrow    (columns, other fields, function(conn, rows, fields) -> views): reads for lists with only these fields
+    tagged    whether it has tags
+    shown     function(conn, row) -> (port id or None, data of the row that the port's server shows)
+    at        path; '': the plural
+    actions   (method, path below one, function(conn, deps, context, row, body, **parts) -> document or None)
+    """
+
+    singular: str
+    plural: str
+    table: Table
+    attributes: dict[str, Attribute]
+    listing: Listing
+    visible: Callable[[nova_context.RequestContext], typing.Any]
+    writable: Callable[[nova_context.RequestContext, Row], bool]
+    views: Callable[..., list[dict[str, typing.Any]]]
+    create: Callable[..., str]
+    update: Callable[..., None]
+    delete: Callable[..., None]
+    missing: Callable[[str], Exception]
+    prepare: Callable[..., None] | None = None
+    actions: tuple[tuple[str, str, Callable[..., typing.Any]], ...] = ()
+    narrow: tuple[Sequence[str], Collection[str], Callable[..., list[dict[str, typing.Any]]]] | None = None
+    tagged: bool = True
+    server_view: Callable[[Connection, Row], tuple[str | None, typing.Any]] | None = None
+    at: str = ''
+    removable: Callable[[Connection, nova_context.RequestContext, Row], bool] | None = None
+
+    @property
+    def path(self) -> str:
+        return self.at or self.plural.replace('_', '-')
+
+
+def found(row: dict[str, typing.Any] | None, missing: Exception) -> dict[str, typing.Any]:
+    """Return a row, or raise: another request may have deleted it.
+
+    :raises missing: the row is None
+    """
+    if row is None:
+        raise missing
+    return row
+
+
+def owner(context: nova_context.RequestContext, row: Row) -> bool:
+    return context.is_admin or bool(context.project_id) and row['project_id'] == context.project_id
+
+
+def times(row: Row) -> dict[str, typing.Any]:
+    """Return the attributes that every resource has."""
+    return {'id': row['id'], 'project_id': row['project_id'], 'tenant_id': row['project_id'],
+            'description': row['description'], 'created_at': utils.isotime(row['created_at']),
+            'updated_at': utils.isotime(row['updated_at']), 'revision_number': row['revision'], 'tags': []}

@@ -1,0 +1,373 @@
+"""Routers: interfaces to subnets, external gateways and routes."""
+from __future__ import annotations
+
+import ipaddress
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TYPE_CHECKING
+
+from nova import context as nova_context
+from nova import exception
+from nova.db import engine
+from nova.db.networks import listing
+from nova.db.networks import networks as db_networks
+from nova.db.networks import ports as db_ports
+from nova.db.networks import routers as db
+from nova.db.tables import network as t
+from nova.db.tables.rows import NetworksRow
+from nova.network import gateways
+from nova.network import ipam
+from nova.network.rest import attributes as a
+from nova.network.rest import faults
+from nova.network.rest import quotas
+from nova.network.rest import resource
+
+if TYPE_CHECKING:
+    from nova.network.rest.app import Deps
+
+MAX_ROUTES = 30
+Cidr = Any                  # IPv4Network or IPv6Network
+Routes = list[dict[str, Any]]
+CONSTANTS = {'distributed': False, 'ha': False, 'availability_zones': ['nova'], 'flavor_id': None}
+_ROUTE = a.record(destination_=a.network, nexthop_=a.address)
+_GATEWAY = a.record(network_id_=a.ident, enable_snat=a.boolean, external_fixed_ips=a.items(
+    a.record(subnet_id=a.ident, ip_address=a.address), 4))
+
+
+def views(conn: engine.Connection, context: nova_context.RequestContext,
+          rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    gateway_ids: dict[str, str] = {}
+    for port in db_networks.many(conn, t.ports, [row['id'] for row in rows], 'device_id'):
+        if port['device_owner'] == db_ports.GATEWAY:
+            gateway_ids[port['device_id']] = port['id']
+    fixed = db_networks.addresses_of(conn, list(gateway_ids.values()))
+    active = db.active(conn, [row['id'] for row in rows], gateways.DOWN_S)
+    return [{**resource.times(row), 'name': row['name'], 'admin_state_up': row['admin_state_up'],
+             'routes': row['routes'], **CONSTANTS, 'availability_zone_hints': row['zone_hints'] or [],
+             'external_gateway_info': row['external_network_id'] and {
+                 'network_id': row['external_network_id'], 'enable_snat': row['enable_snat'],
+                 'external_fixed_ips': fixed.get(gateway_ids.get(row['id'], ''), [])},
+             **_status(row, row['id'] in active)} for row in rows]
+
+
+def _status(row: Mapping[str, Any], active: bool) -> dict[str, str | None]:
+    """Return the status, with a reason if no host forwards the router's packets."""
+    if active:
+        return {'status': 'ACTIVE', 'status_reason': None}
+    why = ('the host of the router is down or no longer a gateway host, and there is no other one'
+           if row['host'] else 'no host of this cloud forwards packets of routers')
+    return {'status': 'DOWN', 'status_reason': f'Router {row["id"]} is not active: {why}. An administrator must '
+            'start a nova-network with driver = linux and routers = true in [network].'}
+
+
+def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, values: dict[str, Any]) -> str:
+    project = a.owner(context, values)
+    quotas.check(conn, deps.conf, 'router', project)
+    row = {'id': str(uuid.uuid4()), 'project_id': project, 'name': values['name'],
+           'description': values['description'] or '', 'admin_state_up': values['admin_state_up'],
+           'external_network_id': None, 'enable_snat': True, 'routes': [], 'host': gateways.choose(conn),
+           'zone_hints': list(values['availability_zone_hints'])}
+    db_networks.insert(conn, t.routers, [row])
+    if values['external_gateway_info']:
+        _set_gateway(conn, deps, context, row, values['external_gateway_info'])
+    return row['id']
+
+
+def _locked(conn: engine.Connection, row: Mapping[str, Any]) -> dict[str, Any]:
+    return resource.found(db_networks.lock(conn, t.routers, row['id']),
+                          faults.RouterNotFound(router_id=row['id']))
+
+
+def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
+           values: dict[str, Any]) -> None:
+    row = _locked(conn, row)
+    stored = {name: values[name] for name in ('name', 'description', 'admin_state_up') if values.get(name) is not None}
+    if 'availability_zone_hints' in values:
+        stored['zone_hints'] = list(values['availability_zone_hints'])
+    if 'external_gateway_info' in values:
+        _set_gateway(conn, deps, context, row, values['external_gateway_info'] or None)
+    if 'routes' in values:
+        stored['routes'] = values['routes'] or []
+        _check_routes(conn, row, stored['routes'])
+    db_networks.update(conn, t.routers, row['id'], stored)
+
+
+def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any]) -> None:
+    db_networks.lock(conn, t.routers, row['id'])
+    if db.interfaces(conn, [row['id']]):
+        raise faults.RouterInUse(router_id=row['id'])
+    _set_gateway(conn, deps, context, row, None)
+    db_networks.delete(conn, t.routers, row['id'])
+
+
+# ---- the gateway ---------------------------------------------------------------
+
+def _set_gateway(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
+                 info: dict[str, Any] | None) -> None:
+    """Set or remove the external gateway of a router."""
+    if info:
+        _check_rights(conn, context, row, info)
+    if info and info['network_id'] == row['external_network_id'] and 'external_fixed_ips' not in info:
+        db_networks.update(conn, t.routers, row['id'], {'enable_snat': info.get('enable_snat', True)})
+        return
+    if row['external_network_id'] and db.floating_through(conn, row['id']) and (
+            not info or info['network_id'] != row['external_network_id']):
+        raise faults.RouterExternalGatewayInUseByFloatingIp(router_id=row['id'], net_id=row['external_network_id'])
+    old = _gateway_ports(conn, row)
+    if old:
+        db_ports.remove(conn, old)
+    if info:
+        _add_gateway_port(conn, deps, context, row, info)
+    db_networks.update(conn, t.routers, row['id'], {
+        'external_network_id': info and info['network_id'], 'enable_snat': (info or {}).get('enable_snat', True)})
+
+
+def _check_rights(conn: engine.Connection, context: nova_context.RequestContext, row: Mapping[str, Any],
+                  info: dict[str, Any]) -> None:
+    """Check permissions: fixed external addresses and disabling SNAT need ownership of the external network.
+
+    Repeating the router's current values is allowed.
+
+    :raises PolicyDenied:
+    """
+    same = info['network_id'] == row['external_network_id']
+    held = {entry['ip_address'] for each in db_networks.addresses_of(conn, _gateway_ports(conn, row)).values()
+            for entry in each} if same else set()
+    requested = {each.get('ip_address') for each in info.get('external_fixed_ips', ())} - {None}
+    denied = 'enable_snat' if not info.get('enable_snat', True) and (row['enable_snat'] or not same) else (
+        'external_fixed_ips' if requested - held else None)
+    network = db_networks.get(conn, t.networks, info['network_id']) if denied else None
+    if denied and (network is None or not resource.owner(context, network)):
+        raise exception.PolicyDenied(rule=f'update_router:external_gateway_info:{denied}')
+
+
+def _gateway_ports(conn: engine.Connection, row: Mapping[str, Any]) -> list[str]:
+    return [port['id'] for port in db_networks.many(conn, t.ports, [row['id']], 'device_id')
+            if port['device_owner'] == db_ports.GATEWAY]
+
+
+def _add_gateway_port(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
+                      info: dict[str, Any]) -> None:
+    network, subnets = external(conn, context, info['network_id'])
+    on_router = [ipaddress.ip_network(subnet['cidr']) for subnet in db.subnets_on(conn, row['id'])]
+    for subnet in subnets:
+        _check_apart(ipaddress.ip_network(subnet['cidr']), on_router)
+    port = service_port(network, db_ports.GATEWAY, row['id'], row['host'])
+    ipam.claim(conn, network['id'], subnets, port['id'], info.get('external_fixed_ips') or [],
+               ipam.quarantine_cutoff(deps.conf.network.dhcp_lease_time), owner=db_ports.GATEWAY)
+    db_networks.insert(conn, t.ports, [port])
+
+
+def external(conn: engine.Connection, context: nova_context.RequestContext,
+             ident: str) -> tuple[NetworksRow, list[Any]]:
+    """Return (network, subnets) of an external network, with the subnets locked.
+
+    :raises NetworkNotFound: no such network, or not visible to the caller
+    :raises BadRequest: it is not external, or has no subnet
+    """
+    found = db_networks.usable(conn, nova_context.ALL_PROJECTS, [ident], lock=True).get(ident)
+    if found is None or not (found[0]['external'] or found[0]['shared'] or resource.owner(context, found[0])
+                             or db_networks.is_shared_with(conn, ident, str(context.project_id))):
+        raise exception.NetworkNotFound(network_id=ident)
+    if not found[0]['external'] or not found[1]:
+        raise exception.BadRequest(f'Network {ident} is not an external network with a subnet.')
+    return found
+
+
+def service_port(network: Mapping[str, Any], owner: str, device_id: str, host: str = '', project_id: str = '',
+                 mac: str | None = None) -> dict[str, Any]:
+    """Return the row of a port for the service itself."""
+    return {'id': str(uuid.uuid4()), 'project_id': project_id, 'network_id': network['id'], 'name': '',
+            'description': '', 'mac_address': mac or ipam.new_mac(), 'admin_state_up': True,
+            'status': 'ACTIVE' if host else 'DOWN', 'device_id': device_id, 'device_owner': owner, 'host': host,
+            'position': 0, 'tag': None, 'made_for_server': False}
+
+
+# ---- interfaces -----------------------------------------------------------------
+
+def add_interface(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
+                  body: Any) -> dict[str, Any]:
+    row, given = _locked(conn, row), _named(body)
+    port: Any
+    subnet: Any
+    if given.keys() == {'port_id'}:
+        port, subnet = _of_port(conn, context, row, given['port_id'])
+    else:
+        port, subnet = None, _subnet(conn, context, given['subnet_id'])
+    network = resource.found(db_networks.get(conn, t.networks, subnet['network_id']),
+                             exception.NetworkNotFound(network_id=subnet['network_id']))
+    if network['network_type'] == db_networks.FLAT:
+        raise exception.BadRequest(f"Network {network['id']} is flat and routed by the hosts. It cannot have a router.")
+    if not resource.owner(context, network):                     # guests there would learn of this router
+        raise exception.BadRequest(f"Cannot add interface to router because subnet {subnet['id']} is not owned by "
+                                   'project making the request')
+    others = db.subnets_on(conn, row['id'])
+    if subnet['id'] in {other['id'] for other in others}:
+        raise exception.BadRequest(f"Router {row['id']} already has an interface to subnet {subnet['id']}.")
+    if row['external_network_id']:
+        others += db_networks.many(conn, t.subnets, [row['external_network_id']], 'network_id')
+    _check_apart(ipaddress.ip_network(subnet['cidr']), [ipaddress.ip_network(other['cidr']) for other in others])
+    if port is None:
+        if not subnet['gateway_ip']:
+            raise exception.BadRequest(f"Subnet {subnet['id']} has no gateway_ip for the router.")
+        quotas.check(conn, deps.conf, 'port', row['project_id'])
+        port = service_port(network, db_ports.INTERFACE, row['id'], row['host'], row['project_id'])
+        ipam.claim(conn, network['id'], [subnet], port['id'],
+                   [{'subnet_id': subnet['id'], 'ip_address': subnet['gateway_ip']}],
+                   ipam.quarantine_cutoff(deps.conf.network.dhcp_lease_time), gateways=True)
+        db_networks.insert(conn, t.ports, [port])
+    else:
+        db_networks.update(conn, t.ports, port['id'], {
+            'device_id': row['id'], 'device_owner': db_ports.INTERFACE, 'host': row['host'], 'status': 'ACTIVE'})
+    db.add_interface(conn, row['id'], subnet['id'], port['id'])
+    return _interface(row, port['id'], subnet)
+
+
+def remove_interface(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
+                     body: Any) -> dict[str, Any]:
+    row, given = _locked(conn, row), _named(body, both=True)
+    held: list[Any] = db.interfaces(conn, [row['id']])
+    found = [each for each in held if all(each[name] == value for name, value in given.items())]
+    if not found:
+        raise faults.RouterInterfaceNotFound(router_id=row['id'], what=', '.join(given.values()))
+    subnet = resource.found(db_networks.get(conn, t.subnets, found[0]['subnet_id']),
+                            exception.SubnetNotFound(subnet_id=found[0]['subnet_id']))
+    _check_unneeded(conn, row, subnet)
+    db.remove_interface(conn, row['id'], subnet['id'])
+    db_ports.remove(conn, [found[0]['port_id']])
+    return _interface(row, found[0]['port_id'], subnet)
+
+
+def _named(body: Any, both: bool = False) -> dict[str, Any]:
+    """Return the subnet_id or port_id of a request."""
+    given = {name: a.ident(body[name]) for name in ('subnet_id', 'port_id') if body.get(name) is not None}
+    if body.keys() - {'subnet_id', 'port_id', 'tenant_id', 'project_id'} or not given or len(given) > 1 and not both:
+        raise exception.BadRequest('Either subnet_id or port_id must be specified.')
+    return given
+
+
+def _subnet(conn: engine.Connection, context: nova_context.RequestContext, ident: str) -> Any:
+    row = db_networks.seen(conn, t.subnets, db_networks.visible_subnets(context), ident)
+    if row is None:
+        raise exception.SubnetNotFound(subnet_id=ident)
+    db_networks.lock(conn, t.subnets, ident)
+    return row
+
+
+def _of_port(conn: engine.Connection, context: nova_context.RequestContext, router: Mapping[str, Any],
+             ident: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return (port, subnet) of the caller's port for a router interface."""
+    port = db_networks.lock(conn, t.ports, ident)
+    if port is None or not resource.owner(context, port) or not db_ports.seen(conn, context, [ident]):
+        raise exception.PortNotFound(port_id=ident)
+    if port['device_id']:
+        raise exception.PortInUse(port_id=ident)
+    fixed = db_networks.addresses_of(conn, [ident]).get(ident, [])
+    if len(fixed) != 1:
+        raise exception.BadRequest(f'Port {ident} must have exactly one address.')
+    return port, resource.found(db_networks.get(conn, t.subnets, fixed[0]['subnet_id']),
+                                exception.SubnetNotFound(subnet_id=fixed[0]['subnet_id']))
+
+
+def _interface(row: Mapping[str, Any], port_id: str, subnet: Mapping[str, Any]) -> dict[str, Any]:
+    return {'id': row['id'], 'tenant_id': row['project_id'], 'project_id': row['project_id'], 'port_id': port_id,
+            'network_id': subnet['network_id'], 'subnet_id': subnet['id'], 'subnet_ids': [subnet['id']]}
+
+
+def _check_apart(cidr: Cidr, others: Iterable[Cidr]) -> None:
+    for other in others:
+        if cidr.version == other.version and cidr.overlaps(other):
+            raise exception.BadRequest(f'Range {cidr} overlaps with {other}, which is already connected to the router.')
+
+
+def _check_unneeded(conn: engine.Connection, row: Mapping[str, Any], subnet: Mapping[str, Any]) -> None:
+    """Check that no floating address and no route uses the subnet."""
+    ports = {floating['port_id'] for floating in db.floating_through(conn, row['id'])}
+    ports |= {each['internal_port_id'] for each in db.forwardings(
+        conn, [floating['id'] for floating in db.floating_through(conn, row['id'])])}
+    for held in db_networks.addresses_of(conn, [port for port in ports if port is not None]).values():
+        if any(entry['subnet_id'] == subnet['id'] for entry in held):
+            raise faults.RouterInterfaceInUse(subnet_id=subnet['id'], router_id=row['id'], by='a floating IP.')
+    cidr = ipaddress.ip_network(subnet['cidr'])
+    if any(ipaddress.ip_address(route['nexthop']) in cidr for route in row['routes']):
+        raise faults.RouterInterfaceInUse(subnet_id=subnet['id'], router_id=row['id'], by='a route.')
+
+
+# ---- routes -----------------------------------------------------------------------
+
+def add_routes(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
+               body: Any) -> None:
+    return _change_routes(conn, row, body, lambda routes, given: [
+        *routes, *(route for route in given if route not in routes)])
+
+
+def remove_routes(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
+                  body: Any) -> None:
+    return _change_routes(conn, row, body, lambda routes, given: [route for route in routes if route not in given])
+
+
+def _change_routes(conn: engine.Connection, row: Mapping[str, Any], body: Any,
+                   change: Callable[[Routes, Routes], Routes]) -> None:
+    row = _locked(conn, row)
+    if not isinstance(body.get('router'), dict) or body['router'].keys() != {'routes'}:
+        raise exception.BadRequest("An object 'router' with only 'routes' is expected.")
+    routes = change(row['routes'], a.items(_ROUTE, MAX_ROUTES)(body['router']['routes']))
+    _check_routes(conn, row, routes)
+    db_networks.update(conn, t.routers, row['id'], {'routes': routes})
+    return None
+
+
+def _check_routes(conn: engine.Connection, row: Mapping[str, Any], routes: Routes) -> None:
+    """Check that next hops are on connected subnets, and not the router's own addresses."""
+    if len(routes) > MAX_ROUTES:
+        raise exception.BadRequest(f'A router has at most {MAX_ROUTES} routes.')
+    subnets = db.subnets_on(conn, row['id'])
+    if row['external_network_id']:
+        subnets += db_networks.many(conn, t.subnets, [row['external_network_id']], 'network_id')
+    ranges = [ipaddress.ip_network(subnet['cidr']) for subnet in subnets]
+    ports = [port['id'] for port in db_networks.many(conn, t.ports, [row['id']], 'device_id')]
+    own = {entry['ip_address'] for held in db_networks.addresses_of(conn, ports).values() for entry in held}
+    seen = set()
+    for route in routes:
+        hop, destination = ipaddress.ip_address(route['nexthop']), ipaddress.ip_network(route['destination'])
+        if hop.version != destination.version or not any(hop in each for each in ranges):
+            raise exception.BadRequest(f'Invalid format for routes: {hop} is in no subnet of the router.')
+        if str(hop) in own:
+            raise exception.BadRequest(f'Invalid format for routes: {hop} is the router itself.')
+        if (str(destination), str(hop)) in seen:
+            raise exception.BadRequest(f'Invalid format for routes: {destination} via {hop} is duplicated.')
+        seen.add((str(destination), str(hop)))
+
+
+def l3_agents(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext,
+              row: Mapping[str, Any], body: None) -> dict[str, Any]:
+    """Return the router's host in the form of a list of agents."""
+    alive = bool(db.active(conn, [row['id']], gateways.DOWN_S))
+    return {'agents': [] if not row['host'] or not context.is_admin else [
+        {'id': str(uuid.uuid5(uuid.NAMESPACE_DNS, row['host'])), 'host': row['host'], 'binary': 'nova-network',
+         'agent_type': 'L3 agent', 'alive': alive, 'admin_state_up': True}]}
+
+
+ROUTERS = resource.Resource(
+    singular='router', plural='routers', table=t.routers,
+    attributes={
+        **a.DESCRIBED,
+        'admin_state_up': a.Attribute(a.boolean, True),
+        'external_gateway_info': a.Attribute(a.maybe(lambda value: _GATEWAY(value) if value else None)),
+        'routes': a.Attribute(a.maybe(a.items(_ROUTE, MAX_ROUTES)), post=False),
+        'distributed': a.Attribute(a.one_of(False, None), False, admin=True),
+        'ha': a.Attribute(a.one_of(False, None), False, admin=True),
+        'availability_zone_hints': a.Attribute(a.zone_hints, ()),
+        'flavor_id': a.Attribute(a.one_of(None)),
+    },
+    listing=listing.Listing(t.routers, {
+        'id': t.routers.c.id, 'name': t.routers.c.name, 'project_id': t.routers.c.project_id,
+        'tenant_id': t.routers.c.project_id, 'admin_state_up': t.routers.c.admin_state_up,
+        'description': t.routers.c.description, 'created_at': t.routers.c.created_at,
+    }, CONSTANTS, {'status': lambda values: db.with_status(values, gateways.DOWN_S),
+                   'availability_zone_hints': lambda values: db_networks.with_hints(t.routers, values)}),
+    visible=db_networks.own(t.routers), writable=resource.owner, views=views, create=create, update=update,
+    delete=delete, missing=lambda ident: faults.RouterNotFound(router_id=ident),
+    actions=(('PUT', 'add_router_interface', add_interface), ('PUT', 'remove_router_interface', remove_interface),
+             ('PUT', 'add_extraroutes', add_routes), ('PUT', 'remove_extraroutes', remove_routes),
+             ('GET', 'l3-agents', l3_agents)))

@@ -1,0 +1,280 @@
+"""Subnet pools: subnets of a pool do not overlap, in whatever networks they are.
+
+The pool's row is locked during an allocation, so that concurrent requests get different ranges.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+import ipaddress
+from typing import Any, TYPE_CHECKING
+import uuid
+
+from nova import context as nova_context
+from nova import exception
+from nova.db import engine
+from nova.db.networks import listing
+from nova.db.networks import networks as db_networks
+from nova.db.networks import subnet_pools as db
+from nova.db.tables import network as t
+from nova.network import ranges
+from nova.network.rest import attributes as a
+from nova.network.rest import faults
+from nova.network.rest import quotas
+from nova.network.rest import resource
+
+if TYPE_CHECKING:
+    from nova.network.rest.app import Deps
+
+CONSTANTS: dict[str, Any] = {'address_scope_id': None}
+LENGTHS = ('min_prefixlen', 'default_prefixlen', 'max_prefixlen')
+SHORTEST = {4: 8, 6: 64}            # default of min_prefixlen (Networking API reference)
+COUNTED_AS = {4: 32, 6: 64}         # default_quota counts ranges of this length
+PREFIX_DELEGATION = 'prefix_delegation'     # the API's id for prefix delegation
+
+
+def views(conn: engine.Connection, context: nova_context.RequestContext,
+          rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    shared = db_networks.shared_among(conn, [row['id'] for row in rows], context.project_id)
+    return [{**resource.times(row), 'name': row['name'], 'shared': row['shared'] or row['id'] in shared,
+             'is_default': row['default_of'] is not None, 'ip_version': row['ip_version'], 'prefixes': row['prefixes'],
+             'default_quota': row['default_quota'], **{name: row[name] for name in LENGTHS}, **CONSTANTS}
+            for row in rows]
+
+
+def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, values: dict[str, Any]) -> str:
+    project = a.owner(context, values)
+    prefixes = _prefixes(values['prefixes'])
+    version = prefixes[0].version
+    row = {'id': str(uuid.uuid4()), 'project_id': project, 'name': values['name'], 'shared': values['shared'],
+           'description': values['description'] or '', 'ip_version': version,
+           'prefixes': [str(each) for each in prefixes], 'default_quota': values['default_quota'],
+           'default_of': version if values['is_default'] else None,
+           **_lengths(version, values)}
+    quotas.check(conn, deps.conf, 'subnetpool', project)
+    _check_default(conn, row)
+    db_networks.insert(conn, t.subnet_pools, [row])
+    return row['id']
+
+
+def update(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
+           values: dict[str, Any]) -> None:
+    row = _locked(conn, row['id'])
+    stored = {name: values[name] for name in ('name', 'description') if values.get(name) is not None}
+    stored |= _lengths(row['ip_version'], {**row, **{name: values[name] for name in LENGTHS if values.get(name)}})
+    if 'default_quota' in values:
+        stored['default_quota'] = values['default_quota']
+    if values.get('is_default') is not None:
+        stored['default_of'] = row['ip_version'] if values['is_default'] else None
+        _check_default(conn, {**row, **stored})
+    if values.get('prefixes') is not None:
+        stored['prefixes'] = [str(each) for each in _fitting(conn, row, _prefixes(values['prefixes']), _of(row))]
+    db_networks.update(conn, t.subnet_pools, row['id'], stored)
+
+
+def delete(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any]) -> None:
+    _locked(conn, row['id'])
+    if db.pieces(conn, row['id']):
+        raise faults.SubnetPoolInUse(subnetpool_id=row['id'])
+    db_networks.end_shares(conn, row['id'])
+    db_networks.delete(conn, t.subnet_pools, row['id'])
+
+
+def add_prefixes(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
+                 body: Any) -> dict[str, Any]:
+    row = _locked(conn, row['id'])
+    return _store(conn, row, _prefixes([*row['prefixes'], *_body_prefixes(body)]))
+
+
+def remove_prefixes(conn: engine.Connection, deps: Deps, context: nova_context.RequestContext, row: Mapping[str, Any],
+                    body: Any) -> dict[str, Any]:
+    row = _locked(conn, row['id'])
+    left: list[ranges.Cidr] = _of(row)
+    for gone in _prefixes(_body_prefixes(body)):
+        if not ranges.covers(_of(row), gone):
+            raise exception.InvalidInput(reason=f'prefixes: {gone} is not in the pool.')
+        left = [piece for each in left for piece in _without(each, gone)]
+    return _store(conn, row, left)
+
+
+def _without(prefix: Any, gone: Any) -> Iterable[Any]:
+    if not prefix.overlaps(gone):
+        return [prefix]
+    return [] if prefix.subnet_of(gone) else prefix.address_exclude(gone)
+
+
+def _store(conn: engine.Connection, row: Mapping[str, Any], prefixes: list[ranges.Cidr]) -> dict[str, Any]:
+    kept = [ipaddress.ip_network(cidr) for _project, cidr in db.pieces(conn, row['id'])]
+    stored = [str(each) for each in _fitting(conn, row, ranges.merged(prefixes), kept)]
+    db_networks.update(conn, t.subnet_pools, row['id'], {'prefixes': stored})
+    return {'prefixes': stored}
+
+
+def _body_prefixes(body: Any) -> list[str]:
+    found: list[str] = a.items(a.network)(body.get('prefixes'))
+    if not found or body.keys() != {'prefixes'}:
+        raise exception.BadRequest("A body with only 'prefixes', a list of at least one range, is expected.")
+    return found
+
+
+# ---- checks ----------------------------------------------------------------------
+
+def _locked(conn: engine.Connection, ident: str) -> dict[str, Any]:
+    return resource.found(db_networks.lock(conn, t.subnet_pools, ident), faults.SubnetPoolNotFound(subnetpool_id=ident))
+
+
+def _of(row: Mapping[str, Any]) -> list[ranges.Cidr]:
+    return [ipaddress.ip_network(each) for each in row['prefixes']]
+
+
+def _prefixes(given: Sequence[str]) -> list[ranges.Cidr]:
+    """Check ranges and merge them."""
+    found = [ipaddress.ip_network(each) for each in given]
+    if not found:
+        raise exception.InvalidInput(reason='prefixes: a pool needs at least one range.')
+    if len({each.version for each in found}) > 1:
+        raise exception.InvalidInput(reason='prefixes: all ranges of a pool must have the same IP version.')
+    bad = [each for each in found if each.is_multicast or each.is_loopback or each.is_link_local or
+           each.is_unspecified or each.network_address.is_unspecified]
+    if bad:
+        raise exception.InvalidInput(reason=f'prefixes: {bad[0]} cannot hold guests.')
+    return ranges.merged(found)
+
+
+def _fitting(conn: engine.Connection, row: Mapping[str, Any], prefixes: list[ranges.Cidr],
+             kept: Iterable[ranges.Cidr]) -> list[ranges.Cidr]:
+    """Check the pool's new prefixes: they must cover the ranges in use.
+
+    :raises InvalidInput:
+    """
+    if not prefixes or len(prefixes) > a.MAX_ITEMS:
+        raise exception.InvalidInput(reason=f'prefixes: a pool has 1 to {a.MAX_ITEMS} ranges.')
+    if prefixes[0].version != row['ip_version']:
+        raise exception.InvalidInput(reason=f"prefixes: the pool is for IPv{row['ip_version']}.")
+    for each in kept:
+        if not ranges.covers(prefixes, each):
+            raise exception.InvalidInput(reason=f'prefixes: {each} is in use or in the pool, and cannot be removed.')
+    return prefixes
+
+
+def _lengths(version: int, values: Mapping[str, Any]) -> dict[str, int]:
+    """Return the prefix lengths of allocations."""
+    longest = 32 if version == 4 else 128
+    low = values['min_prefixlen'] if values['min_prefixlen'] is not None else SHORTEST[version]
+    high = values['max_prefixlen'] if values['max_prefixlen'] is not None else longest
+    usual = values['default_prefixlen'] if values['default_prefixlen'] is not None else low
+    if not low <= usual <= high <= longest:
+        raise exception.InvalidInput(reason='min_prefixlen <= default_prefixlen <= max_prefixlen must hold, with at '
+                                            f'most {longest}: not {low}, {usual}, {high}.')
+    return {'min_prefixlen': low, 'default_prefixlen': usual, 'max_prefixlen': high}
+
+
+def _check_default(conn: engine.Connection, row: Mapping[str, Any]) -> None:
+    """Report a second default pool. The unique key decides between concurrent requests."""
+    if row['default_of'] is not None:
+        known = db_networks.many(conn, t.subnet_pools, [row['default_of']], 'default_of')
+        if any(each['id'] != row['id'] for each in known):
+            raise exception.InvalidInput(reason=f"is_default: IPv{row['ip_version']} already has a default pool.")
+
+
+# ---- allocation ------------------------------------------------------------------
+
+def allocate(conn: engine.Connection, context: nova_context.RequestContext, values: Mapping[str, Any], project: str,
+             others: Sequence[str]) -> tuple[str | None, str]:
+    """Return (pool id or None, CIDR) for a new subnet.
+
+    :param project: project of the network
+    :param others: ranges (CIDR) outside the pool that the subnet must not overlap
+    :raises InvalidInput, SubnetPoolNotFound, SubnetAllocationError, SubnetPoolQuotaExceeded:
+    """
+    ident, length = _chosen(conn, context, values), values['prefixlen']
+    if ident is None:
+        if values['cidr'] is None or length is not None:
+            raise exception.InvalidInput(reason='A subnet needs a cidr, or a subnet pool with an optional prefixlen.')
+        return None, values['cidr']
+    pool = db.locked(conn, context, ident)
+    if pool is None:
+        raise faults.SubnetPoolNotFound(subnetpool_id=ident)
+    if pool['ip_version'] != values['ip_version']:
+        raise exception.InvalidInput(reason=f"ip_version does not match the pool: it is for IPv{pool['ip_version']}.")
+    pieces = db.pieces(conn, pool['id'])
+    taken = [ipaddress.ip_network(each) for _owner, each in pieces]
+    found = (_allocate_requested(pool, values, taken) if values['cidr'] is not None
+             else _allocate_any(pool, values, taken, others))
+    own = [ipaddress.ip_network(each) for owner, each in pieces if owner == project]
+    if pool['default_quota'] is not None and _size([*own, found]) > pool['default_quota']:
+        raise faults.SubnetPoolQuotaExceeded(subnetpool_id=pool['id'])
+    return pool['id'], str(found)
+
+
+def _chosen(conn: engine.Connection, context: nova_context.RequestContext, values: Mapping[str, Any]) -> str | None:
+    ident: str | None = values['subnetpool_id']
+    if ident == PREFIX_DELEGATION:
+        raise exception.InvalidInput(reason='subnetpool_id: prefix delegation is not supported. Give a pool or a cidr.')
+    if not values['use_default_subnetpool']:
+        return ident
+    if ident is not None:
+        raise exception.InvalidInput(reason='subnetpool_id and use_default_subnetpool exclude each other.')
+    ident = db.default_id(conn, context, values['ip_version'])
+    if ident is None:
+        raise exception.InvalidInput(reason=f"use_default_subnetpool: IPv{values['ip_version']} has no default pool.")
+    return ident
+
+
+def _allocate_any(pool: Mapping[str, Any], values: Mapping[str, Any], taken: list[ranges.Cidr],
+                  others: Sequence[str]) -> ranges.Cidr:
+    if values['allocation_pools'] or values['gateway_ip'] not in (a.UNSET, None):
+        raise exception.InvalidInput(reason='gateway_ip and allocation_pools need a known range: give a cidr of the '
+                                            'pool with them.')
+    length = pool['default_prefixlen'] if values['prefixlen'] is None else values['prefixlen']
+    _check_length(pool, length)
+    found = ranges.find_free(_of(pool), [*taken, *map(ipaddress.ip_network, others)], length)
+    if found is None:
+        raise faults.SubnetAllocationError(reason=f'the pool has no free range of /{length}.')
+    return found
+
+
+def _allocate_requested(pool: Mapping[str, Any], values: Mapping[str, Any], taken: list[ranges.Cidr]) -> ranges.Cidr:
+    if values['prefixlen'] is not None:
+        raise exception.InvalidInput(reason='cidr and prefixlen exclude each other.')
+    found = ipaddress.ip_network(a.network(values['cidr']))
+    _check_length(pool, found.prefixlen)
+    if not ranges.covers(_of(pool), found):
+        raise faults.SubnetAllocationError(reason=f'{found} is not in the pool.')
+    if any(found.overlaps(each) for each in taken):
+        raise faults.SubnetAllocationError(reason=f'{found} is not free in the pool.')
+    return found
+
+
+def _check_length(pool: Mapping[str, Any], length: int) -> None:
+    if not pool['min_prefixlen'] <= length <= pool['max_prefixlen']:
+        raise exception.InvalidInput(reason=f"Subnets of the pool have prefix lengths from {pool['min_prefixlen']} to "
+                                            f"{pool['max_prefixlen']}, not {length}.")
+
+
+def _size(pieces: list[ranges.Cidr]) -> int:
+    """Return the size as default_quota counts it; a smaller range counts as one unit."""
+    return sum(1 << max(0, COUNTED_AS[each.version] - each.prefixlen) for each in pieces)
+
+
+_C = t.subnet_pools.c
+_LENGTH = a.maybe(a.integer(0, 128))
+
+POOLS = resource.Resource(
+    singular='subnetpool', plural='subnetpools', table=t.subnet_pools,
+    attributes={
+        **a.DESCRIBED,
+        'prefixes': a.Attribute(a.items(a.network), a.REQUIRED),
+        **{name: a.Attribute(_LENGTH) for name in LENGTHS},
+        'default_quota': a.Attribute(a.maybe(a.integer(0, 2 ** 31 - 1))),
+        'shared': a.Attribute(a.boolean, False, put=False, admin=True),
+        'is_default': a.Attribute(a.boolean, False, admin=True),
+        'address_scope_id': a.Attribute(a.refused('address scopes are not supported.')),
+    },
+    listing=listing.Listing(t.subnet_pools, {
+        'id': _C.id, 'name': _C.name, 'project_id': _C.project_id, 'tenant_id': _C.project_id, 'shared': _C.shared,
+        'ip_version': _C.ip_version, 'description': _C.description, 'created_at': _C.created_at,
+        'default_quota': _C.default_quota, **{name: _C[name] for name in LENGTHS},
+    }, CONSTANTS, {'is_default': db.is_default}),
+    visible=db.visible, writable=resource.owner, views=views, create=create, update=update, delete=delete,
+    missing=lambda ident: faults.SubnetPoolNotFound(subnetpool_id=ident),
+    actions=(('PUT', 'add_prefixes', add_prefixes), ('PUT', 'remove_prefixes', remove_prefixes)))

@@ -1,0 +1,124 @@
+"""Auto-allocated topology: a network, subnet and router for a project without networks.
+
+The subnet comes from the default subnet pool, and the router connects to the default external network. An administrator
+must create both. The project's row serializes concurrent requests.
+"""
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
+from nova import context as nova_context
+from nova import exception
+from nova.db import engine
+from nova.db.networks import networks as db_networks
+from nova.db.networks import routers as db_routers
+from nova.db.networks import topologies as db
+from nova.db.tables import network as t
+from nova.network import ipam
+from nova.network.rest import attributes as a
+from nova.network.rest import faults
+from nova.network.rest import networks
+from nova.network.rest import operations
+from nova.network.rest import resource
+from nova.network.rest import routers
+from nova.web.routes import Route
+
+if TYPE_CHECKING:
+    from nova.network.rest.app import Deps
+    from nova.network.rest.app import NetworkRequest
+
+DRY_RUN = 'dry-run'
+NAME = 'auto_allocated_{}'
+PATH = '/auto-allocated-topology/{project}'
+
+
+def show(req: NetworkRequest, project: str) -> dict[str, Any]:
+    """Return the project's topology, creating it if missing; with ``fields=dry-run`` only check it."""
+    project = _project(req, project)
+    if ('fields', DRY_RUN) in req.query:
+        with req.deps.api_db.reader() as conn:
+            check(conn)
+        return _view('dry-run=pass', project)
+    with req.deps.api_db.reader() as conn:
+        known = db.of(conn, project)
+    if known is None:
+        if not req.context.may_write():
+            raise exception.PolicyDenied(rule='create_auto_allocated_topology')
+        ident = req.deps.api_db.run(ipam.retry_on_duplicate(make), req.deps, project)
+        operations.refresh(req, 'auto_allocated_topology')
+        return _view(ident, project)
+    return _view(known['network_id'], project)
+
+
+def delete(req: NetworkRequest, project: str) -> None:
+    """Delete the project's topology; raises NetworkInUse, RouterInUse."""
+    project = _project(req, project)
+    if not req.context.may_write():
+        raise exception.PolicyDenied(rule='delete_auto_allocated_topology')
+    req.deps.api_db.run(_remove, req.deps, project)
+    operations.refresh(req, 'auto_allocated_topology')
+
+
+def _project(req: NetworkRequest, project: str) -> str:
+    project = str(req.context.project_id) if project in ('', 'null', 'None') else project
+    if project != req.context.project_id and not req.context.is_admin:
+        raise exception.NotFound()
+    return project[:255]
+
+
+def _view(ident: str, project: str) -> dict[str, Any]:
+    return {'auto_allocated_topology': {'id': ident, 'project_id': project, 'tenant_id': project}}
+
+
+def check(conn: engine.Connection) -> str:
+    """Return the id of the default external network.
+
+    :raises AutoAllocationFailure: the administrator has not prepared automatic allocation
+    """
+    outside = db_networks.page(conn, t.networks, t.networks.c.external & t.networks.c.is_default,
+                               [('id', 'asc')], None, 1)
+    if not outside or not db_networks.many(conn, t.subnets, [outside[0]['id']], 'network_id'):
+        raise faults.AutoAllocationFailure(reason='No default router:external network.')
+    if not db_networks.page(conn, t.subnet_pools, t.subnet_pools.c.default_of == 4, [('id', 'asc')], None, 1):
+        raise faults.AutoAllocationFailure(reason='No default subnetpools defined.')
+    return outside[0]['id']
+
+
+def make(conn: engine.Connection, deps: Deps, project: str) -> str:
+    """Return the network id of a project's topology, creating it if missing."""
+    outside, known = check(conn), db.of(conn, project)
+    if known is not None:
+        return known['network_id']
+    context = nova_context.RequestContext(user_id=None, project_id=project, roles=['member'])
+
+    def made(kind: resource.Resource, **values: Any) -> str:
+        return kind.create(conn, deps, context, a.parse(kind.attributes, context, values, creating=True))
+    network = made(networks.NETWORKS, name=NAME.format('network'))
+    subnet = made(networks.SUBNETS, name=NAME.format('subnet_v4'), network_id=network, ip_version=4,
+                  use_default_subnetpool=True)
+    router = made(routers.ROUTERS, name=NAME.format('router'), external_gateway_info={'network_id': outside})
+    row = resource.found(db_networks.get(conn, t.routers, router), faults.RouterNotFound(router_id=router))
+    routers.add_interface(conn, deps, context, row, {'subnet_id': subnet})
+    db.insert(conn, project, network, router)
+    return network
+
+
+def _remove(conn: engine.Connection, deps: Deps, project: str) -> None:
+    known = db.of(conn, project)
+    if known is None:
+        raise exception.NotFound()
+    context = nova_context.admin_context()
+    router = db_networks.get(conn, t.routers, known['router_id'])
+    if router is not None:
+        for each in db_routers.interfaces(conn, [router['id']]):
+            if each['subnet_id'] in {row['id'] for row in db_networks.many(
+                    conn, t.subnets, [known['network_id']], 'network_id')}:
+                routers.remove_interface(conn, deps, context, router, {'subnet_id': each['subnet_id']})
+        routers.delete(conn, deps, context, router)
+    network = db_networks.get(conn, t.networks, known['network_id'])
+    if network is not None:
+        networks.delete_network(conn, deps, context, network)
+    db.remove(conn, project)
+
+
+ROUTES = (Route('GET', PATH, show), Route('DELETE', PATH, delete, status=204))

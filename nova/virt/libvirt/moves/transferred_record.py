@@ -1,0 +1,170 @@
+"""The record of a guest as one host sends it to another, which makes its own of it.
+
+The other host is believed in what the guest is. Where its files lie, who owns them and what it is plugged into is this
+host's own knowledge: of each path only the last part counts, and only when it is the name of a file that we make.
+"""
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from typing import Any
+
+from nova import exception
+from nova.hardware import guest_option_contradictions
+from nova.runtime import versioned_records
+from nova.utils import UNKNOWN_FIELDS
+from nova.virt.libvirt import spec
+from nova.virt.libvirt import xml
+from nova.virt.libvirt.local_disks import files as local_files
+from nova.virt.libvirt.local_disks import image_cache
+from nova.virt.libvirt.local_disks import resize_backups
+from nova.virt.libvirt.local_disks import storage
+
+DISK = re.compile(r'disk(\.[a-z0-9]{1,20})?\Z')
+# of an image, or of the copy of one that came along with a guest
+BASE = re.compile(r'([0-9A-Za-z][0-9A-Za-z_-]{0,63}\.(raw|qcow2)|disk\.base)\Z')
+TARGET = re.compile(r'[a-z]{2}[a-z]\Z')
+FORMATS = ('raw', 'qcow2')
+DISKS = 26                               # a guest of volumes alone has none
+# What each host makes for itself, of what the conductor says and of its own options. By another host's word the path
+# of a volume, the address of a device, or the program of a share would be a way to what is here.
+OWN = ('volumes', 'consoles', 'rescued', 'hostdevs', 'interfaces', 'adopted', 'shares', 'memory_source')
+NOT_KEPT = ('size', 'pooled', 'source')
+SETTING = 255                            # characters of a value
+BOOT_FILES = ('kernel', 'ramdisk')
+SIZES = range(1 << 50)                   # bytes of a disk
+_FIELDS = versioned_records.fields_of(xml.Guest) | {'serial_ports'}      # the last: of older hosts
+_DISK_FIELDS = versioned_records.fields_of(xml.Disk).union(NOT_KEPT)
+
+
+def packed(guest: xml.Guest, directory: str | None = None) -> dict[str, Any]:
+    """The record as JSON can have it, with the size of each disk in bytes; reads the disks' headers.
+
+    :param directory: where the disks are by now; None: where the record says
+    """
+    # the other host refuses fields that it does not know, and this one does not know what its unknown ones mean
+    values = {name: value for name, value in dataclasses.asdict(guest).items() if name not in (*OWN, UNKNOWN_FIELDS)}
+    for disk in values['disks']:
+        del disk[UNKNOWN_FIELDS]
+        path = os.path.join(directory, os.path.basename(disk['file'])) if directory else disk['file']
+        # what is no file is seen by both hosts, or the move is refused
+        disk['size'] = 0 if disk['source'] else size_of(path, disk['format'])
+        if disk['secret'] is None:       # with one, older hosts refuse it, which is right: they could not open it
+            del disk['secret']
+        if not disk.pop('source'):
+            continue
+        disk['pooled'] = True            # older hosts refuse it, which is right: they would not reach it
+    return values
+
+
+def size_of(path: str, disk_format: str) -> int:
+    """Bytes that a guest sees of a disk whose format is the recorded one."""
+    return local_files.qcow2_size(path) if disk_format == 'qcow2' else os.path.getsize(path)
+
+
+def sizes(values: dict[str, Any]) -> dict[str, int]:
+    """{name of the disk's file: bytes}.
+
+    :raises VirtError: as ``unpacked``
+    """
+    found = {os.path.basename(str(disk.get('file'))): disk.get('size') for disk in values.get('disks', ())}
+    if any(type(size) is not int or size not in SIZES for size in found.values()):
+        raise _refusal()
+    return found
+
+
+def known(values: dict[str, Any]) -> dict[str, Any]:
+    """Select the fields that this release has of a guest and its disks."""
+    return {**{name: value for name, value in values.items() if name in _FIELDS},
+            'disks': [{name: value for name, value in disk.items() if name in _DISK_FIELDS}
+                      for disk in values['disks']]}
+
+
+def unpacked(values: dict[str, Any], uuid: str, stored: storage.Storage, virt_type: str,
+             network_info: list[dict[str, Any]]) -> xml.Guest:
+    """The Guest with the paths of this host, on the networks that it has here.
+
+    :param values: what ``packed`` gave on the other host
+    :raises VirtError: it is not what our hosts say
+    """
+    try:
+        if values != known(values):      # a field that this host does not know may be one that it must not ignore
+            raise _refusal()
+        sent = {name: value for name, value in values.items() if name not in OWN}
+        guest = xml.Guest.from_dict({**sent, 'interfaces': [], 'disks': [
+            {name: value for name, value in disk.items() if name not in NOT_KEPT} for disk in values['disks']]})
+        pooled = [disk.get('pooled') is True for disk in values['disks']]
+        disks = [_own(disk, uuid, stored, each) for disk, each in zip(guest.disks, pooled, strict=True)]
+    except (KeyError, TypeError, AttributeError):
+        raise _refusal() from None
+    machine, model = str(guest.machine), str(guest.vif_model)
+    if (guest.uuid != uuid or len(disks) > DISKS or not xml.MACHINE_TYPE.match(machine)
+            or model not in xml.VIF_MODELS or len({disk.file for disk in disks}) < len(disks)
+            or not _are_settings(guest.settings) or guest.arch not in (None, *xml.MACHINES)
+            or guest.serial_ports not in range(1, guest_option_contradictions.MOST_SERIAL_PORTS + 1)):
+        raise _refusal()
+    guest.nvram = stored.path(uuid, spec.NVRAM)
+    for part in BOOT_FILES:
+        setattr(guest, part, stored.path(uuid, part) if getattr(guest, part) else None)
+    guest.owner, guest.virt_type, guest.disks = stored.directory, virt_type, disks
+    guest.console_log = stored.path(uuid, 'console.log')
+    guest.interfaces = spec.interfaces(network_info, guest)
+    guest.cell = guest.cpuset = guest.host = guest.successor = None
+    guest.taken_from = guest.moved_from = None
+    return guest
+
+
+def place(source: Any, uuid: str) -> tuple[str, str]:
+    """(address of the other host's libvirt, directory of the guest's files there).
+
+    :param source: {'address', 'directory'} as that host says
+    :raises VirtError: a directory of that name is none of this guest: it may be another one's, of a third host
+    """
+    directory = source.get('directory') if isinstance(source, dict) else None
+    names = directory.split('/') if isinstance(directory, str) else []
+    if len(names) < 2 or names[0] or '..' in names or names[-1] not in (uuid, uuid + resize_backups.KEPT):
+        raise _refusal()
+    return source.get('address'), str(directory)
+
+
+def check_disk(disk: xml.Disk) -> None:
+    """
+    :raises VirtError: a disk that has come names another file of this host for its data
+    """
+    if disk.format == 'qcow2' and image_cache.has_data_file(disk.file):
+        raise _refusal()
+
+
+def check_image(path: str, disk_format: str | None) -> None:
+    """
+    :raises VirtError: what has come in an image's place is none of its format, or names another file of this host
+    """
+    if image_cache.header_refusal(path, disk_format or ''):
+        raise _refusal()
+
+
+def _are_settings(settings: Any) -> bool:
+    return isinstance(settings, dict) and all(
+        isinstance(value, str) and len(value) <= SETTING for pair in settings.items() for value in pair)
+
+
+def _own(disk: xml.Disk, uuid: str, stored: storage.Storage, pooled: bool) -> xml.Disk:
+    name, base = os.path.basename(disk.file), os.path.basename(disk.backing_file or '')
+    if base and not BASE.match(base):
+        raise _refusal()
+    if not DISK.match(name) or disk.format not in FORMATS or disk.bus not in xml.DISK_BUSES or not TARGET.match(
+            disk.target) or disk.backing_format not in (None, *FORMATS) or disk.secret not in (None, uuid) or (
+            disk.secret and pooled):
+        raise _refusal()
+    if pooled:                           # where the pool is, this host knows by itself
+        return stored.pooled(disk, stored.path(uuid, name))
+    # How a disk is cached depends on the file system of this host.
+    cache = disk.cache if disk.readonly else stored.disk_cache
+    return dataclasses.replace(
+        disk, file=stored.path(uuid, name), cache=cache,
+        backing_file=stored.cache.path_of(base) if base else None)
+
+
+def _refusal() -> exception.VirtError:
+    return exception.VirtError(operation='take the guest', reason='what its host says about it is not valid')

@@ -1,0 +1,45 @@
+"""Changes of metadata columns: metadata of volumes and snapshots, image metadata of volumes."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nova import exception
+from nova.volume.rest import schemas
+from nova.web import sizes
+
+Row = dict[str, Any]
+Change = Callable[[Row], Row]            # a row -> values to write
+MOST = {'metadata': sizes.METADATA, 'image_metadata': sizes.IMAGE}      # bytes of JSON
+
+
+def added(column: str, given: dict[str, str], refusal: str) -> Change:
+    """Return a change that adds or replaces items.
+
+    :raises BadRequest: in the change, with the text ``refusal``: more than MOST_ITEMS items
+    """
+    def change(row: Row) -> Row:
+        merged = {**row[column], **given}
+        if len(merged) > schemas.MOST_ITEMS:
+            raise exception.BadRequest(refusal)
+        sizes.check(merged, MOST[column], column, row[column])
+        return {column: merged}
+    return change
+
+
+def replaced(given: dict[str, str] | None) -> dict[str, str] | None:
+    """Check and return metadata for a create or a replacement.
+
+    :raises TooLarge:
+    """
+    sizes.check(given, MOST['metadata'], 'metadata')
+    return given
+
+
+def removed(column: str, key: str) -> Change:
+    """Return a change that removes an item; raises MetadataItemNotFound (in the change: no such item)."""
+    def change(row: Row) -> Row:
+        if key not in row[column]:
+            raise exception.MetadataItemNotFound(key=key[:255])
+        return {column: {name: value for name, value in row[column].items() if name != key}}
+    return change

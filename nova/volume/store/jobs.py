@@ -1,0 +1,406 @@
+"""Create the data of volumes, snapshots and backups in the background, and record the result in their rows.
+
+The rows define the work: one with status 'creating' or 'downloading' is restarted after a crash.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent import futures
+import contextlib
+import dataclasses
+import logging
+import threading
+import typing
+
+from nova import context as nova_context
+from nova import exception
+from nova.db.engine import Connection
+from nova.db.tables.volume import volume_backups
+from nova.db.tables.volume import volume_snapshots
+from nova.db.tables.volume import volumes
+from nova.db.volumes import volumes as db
+from nova.runtime import concurrency
+from nova.runtime import fairness
+from nova.volume.store import attachments
+from nova.volume.store import files as volume_files
+from nova.volume.store import keys as volume_keys
+
+LOG = logging.getLogger(__name__)
+
+GIB = 2 ** 30
+WORKERS = 5  # concurrent copies, at most four of one project: more would only wait for the disk
+MAX_WAIT_S = 0.25                        # a request waits this long for its work: most clients need not poll
+CREATING, DOWNLOADING, AVAILABLE, ERROR = 'creating', 'downloading', 'available', 'error'
+RESTORING, ERROR_RESTORING = 'restoring-backup', 'error_restoring'       # of a volume
+RESTORING_FROM = 'restoring'                                             # of its backup
+
+Row = dict[str, typing.Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Work:
+    ident: str                           # id of the result; one job for each id at a time
+    owner: str                           # its project; '': none
+    job: Callable[..., None]
+    args: tuple[typing.Any, ...]
+
+
+class VolumeJobs:
+    """Background jobs on volumes.
+
+    :param database: the API database
+    :param images: nova.image.api.Images
+    :param keys: keys of encrypted volumes
+    """
+
+    def __init__(self, database: typing.Any, files: volume_files.VolumeFiles, images: typing.Any,
+                 keys: volume_keys.Keys) -> None:
+        self._db, self._files, self._images, self._keys = database, files, images, keys
+        self._pool: concurrency.Pool | None = None
+        self._lock = threading.Lock()
+        self._busy: set[str] = set()
+        self._requeued: dict[str, _Work] = {}        # requested during a run of the same id
+        self._turns: fairness.FairQueue[_Work] = fairness.FairQueue(WORKERS)
+
+    def make_volume(self, ctx: nova_context.RequestContext, row: Row) -> None:
+        """Start creating the data of a volume with status 'creating'."""
+        self._submit(row['id'], self._volume, ctx, row['id'], owner=row['project_id'])
+
+    def fill_volume(self, ctx: nova_context.RequestContext, row: Row) -> None:
+        """Start writing its image to a volume with status 'downloading'."""
+        self._submit(row['id'], self._fill, ctx, row['id'], owner=row['project_id'])
+
+    def make_snapshot(self, row: Row) -> None:
+        """Start the copy for a snapshot with status 'creating', of a volume that is not in use."""
+        self._submit(row['id'], self._snapshot, row['id'], owner=row['project_id'])
+
+    def copy_snapshot(self, row: Row, write: Callable[[str], None]) -> None:
+        """Like ``make_snapshot`` for an exported volume; ``write`` writes a point-in-time copy to a qcow2 file."""
+        self._submit(row['id'], self._snapshot, row['id'], write, owner=row['project_id'])
+
+    def start_copy(self, row: Row, begin: Callable[[str], None]) -> None:
+        """Like ``make_snapshot`` for an encrypted volume in use: the guest's QEMU copies it.
+
+        ``begin`` gets the path of the target file; ``finish_snapshot`` ends the copy. Creating the file takes seconds
+        of CPU.
+        """
+        self._submit(row['id'], self._start, row['id'], begin, owner=row['project_id'])
+
+    def make_backup(self, row: Row) -> None:
+        """Start the copy for a backup with status 'creating'; it waits for its snapshot."""
+        self._submit(row['id'], self._backup, row['id'], owner=row['project_id'])
+
+    def restore_volume(self, row: Row) -> None:
+        """Start restoring its backup to a volume with status 'restoring-backup'."""
+        self._submit(row['id'], self._restore, row['id'], row['backup_id'], owner=row['project_id'])
+
+    def work(self, row: Row, job: Callable[..., None], *args: typing.Any) -> None:
+        """Start another job on a volume, scheduled fairly between projects."""
+        self._submit(row['id'], job, *args, owner=row['project_id'])
+
+    def is_busy(self, ident: str) -> bool:
+        """Return whether a job on a volume, snapshot or backup is running or queued."""
+        return ident in self._busy
+
+    def discard(self, *paths: str) -> None:
+        """Move files to the trash, which is emptied in the background."""
+        for path in paths:
+            self._files.discard(path)
+        if paths:
+            self._submit('trash', self._files.empty_trash)
+            self.delete_unused_keys()
+
+    @contextlib.contextmanager
+    def deleting_unused_keys(self) -> typing.Iterator[None]:
+        """Context manager: if the block fails, delete the key created for it."""
+        try:
+            yield
+        except BaseException:
+            self.delete_unused_keys()
+            raise
+
+    def delete_unused_keys(self) -> None:
+        """Start deleting unused keys in the Key Manager service."""
+        if self._keys.external:
+            self._submit('keys', self._keys.delete_unused_secrets)
+
+    def stop(self, timeout: float) -> bool:
+        """Start no further jobs; unfinished ones are restarted at the next start."""
+        return self._pool is None or self._pool.stop(timeout)
+
+    # ---- jobs
+
+    def _submit(self, ident: str, job: Callable[..., None], *args: typing.Any, owner: str = '') -> None:
+        work = _Work(ident, owner, concurrency.with_context(job), args)
+        with self._lock:
+            if ident in self._busy:
+                self._requeued[ident] = work            # the running job may have passed the changed data
+                return
+            self._busy.add(ident)
+            self._pool = self._pool or concurrency.Pool('volumes', WORKERS)
+        future = self._begin(work) if self._turns.take(owner, work) else None
+        if future is not None:
+            with contextlib.suppress(futures.TimeoutError, futures.CancelledError):
+                future.result(MAX_WAIT_S)
+
+    def _begin(self, work: _Work) -> futures.Future[None] | None:
+        try:
+            return typing.cast(concurrency.Pool, self._pool).submit(self._run, work)
+        except RuntimeError:                         # the process is stopping; the next one does it
+            self._busy.discard(work.ident)
+            return None
+
+    def _run(self, work: _Work) -> None:
+        try:
+            work.job(*work.args)
+        except Exception:
+            LOG.exception('Work on %s failed.', work.ident)
+        finally:
+            with self._lock:
+                again = self._requeued.pop(work.ident, None)
+                if again is None:
+                    self._busy.discard(work.ident)
+            if again is not None:                    # keeps its slot
+                following = [dataclasses.replace(again, owner=work.owner)]
+            else:
+                following = self._turns.ended(work.owner)
+            for each in following:
+                self._begin(each)
+
+    def _volume(self, ctx: nova_context.RequestContext, volume_id: str) -> None:
+        row, source = self._read(volume_id)
+        if row is None or row['status'] != CREATING:
+            return
+        if source is not None and source['status'] == CREATING:
+            return                                   # snapshot_ended starts it
+        path, size = self._files.volume(volume_id), row['size'] * GIB
+        with self._failed_status(volumes, volume_id, CREATING):
+            if self._files.size(path) is not None:
+                pass                                 # complete; it may have data already, if its status was reset
+            elif row['snapshot_id']:
+                self._copy(self._files.snapshot(row['snapshot_id']), path, row)
+            elif row['source_volume_id']:
+                self._copy(self._files.volume(row['source_volume_id']), path, row)
+            elif row['image_id']:
+                self._image(ctx, row, path, size)
+            else:
+                self._files.create_empty(path, size, self._keys.of(row))
+            if not self._db.run(_mark_available, volume_id):
+                self._discard_deleted(volume_id)
+
+    def _fill(self, ctx: nova_context.RequestContext, volume_id: str) -> None:
+        row, _source = self._read(volume_id)
+        if row is None or row['status'] != DOWNLOADING:
+            return
+        with self._failed_status(volumes, volume_id, DOWNLOADING):
+            self._image(ctx, row, self._files.volume(volume_id), row['size'] * GIB)
+            self._db.run(attachments.update_status, volume_id)
+            self._discard_deleted(volume_id)
+
+    def _discard_deleted(self, volume_id: str) -> None:
+        """Discard data written for a volume that was deleted in between."""
+        with self._db.reader() as conn:
+            known = db.get(conn, volumes, volume_id, nova_context.ALL_PROJECTS)
+        if known is None:
+            self.discard(self._files.volume(volume_id))
+
+    def _image(self, ctx: nova_context.RequestContext, row: Row, path: str, size: int) -> None:
+        image = self._images.show(ctx, row['image_id'])
+        self._files.image(path, size, image['disk_format'],
+                          lambda target, group: self._images.readable(ctx, row['image_id'], target, group),
+                          self._keys.of(row), 0 if self._images.in_place else image.get('size') or 0)
+
+    def _copy(self, source: str, path: str, row: Row) -> None:
+        """Copy a file; source and copy have the same encryption."""
+        self._files.copy(source, path, self._files.room(source, row['size'] * GIB, row['key_id']))
+
+    def _read(self, ident: str, table: typing.Any = volumes) -> tuple[Row | None, Row | None]:
+        """Return the row of a volume or backup, and of its source snapshot."""
+        with self._db.reader() as conn:
+            row = db.get(conn, table, ident, nova_context.ALL_PROJECTS)
+            source = row and row['snapshot_id'] and db.get(conn, volume_snapshots, row['snapshot_id'],
+                                                           nova_context.ALL_PROJECTS)
+        return row, source or None
+
+    def _snapshot(self, snapshot_id: str, write: Callable[[str], None] | None = None) -> None:
+        row = self._unfinished(snapshot_id)
+        if row is None:
+            return
+        with self._failed_status(volume_snapshots, snapshot_id, CREATING):
+            source, path = self._files.volume(row['volume_id']), self._files.snapshot(snapshot_id)
+            if write is None:
+                self._copy(source, path, row)
+            else:
+                room = self._files.room(source, row['size'] * GIB, row['key_id'])
+                try:
+                    write(self._files.prepare_copy(path, room, source))
+                    self._files.finish_copy(path, room, self._images.check_header)
+                except BaseException:
+                    self._files.discard_copy(path)
+                    raise
+            self.snapshot_ended(snapshot_id, AVAILABLE)
+
+    def _start(self, snapshot_id: str, begin: Callable[[str], None]) -> None:
+        row = self._unfinished(snapshot_id)
+        if row is None:
+            return
+        with self._failed_status(volume_snapshots, snapshot_id, CREATING):
+            path = self._files.snapshot(snapshot_id)
+            try:
+                begin(self._files.prepare_copy(path, row['size'] * GIB, self._files.volume(row['volume_id']),
+                                               self._keys.of(row)))
+            except BaseException:
+                self._files.discard_copy(path)
+                raise
+
+    def _unfinished(self, snapshot_id: str) -> Row | None:
+        with self._db.reader() as conn:
+            row = db.get(conn, volume_snapshots, snapshot_id, nova_context.ALL_PROJECTS)
+        return row if row is not None and row['status'] == CREATING else None
+
+    def finish_snapshot(self, snapshot_id: str) -> None:
+        """Finish a snapshot with status 'creating' after the guest's QEMU has copied the volume."""
+        with self._db.reader() as conn:
+            row = db.get(conn, volume_snapshots, snapshot_id, nova_context.ALL_PROJECTS)
+        if row is not None:
+            self._submit(row['id'], self._finish, row['id'], owner=row['project_id'])
+
+    def _finish(self, snapshot_id: str) -> None:
+        row = self._unfinished(snapshot_id)
+        if row is None:
+            return
+        with self._failed_status(volume_snapshots, snapshot_id, CREATING):
+            self._files.finish_copy(self._files.snapshot(snapshot_id), row['size'] * GIB, self._images.check_header,
+                                    bool(row['key_id']))
+            self.snapshot_ended(snapshot_id, AVAILABLE)
+
+    def snapshot_ended(self, snapshot_id: str, status: str) -> None:
+        """Record the result of a snapshot and start jobs that wait for it."""
+        if not self._db.run(db.update, volume_snapshots, snapshot_id, {'status': status}, statuses=[CREATING]):
+            with self._db.reader() as conn:
+                known = db.get(conn, volume_snapshots, snapshot_id, nova_context.ALL_PROJECTS)
+            if known is None:
+                self.discard(self._files.snapshot(snapshot_id))
+            return
+        with self._db.reader() as conn:
+            waiting = db.unfinished(conn, volumes, {'snapshot_id': snapshot_id})
+            backups = db.unfinished(conn, volume_backups, {'snapshot_id': snapshot_id})
+        for row in backups:                          # it fails if the snapshot failed
+            self.make_backup(row)
+        for row in waiting:
+            if status == AVAILABLE:
+                self.make_volume(_owner(row), row)
+            else:
+                self._db.run(db.update, volumes, row['id'], {'status': ERROR}, statuses=[CREATING])
+
+    def _backup(self, backup_id: str) -> None:
+        row, source = self._read(backup_id, volume_backups)
+        if row is None or row['status'] != CREATING or source is not None and source['status'] == CREATING:
+            return                                   # snapshot_ended starts it
+        with self._failed_status(volume_backups, backup_id, CREATING):
+            self._copy(self._files.snapshot(row['snapshot_id']) if row['snapshot_id'] else
+                       self._files.volume(row['volume_id']), self._files.backup(backup_id), row)
+            self._db.run(db.update, volume_backups, backup_id, {'status': AVAILABLE}, statuses=[CREATING])
+        if row['temporary']:
+            self.end_snapshot(row['snapshot_id'])
+
+    def end_snapshot(self, snapshot_id: str) -> None:
+        """Delete the temporary snapshot of a backup, unless its owner is creating a volume from it."""
+        def write(conn: Connection) -> bool:
+            row = db.get(conn, volume_snapshots, snapshot_id, nova_context.ALL_PROJECTS, lock=True)
+            if db.unfinished(conn, volumes, {'snapshot_id': snapshot_id}):
+                return False
+            db.delete(conn, volume_snapshots, snapshot_id)
+            self._keys.delete_if_unused(conn, row['key_id'] if row else None)
+            return True
+        if self._db.run(write):
+            self.discard(self._files.snapshot(snapshot_id))
+
+    def _restore(self, volume_id: str, backup_id: str) -> None:
+        row, _source = self._read(volume_id)
+        if row is not None and row['status'] == RESTORING:           # otherwise it was deleted before
+            with self._failed_status(volumes, volume_id, RESTORING, ERROR_RESTORING):
+                self._copy(self._files.backup(backup_id), self._files.volume(volume_id), row)
+                if not self._db.run(db.update, volumes, volume_id, {'status': AVAILABLE}, statuses=[RESTORING]):
+                    self._discard_deleted(volume_id)
+        self._db.run(self._restored, backup_id)
+
+    @staticmethod
+    def _restored(conn: Connection, backup_id: str) -> None:
+        if not db.is_restored(conn, backup_id):
+            db.update(conn, volume_backups, backup_id, {'status': AVAILABLE}, statuses=[RESTORING_FROM])
+
+    @contextlib.contextmanager
+    def _failed_status(self, table: typing.Any, ident: str, status: str, failed: str = ERROR) -> typing.Iterator[None]:
+        """Context manager: if the block fails, set a row's status to ``failed``."""
+        try:
+            yield
+        except Exception as error:
+            known = isinstance(error, exception.NovaException)
+            LOG.warning('%s %s is in error: %s', table.name, ident, error, exc_info=not known)
+            if table is volume_snapshots:
+                self.snapshot_ended(ident, ERROR)
+            else:
+                self._db.run(db.update, table, ident, {'status': failed}, statuses=[status])
+
+    # ---- after a start
+
+    def recover(self) -> None:
+        """Compare files with rows: restart interrupted jobs, log lost files and files without a row."""
+        with self._db.reader() as conn:
+            every = [db.every(conn, table) for table in (volumes, volume_snapshots, volume_backups)]
+        all_volumes, all_snapshots, all_backups = every
+        for path in self._files.delete_incomplete(*({row['id'] for row in found} for found in every)):
+            LOG.error('%s belongs to no volume, snapshot or backup. It is kept, because the database may have been '
+                      'restored from a backup. Delete it if it is not needed.', path)
+        for row in all_volumes:
+            self._recover_volume(row)
+        for row in all_snapshots:
+            if row['status'] == CREATING:            # the copying host does not know the result
+                self.snapshot_ended(row['id'], ERROR)
+            elif row['status'] == AVAILABLE and self._files.size(self._files.snapshot(row['id'])) is None:
+                LOG.error('The file of snapshot %s is missing.', row['id'])
+                self._db.run(db.update, volume_snapshots, row['id'], {'status': ERROR}, statuses=[AVAILABLE])
+
+        for row in all_backups:
+            if row['status'] == CREATING:
+                self.make_backup(row)
+            elif self._files.size(self._files.backup(row['id'])) is None:
+                LOG.error('The file of backup %s is missing.', row['id'])
+                self._db.run(db.update, volume_backups, row['id'], {'status': ERROR}, statuses=[AVAILABLE])
+            elif row['status'] == RESTORING_FROM:
+                self._db.run(self._restored, row['id'])
+
+    def _recover_volume(self, row: Row) -> None:
+        if row['status'] == CREATING:
+            self.make_volume(_owner(row), row)
+        elif row['status'] == DOWNLOADING:
+            self.fill_volume(_owner(row), row)
+        elif row['status'] == RESTORING:
+            self.restore_volume(row)
+        elif row['status'] not in (ERROR, ERROR_RESTORING):
+            path = self._files.volume(row['id'])
+            size = self._files.size(path)
+            if size is None:
+                LOG.error('The file of volume %s is missing.', row['id'])
+                self._db.run(db.update, volumes, row['id'], {'status': ERROR}, statuses=[AVAILABLE])
+            elif row['status'] == AVAILABLE:
+                with contextlib.suppress(exception.InvalidVolume):
+                    room = self._files.room(path, row['size'] * GIB, row['key_id'])
+                    if size < room:                                  # an extension was interrupted
+                        self._files.extend(path, room)
+
+
+def _mark_available(conn: Connection, volume_id: str) -> bool:
+    """Record that a volume is complete. Return False if its status is not 'creating' or it is gone."""
+    found = db.update(conn, volumes, volume_id, {'status': AVAILABLE}, statuses=[CREATING])
+    if found:
+        attachments.update_status(conn, volume_id)   # it may be attached, if its status was reset
+    return found
+
+
+def _owner(row: Row) -> nova_context.RequestContext:
+    """Return a context with the volume's owner: the owner's request has ended."""
+    ctx = nova_context.admin_context()
+    ctx.project_id, ctx.user_id = row['project_id'], row['user_id']
+    return ctx
