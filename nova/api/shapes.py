@@ -20,8 +20,8 @@ COUNTS = Shape(
     ('.moving', 'integer minimum=0 required'),
     ('.moved', 'integer minimum=0 required'),
     ('.failed', 'integer minimum=0 required'),
-    ('.kept', 'integer minimum=0 required'),
-    ('.gone', 'integer minimum=0 required'),
+    ('.skipped', 'integer minimum=0 required'),
+    ('.deleted', 'integer minimum=0 required'),
 )
 CPU_PINNING = Shape(
     ('', 'object'),
