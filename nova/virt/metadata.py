@@ -249,7 +249,7 @@ def place_devices(drive: Mapping[str, bytes], look: Callable[[], device_addresse
     :param look: finds the addresses of the guest's devices; called where there is such a file
     """
     documents = {path: json.loads(data) for path, data in drive.items() if _META_DATA.match(path)}
-    concerned = {path: document for path, document in documents.items() if document['devices']}
+    concerned = {path: document for path, document in documents.items() if document.get('devices')}
     known = look() if concerned else {}
     return {path: utils.dump_json({**document, 'devices': _placed(document['devices'], known)}).encode()
             for path, document in concerned.items()}
