@@ -82,9 +82,7 @@ class CellServices:
     def retry_soon(self, error: exception.NovaException, *uuids: str) -> None:
         """Mark the actions of these servers as overdue, because a service does not answer: a reconciler takes them up.
 
-        The reconciler is the one of their present cell. A scheduler whose answer was lost may have moved them to
-        another
-        cell.
+        The reconciler is the one of their present cell: a scheduler may have moved them before its answer was lost.
         """
         LOG.warning('%d servers wait, first %s: %s', len(uuids), uuids[0], error)
         now = utils.utcnow()

@@ -76,8 +76,8 @@ class Inventory:
     def server_rows(self, ctx: Context | None, host: str, uuids: list[str]) -> dict[str, dict[str, typing.Any]]:
         """See interface.py."""
         with self._cell_db.reader() as conn:
-            # Read moves before instances. A move that ends between the two reads has already updated the instance row,
-            # and a server that has just arrived is not treated as one that is elsewhere.
+            # Read moves before instances. A move that ends between the two reads has already updated the instance row.
+            # A server that has just arrived is therefore not treated as one that is elsewhere.
             moves = server_migrations.open_of_many(conn, uuids)
             evacuated = live_migrations.evacuated_from(conn, host)
             rows = instances.get_many(conn, uuids)

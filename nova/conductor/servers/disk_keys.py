@@ -2,8 +2,8 @@
 
 A key is a random passphrase. The database has it sealed (AES-256-GCM, bound to the server's id) with a key of the
 deployment, which is in a file of the conductors. A copy of the database opens no disk. Alternatively a Key Manager
-service has the key, and the database has its id. Hosts request the keys of servers that they run when they need them, and
-hold them in memory only.
+service has the key, and the database has its id. Hosts request the keys of servers that they run, when
+they need them, and hold them in memory only.
 """
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def decide(row: Row | None, host_up: bool, old: bool) -> str:
 
 
 def decide_evacuation(row: Row | None, host_up: bool, old: bool) -> str:
-    """Return the step for an overdue evacuation, which shares its task state with a rebuild: 'evacuate' in this state."""
+    """Return the step for an overdue evacuation; 'evacuate' in the task state that it shares with a rebuild."""
     if row is not None and row['task_state'] == states.REBUILDING:
         return 'evacuate'
     return decide(row, host_up, old)
