@@ -53,8 +53,7 @@ def plan(conf: cfg.ConfigOpts) -> priorities.Plan:
     """Return the thread limits of the request classes.
 
     Logins take at most a quarter of the threads, and no other request waits behind them. Health checks and each API
-    have
-    reserved threads.
+    have reserved threads.
     """
     threads, streams = conf.http.threads, conf.api.event_streams
     own, quarter = max(1, threads // 8), max(1, threads // 4)

@@ -149,8 +149,7 @@ def finish_of(conf: ConfigOpts) -> tuple[audit.Finish, Database | None]:
     """Return the function that stores the records of writes in a daemon, and its database.
 
     Records go to the audit log if [api_database] names its database. Otherwise they go to the service's log, since the
-    store
-    needs no database.
+    store needs no database.
 
     :raises DatabaseNotReady: the schema is not the one of this code
     """

@@ -356,8 +356,7 @@ class _Restore:
     """One restore.
 
     New files are written next to their targets, and renamed when the databases are complete. From the first change on,
-    a
-    mark in the state directory keeps nova-all from starting with a half-restored state.
+    a mark in the state directory keeps nova-all from starting with a half-restored state.
     """
 
     def __init__(self, conf: cfg.ConfigOpts, content: Content, replace: bool) -> None:

@@ -27,10 +27,10 @@ LOG = logging.getLogger(__name__)
 class BackgroundAction(tasks.Undo):
     """State of a background action in progress.
 
-        instance   the server when the action began
-        values     columns that the end sets
-        error      reason of a refusal, or None
-        insists    the action stays open, and is repeated, until it is rolled back
+    instance   the server when the action began
+    values     columns that the end sets
+    error      reason of a refusal, or None
+    insists    the action stays open, and is repeated, until it is rolled back
     """
 
     def __init__(self, event: str, instance: objects.Instance) -> None:

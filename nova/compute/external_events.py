@@ -72,8 +72,7 @@ class ExternalEvents:
         """Read the server's ports again, and detach lost ports from the guest.
 
         A port of the Networking service has its own status: events about plugging may be late, repeated, or about ports
-        that
-        were never plugged. With the embedded network the last event about a port is valid.
+        that were never plugged. With the embedded network the last event about a port is valid.
         """
         server = self._current(ctx, instance)
         states = {event['tag']: event['name'] == plugging.PLUGGED and event['status'] == 'completed'

@@ -24,21 +24,20 @@ _Args = typing.TypeVarTuple('_Args')
 class Host:
     """One compute host.
 
-        conf          configuration
-        name          of the compute host
-        driver        of its hypervisor; the API refuses operations that its capabilities lack, and ``driver_with`` is
-        the
-                      second check
-        conductor     client of the conductors, which retries while none answers
-        moves         the same client for moves of servers
-        volumes       the same client for block devices, volumes and shares of servers
-        network       client of the network service, with retries
-        images        images that the grant of a task allows
-        queue         one task at a time for each server
-        power_states  {server uuid: power state} as the conductor has it
-        records       local records of the guests
-        plugging      waits for ports that the Networking service plugs
-        stopping      is set when the service stops
+    conf          configuration
+    name          of the compute host
+    driver        of its hypervisor; the API refuses operations that its capabilities lack, and ``driver_with`` is
+                  the second check
+    conductor     client of the conductors, which retries while none answers
+    moves         the same client for moves of servers
+    volumes       the same client for block devices, volumes and shares of servers
+    network       client of the network service, with retries
+    images        images that the grant of a task allows
+    queue         one task at a time for each server
+    power_states  {server uuid: power state} as the conductor has it
+    records       local records of the guests
+    plugging      waits for ports that the Networking service plugs
+    stopping      is set when the service stops
     """
 
     conf: cfg.ConfigOpts

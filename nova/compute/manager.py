@@ -52,9 +52,9 @@ CONDUCTOR_PAUSE_S = 2        # seconds between two attempts to reach a conductor
 class ComputeManager:
     """The compute service of one host.
 
-        methods   {RPC method of interface.py: function}
-        host      nova.compute.host.Host, with its ``driver`` and its ``queue``
-        inventory, power_states, recovery   parts with periodic tasks
+    methods   {RPC method of interface.py: function}
+    host      nova.compute.host.Host, with its ``driver`` and its ``queue``
+    inventory, power_states, recovery   parts with periodic tasks
 
     :param conf: the configuration
     :param name: of this compute host

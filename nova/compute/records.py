@@ -36,12 +36,12 @@ GUEST, FILES, SHARED, KEPT, COMING = 'guest', 'files', 'shared_files', 'kept', '
 class Record:
     """Record of one guest.
 
-        generation  of the server's row when its last task here ended
-        done        (request id, event) of the last tasks that succeeded here
-        left        the guest has left; its files are kept for a return
-        disputed    the host has since seen an older row; reset by the next task, or when the difference is resolved
-        server      fields of the server (objects.Instance), as JSON
-        unknown_fields  fields that another release has in the record
+    generation  of the server's row when its last task here ended
+    done        (request id, event) of the last tasks that succeeded here
+    left        the guest has left; its files are kept for a return
+    disputed    the host has since seen an older row; reset by the next task, or when the difference is resolved
+    server      fields of the server (objects.Instance), as JSON
+    unknown_fields  fields that another release has in the record
     """
 
     generation: int
@@ -65,8 +65,8 @@ FORMAT = versioned_records.RecordFormat(
 class Row:
     """State of a server as a conductor reports it.
 
-        fate        one of nova.states
-        generation  of its row, or of the row that was deleted; None: no conductor has reported it
+    fate        one of nova.states
+    generation  of its row, or of the row that was deleted; None: no conductor has reported it
     """
 
     fate: str

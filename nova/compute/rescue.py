@@ -17,8 +17,8 @@ from nova.virt import metadata
 class _WayBack:
     """Restores a server after a failed rescue: with its own disks, running if it ran.
 
-        runs   whether it ran
-        begun  whether its guest may have the rescue disk
+    runs   whether it ran
+    begun  whether its guest may have the rescue disk
     """
 
     def __init__(self, host: Host, ctx: context.RequestContext, task: tasks.Task,

@@ -45,8 +45,8 @@ _Params = typing.ParamSpec('_Params')
 class Undo:
     """Undo stack of a task or an action.
 
-        event      of the task or action
-        instance   the server when it began
+    event      of the task or action
+    instance   the server when it began
     """
 
     def __init__(self, event: str, instance: objects.Instance) -> None:
@@ -84,14 +84,14 @@ class Undo:
 class Task(Undo):
     """State of a task in progress.
 
-        instance   the server when the task began
-        ctx        the context of the request, with the image grant of the task
-        after      vm state at the usual end, None: unchanged
-        on_failure vm state when the body fails, None: unchanged
-        values     columns that the end sets
-        ended      True once the end was written
-        leaves     True: after it the server has no guest on this host
-        keeps_for_return   True: the guest has left, and its files are kept for a return; the body records it
+    instance   the server when the task began
+    ctx        the context of the request, with the image grant of the task
+    after      vm state at the usual end, None: unchanged
+    on_failure vm state when the body fails, None: unchanged
+    values     columns that the end sets
+    ended      True once the end was written
+    leaves     True: after it the server has no guest on this host
+    keeps_for_return   True: the guest has left, and its files are kept for a return; the body records it
     """
 
     def __init__(self, host: Host, ctx: context.RequestContext, action: actions.Frame,

@@ -35,15 +35,15 @@ def _no_versions() -> dict[str, int]:
 class CellServices:
     """Databases and clients that the parts of a conductor share.
 
-        conf             the configuration
-        api_db           the API database
-        cells            the cells; the default one is the conductor's own
-        scheduler, compute, network    RPC clients, compute and network of the conductor's cell
-        images           image service
-        volumes          block storage
-        shares           shared file systems
-        notifier         sends notifications
-        lowest_versions  function that returns {topic: lowest VERSION of its living services}
+    conf             the configuration
+    api_db           the API database
+    cells            the cells; the default one is the conductor's own
+    scheduler, compute, network    RPC clients, compute and network of the conductor's cell
+    images           image service
+    volumes          block storage
+    shares           shared file systems
+    notifier         sends notifications
+    lowest_versions  function that returns {topic: lowest VERSION of its living services}
     """
 
     conf: cfg.ConfigOpts

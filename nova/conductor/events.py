@@ -40,8 +40,8 @@ from nova.notify.events import START
 class Change:
     """Change of a server in one transaction.
 
-        ctx     context of the request; a context from a host is not trusted
-        before  the server's row, read only if state changes are notified; else None
+    ctx     context of the request; a context from a host is not trusted
+    before  the server's row, read only if state changes are notified; else None
     """
 
     def __init__(self, notifier: notify.Notifier, conn: Connection, ctx: Context | None, uuid: str,
@@ -247,8 +247,7 @@ class Events:
         """Read the request spec of a server for an event; None without notifications or without a spec.
 
         Call it before the transaction that records the event. Otherwise that transaction would hold its locks in the
-        cell
-        until the API database answers.
+        cell until the API database answers.
         """
         if not self._notifier.on:
             return None

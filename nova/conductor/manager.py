@@ -46,7 +46,7 @@ PeriodicTask = tuple[str, float, collections.abc.Callable[[], typing.Any]]     #
 class ConductorManager:
     """Parts of the conductor; each one is an attribute.
 
-        methods  {RPC method of interface.py: function}
+    methods  {RPC method of interface.py: function}
 
     :raises TypeError: the table does not fit the interface
     """

@@ -11,9 +11,9 @@ Row = typing.Mapping[str, typing.Any]
 class By:
     """Initiator of an event.
 
-        ctx      context of the request
-        binary   publishing service; None: the one that the event's row names
-        host     of that service; None: this one
+    ctx      context of the request
+    binary   publishing service; None: the one that the event's row names
+    host     of that service; None: this one
     """
 
     ctx: context.RequestContext
@@ -25,13 +25,13 @@ class By:
 class Event:
     """One event.
 
-        name         of a row of nova.notify.events
-        phase        one of the row's phases
-        server_uuid  of the event's server, or None
-        row          columns of the event's subject at the end of the transaction
-        action       name of the event's instance action record, or None
-        by           initiator
-        about        {name: value} in addition to the row: fault, volume_id, old_state, …; see payloads.Subject
+    name         of a row of nova.notify.events
+    phase        one of the row's phases
+    server_uuid  of the event's server, or None
+    row          columns of the event's subject at the end of the transaction
+    action       name of the event's instance action record, or None
+    by           initiator
+    about        {name: value} in addition to the row: fault, volume_id, old_state, …; see payloads.Subject
     """
 
     name: str

@@ -17,13 +17,13 @@ COMPUTE, CONDUCTOR, API, SCHEDULER = 'nova-compute', 'nova-conductor', 'nova-api
 class Event:
     """One kind of event.
 
-        name      without its phase
-        when      a sentence
-        payload   name of its row in payloads.PAYLOADS
-        phases    a None among them means the name without a phase
-        by        the service that publishes it: the first part of the publisher's id
-        legacy    name in the older form, or None
-        once      the older form has one event for all phases, at the end
+    name      without its phase
+    when      a sentence
+    payload   name of its row in payloads.PAYLOADS
+    phases    a None among them means the name without a phase
+    by        the service that publishes it: the first part of the publisher's id
+    legacy    name in the older form, or None
+    once      the older form has one event for all phases, at the end
     """
 
     name: str

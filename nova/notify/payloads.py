@@ -24,8 +24,8 @@ MARK = 'nova_object'
 class Payload:
     """One payload.
 
-        version  major and minor, as text
-        fields   {name: function of a Subject}
+    version  major and minor, as text
+    fields   {name: function of a Subject}
     """
 
     version: str
@@ -35,8 +35,8 @@ class Payload:
 class Subject(dict[str, Any]):
     """Subject of an event: the columns of a row, and attributes.
 
-        ctx      the context of the request
-        about    {name: value} in addition to the row: fault, volume_id, old_state, …
+    ctx      the context of the request
+    about    {name: value} in addition to the row: fault, volume_id, old_state, …
     """
 
     def __init__(self, ctx: context.RequestContext, row: Mapping[str, Any],

@@ -23,8 +23,7 @@ class Waiter:
     wait.
 
     False or repeated reports are ignored. Only ``completed`` of plugging ends the wait for a port, and only ``failed``
-    of
-    plugging fails it. An unplug report also comes for ports that were never plugged.
+    of plugging fails it. An unplug report also comes for ports that were never plugged.
 
     :param look: function that is called periodically; raises when the server is no longer wanted
     """

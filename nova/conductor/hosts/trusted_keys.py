@@ -25,9 +25,9 @@ BATCH = 500
 class _Known:
     """Result of a key lookup.
 
-        trusted  the key; None: its messages are refused
-        at       time of the lookup
-        used     whether a message came since then
+    trusted  the key; None: its messages are refused
+    at       time of the lookup
+    used     whether a message came since then
     """
 
     trusted: signatures.Trusted | None

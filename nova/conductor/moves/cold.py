@@ -14,8 +14,7 @@ the calls here: one transaction, then the next step.
                                         the source restores the guest                    finish_revert_resize
 
 A resize of a running guest (``grows`` in the move's arguments, hardware/growth.py) claims the difference on the
-server's
-own host. It has one step:
+server's own host. It has one step:
 
     resize_prep        pre-migrating    the room is claimed; the host gives the guest    grow_instance
     resize_finish      pre-migrating    the CPUs and the memory
@@ -354,8 +353,7 @@ class ColdMoves:
         """End a move that needs no rollback, in one write.
 
         A failed confirmation or revert can be requested again. A guest that its source cannot start again leaves the
-        server
-        in ERROR; a hard reboot may help.
+        server in ERROR; a hard reboot may help.
         """
         task_state = row['task_state']
         over: str | None = 'error'

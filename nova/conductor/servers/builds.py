@@ -74,8 +74,7 @@ class Builds:
         """Send a build to its host and map the server to the cell of the host.
 
         The message has only the server's uuid; the compute service reads the rest when it begins. The conductor of that
-        cell
-        is responsible for the server from now on.
+        cell is responsible for the server from now on.
         """
         services = self._services
         cell = services.cells.get(selection.cell_uuid)
@@ -129,8 +128,7 @@ class Builds:
         """Repeat a build on another host, because its host is down. The old host removes its files when it is back.
 
         The server stays if no other host fits. It also stays if its guest may have volumes that cannot be detached from
-        the
-        host; then the host builds it when it is back. A host that is up by now keeps the server.
+        the host; then the host builds it when it is back. A host that is up by now keeps the server.
 
         :param row: of the server
         """

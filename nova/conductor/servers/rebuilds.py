@@ -44,8 +44,7 @@ class Rebuilds:
         """Return columns of a server after a refused rebuild: the server keeps its image.
 
         The columns are written when the task ends, not before. A host that repeats the check after a lost answer gets
-        the
-        same answer about the same image.
+        the same answer about the same image.
         """
         with self._services.cell_db.reader() as conn:
             arguments = instance_actions.arguments_of_open(conn, [instance_uuid]).get(instance_uuid) or {}

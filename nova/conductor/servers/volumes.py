@@ -100,8 +100,7 @@ class Volumes:
         """Store the result of a step in a device's row; return False if the row is gone.
 
         A caller without an answer repeats the step, which creates a second volume or attachment. The row decides later
-        which
-        one is the orphan.
+        which one is the orphan.
         """
         try:
             return self._cell_db.run(block_devices.update, device['uuid'], values)

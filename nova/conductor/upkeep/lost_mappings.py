@@ -34,9 +34,8 @@ class LostMappings:
         """Remove mappings to this cell and specs of servers that are deleted or have no instance row.
 
         Mappings younger than ``age_s`` are skipped unless the history has the server: the row may be written soon.
-        Mappings
-        older than all services of this database are skipped too: they show that the configuration names the wrong
-        database.
+        Mappings older than all services of this database are skipped too: they show that the configuration names the
+        wrong database.
 
         :param within_s: only mappings younger than this
         :returns: the number removed

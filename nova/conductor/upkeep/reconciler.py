@@ -53,8 +53,7 @@ def decide(row: Row | None, host_up: bool, old: bool) -> str:
     :param host_up: whether its host's service is up
     :param old: the action is older than the longest possible task
     :returns: 'settle' (the server moves to another cell), 'close', 'delete', 'fail', 'build', 'replace' (build on
-        another
-        host), 'resend', 'continue' or 'abandon' (a move), 'migrate' (a live one) or 'wait'
+        another host), 'resend', 'continue' or 'abandon' (a move), 'migrate' (a live one) or 'wait'
     """
     if row is not None and row.get('cell_move') is not None:
         return 'settle'
@@ -213,8 +212,7 @@ class Reconciler:
         """Release the device of a port after an attachment or a detachment that no host ends.
 
         The device stays if the server has the port. The same holds if its host is up: the guest may have the device,
-        and a
-        request can detach it again.
+        and a request can detach it again.
         """
         port_id, attached_by = (action['arguments'] or {}).get('port_id'), action['request_id']
         if row is None or action['action'] not in (ATTACH, DETACH) or port_id not in pci.of_ports(row['flavor']):

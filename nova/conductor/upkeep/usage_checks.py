@@ -25,7 +25,7 @@ Sizes = dict[str, tuple[int, int]]       # {instance uuid: (vCPUs, MiB of memory
 class ClaimCheck:
     """Compares the nodes' usage with their servers.
 
-        drift  number of differences that it has corrected: should stay 0
+    drift  number of differences that it has corrected: should stay 0
     """
 
     def __init__(self, services: CellServices) -> None:
