@@ -25,7 +25,7 @@ class Projects(enum.Enum):
     NONE = 'no project'
 
 
-# Neither equals an id or None: a query without an explicit project is an error, not a query for all projects.
+# These values equal no id and not None: a query without an explicit project is an error, not a query for all projects.
 ALL_PROJECTS = Projects.ALL
 NO_PROJECT = Projects.NONE         # public resources, if a table has such
 

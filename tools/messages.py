@@ -22,7 +22,7 @@ from babel.messages import pofile
 from nova.api.dashboard import app as dashboard
 from nova.api.dashboard import texts
 
-REST_PACKAGES = ('nova/identity/api/', 'nova/identity/embedded/', 'nova/image/rest/', 'nova/network/rest/',
+REST_PACKAGES = ('nova/identity/rest/', 'nova/identity/embedded/', 'nova/image/rest/', 'nova/network/rest/',
          'nova/volume/rest/')
 TREE = pathlib.Path(__file__).resolve().parents[1]
 LOCALES = TREE / 'nova' / 'locale'

@@ -33,7 +33,7 @@ from nova.db import schema as migration
 from nova.db.audit import log
 from nova.db.cells import cells as db_cells
 from nova.identity import auth
-from nova.identity.api import app as identity_app
+from nova.identity.rest import app as identity_app
 from nova.identity.embedded import bootstrap as identity_bootstrap
 from nova.image.rest import app as image_app
 from nova.network import interface as network_interface

@@ -58,7 +58,7 @@ def action(host: Host, ctx: context.RequestContext, instance: objects.Instance, 
 
     :raises InstanceChanged, InstanceNotFound: the action is over, or the server was deleted
     """
-    server = host.conductor.begin_beside(
+    server = host.conductor.begin_background(
         ctx, instance_uuid=instance.uuid, host=host.name, owner=f'compute:{host.name}',
         deadline_s=host.conf.conductor.task_deadline)
     host.forget_fence(ctx, server)
@@ -79,7 +79,7 @@ def action(host: Host, ctx: context.RequestContext, instance: objects.Instance, 
 
 def _end(host: Host, ctx: context.RequestContext, current: BackgroundAction, values: dict[str, typing.Any],
          error: str | None, traceback: str | None = None) -> None:
-    host.conductor.end_beside(ctx, instance_uuid=current.instance.uuid, event=current.event, host=host.name,
+    host.conductor.end_background(ctx, instance_uuid=current.instance.uuid, event=current.event, host=host.name,
                               values=values, error=error, traceback=traceback)
 
 
@@ -94,15 +94,16 @@ class BackgroundActions:
         self._take_up = {row.record: methods[row.restart.method]
                          for row in actions.ROWS if row.background and row.restart}
 
-    def take_up(self, ctx: context.RequestContext, instance: objects.Instance, action: str,
+    def resume_background(self, ctx: context.RequestContext, instance: objects.Instance, action: str,
                 arguments: dict[str, typing.Any]) -> None:
         """Repeat or roll back an action after a restart or a lost message."""
         self._take_up[action](ctx, instance, **arguments)
 
     def recover(self) -> None:
         """At start-up: queue the interrupted actions of this host."""
-        for entry in self._host.conductor.beside_on_host(context.admin_context(), host=self._host.name):
+        for entry in self._host.conductor.background_on_host(context.admin_context(), host=self._host.name):
             if entry['action'] not in self._take_up:
                 continue
             LOG.info('%s of server %s was interrupted.', entry['action'], entry['instance'].uuid)
-            self.take_up(context.on_behalf_of(entry), entry['instance'], entry['action'], entry['arguments'] or {})
+            self.resume_background(context.on_behalf_of(entry), entry['instance'], entry['action'],
+                                   entry['arguments'] or {})

@@ -24,7 +24,7 @@ INTERFACE = Interface(
     Method('add_fixed_ip', ('instance', 'network_id'),
            doc='Add one address of a network to the port that the server has there.'),
     Method('remove_fixed_ip', ('instance', 'address'), doc='Remove one address of the server.'),
-    Method('take_up', ('instance', 'action', 'arguments'),
+    Method('resume_background', ('instance', 'action', 'arguments'),
            doc='Resume an interrupted background action, see compute/background_actions.py. The context is that of '
                'its request.'),
     Method('attach_volume', ('instance', 'bdm_uuid'), doc='Attach the volume of a block device mapping.'),
@@ -73,7 +73,7 @@ INTERFACE = Interface(
            doc='Source of a cold move: start the guest that was kept for a revert.'),
     Method('grow_instance', ('instance', 'migration'), since='1.1',
            doc='Add processors and memory to the running guest on its host.'),
-    Method('drop_moved', ('instance',),
+    Method('discard_migrated_instance', ('instance',),
            doc='Delete everything that a failed or reverted move left of a server on this host.'),
 
     # ---- live migration: compute/moves/live_migration.py

@@ -86,7 +86,7 @@ class ComputeManager:
         self._disk_clients = disk_clients.DiskClients(host)
         driver.watch_disk_clients(self._disk_clients.record)
         notifier = notifications.Notifier(host)
-        stray_guests = strays.Strays(host)
+        orphaned_guests = strays.Strays(host)
         volumes = compute_volumes.Volumes(host)
         reporter = differences.Reporter(host, volumes)
         volume_snapshots = compute_volumes.VolumeSnapshots(host)
@@ -99,16 +99,16 @@ class ComputeManager:
         rescues = rescue.Rescue(host)
         shelving = shelve.Shelve(host, volumes=volumes)
         rebuilds = rebuild.Rebuild(host, volumes=volumes)
-        migration = live_migration.LiveMigration(host, volumes=volumes, notifier=notifier, strays=stray_guests,
+        migration = live_migration.LiveMigration(host, volumes=volumes, notifier=notifier, strays=orphaned_guests,
                                                  turns=queue.Turns(conf.max_concurrent_live_migrations))
         deletions = deletion.Deletion(host, live_migration=migration)
         events = external_events.ExternalEvents(host)
         self._lost_ports = lost_ports.LostPorts(host, events.settle_ports, lambda: reporter.is_waiting)
         self.inventory = inventory.Inventory(host)
         self.availability = availability.Availability(host)
-        self.power_states = power_states.PowerStates(host, strays=stray_guests, reporter=reporter)
+        self.power_states = power_states.PowerStates(host, strays=orphaned_guests, reporter=reporter)
         self._evacuation = rebuild.Evacuation(host, volumes=volumes, clients=self._disk_clients)
-        self._resize = resize.Resize(host, volumes=volumes, strays=stray_guests)
+        self._resize = resize.Resize(host, volumes=volumes, strays=orphaned_guests)
         builder = build.Builder(host, volumes=volumes, inventory=self.inventory)
 
         methods: dict[str, typing.Callable[..., typing.Any]] = {
@@ -156,7 +156,7 @@ class ComputeManager:
             'revert_resize': self._resize.revert_resize,
             'finish_revert_resize': self._resize.finish_revert_resize,
             'grow_instance': self._resize.grow_instance,
-            'drop_moved': self._resize.drop_moved,
+            'discard_migrated_instance': self._resize.discard_migrated_instance,
             'check_live_migration_destination': migration.check_live_migration_destination,
             'check_live_migration_source': migration.check_live_migration_source,
             'pre_live_migration': migration.pre_live_migration,
@@ -180,10 +180,11 @@ class ComputeManager:
             'abandon_interface': ports.abandon_interface, 'abandon_fixed_ip': ports.abandon_fixed_ip,
             'abandon_crash_dump': guests.abandon_crash_dump}
         self._background = background_actions.BackgroundActions(host, restarts)
-        self.methods = Methods(interface.INTERFACE, {**methods, 'take_up': self._background.take_up})
+        self.methods = Methods(interface.INTERFACE, {
+            **methods, 'resume_background': self._background.resume_background})
         self.recovery = recovery.Recovery(
             host, methods=restarts, builder=builder,
-            power=power_operations, power_states=self.power_states, strays=stray_guests,
+            power=power_operations, power_states=self.power_states, strays=orphaned_guests,
             reporter=reporter)
 
     # ---- lifecycle

@@ -92,9 +92,9 @@ class Strays:
             pass
         try:
             return {uuid: records.Row(fate) for uuid, fate in
-                    conductor.became_of(ctx, host=host, uuids=uuids).items()}
+                    conductor.server_fates(ctx, host=host, uuids=uuids).items()}
         except exception.Unsupported:                    # and not how the server was removed
-            return dict.fromkeys(conductor.stray_guests(ctx, host=host, uuids=uuids), records.Row(states.ELSEWHERE))
+            return dict.fromkeys(conductor.orphaned_guests(ctx, host=host, uuids=uuids), records.Row(states.ELSEWHERE))
 
     def may_remove(self, ctx: context.RequestContext, uuid: str, what: str) -> bool:
         """Return whether a server is gone, as a row newer than this host's record says."""

@@ -105,7 +105,7 @@ class Volumes:
                 device = host.volumes.get_volume_device(ctx, **which)
             except exception.InstanceChanged:
                 return                   # a crash between the detachment and its record: the task is done
-            current.undo(host.volumes.volume_stays, ctx, **which)
+            current.undo(host.volumes.volume_detach_failed, ctx, **which)
             host.driver_with(virt.Volumes).detach_volume(ctx, current.instance, device)
             current.keep()
             host.volumes.volume_detached(ctx, **which)

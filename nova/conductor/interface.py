@@ -90,15 +90,15 @@ INTERFACE = Interface(
     Method('end_task', ('instance_uuid', 'event', 'host', 'values', 'expect', 'fault', 'traceback'), call=True,
            doc="End a task in one transaction: instance values, the event's result, the action row, the fault if "
                'any.'),
-    Method('begin_beside', ('instance_uuid', 'host', 'owner', 'deadline_s'), call=True,
+    Method('begin_background', ('instance_uuid', 'host', 'owner', 'deadline_s'), call=True,
            doc='Begin an action without a task state, in the name of the request in the context: claim its open '
                'action row. Return the Instance. Raises InstanceChanged if the row is closed, or if the server is '
                'being deleted or has left the host.'),
-    Method('end_beside', ('instance_uuid', 'event', 'host', 'values', 'error', 'traceback'), call=True,
+    Method('end_background', ('instance_uuid', 'event', 'host', 'values', 'error', 'traceback'), call=True,
            doc="End an action without a task state: instance values, the event's result, the action row."),
-    Method('port_gone', ('instance_uuid', 'host', 'port_id'), call=True, since='1.2', optional=True,
+    Method('release_port_device', ('instance_uuid', 'host', 'port_id'), call=True, since='1.2', optional=True,
            doc='Release a device of the host after its port was removed and the guest has detached it.'),
-    Method('beside_on_host', ('host',), call=True,
+    Method('background_on_host', ('host',), call=True,
            doc="Return the open background actions of the servers on a host: [{'instance': Instance, 'action', "
                "'arguments', 'request_id', 'project_id', 'user_id'}]."),
     Method('leave_host', ('instance_uuid', 'event', 'host', 'task_state', 'fault'), call=True,
@@ -110,10 +110,10 @@ INTERFACE = Interface(
     Method('instances_on_host', ('host',), call=True,
            doc="Return the servers on a host: [{'instance': Instance, 'arguments', 'request_id', 'project_id', "
                "'user_id' of the open action, or None}]."),
-    Method('stray_guests', ('host', 'uuids'), call=True,
+    Method('orphaned_guests', ('host', 'uuids'), call=True,
            doc='Of guests that a host has and does not know, return the uuids of those that were deleted or belong '
                'to another host.'),
-    Method('became_of', ('host', 'uuids'), call=True, since='1.1',
+    Method('server_fates', ('host', 'uuids'), call=True, since='1.1',
            doc='Return {uuid: a fate of nova.states} for everything that a host has of servers.'),
     Method('server_rows', ('host', 'uuids'), call=True, since='1.3',
            doc="Return the fate and age of each row: {uuid: {'fate', 'generation'}}."),
@@ -150,7 +150,7 @@ INTERFACE = Interface(
     Method('volume_attached', ('instance_uuid', 'bdm_uuid'), call=True, doc='Record that a volume is attached.'),
     Method('volume_detached', ('instance_uuid', 'bdm_uuid'), call=True,
            doc='Record that a volume is detached, and delete its mapping.'),
-    Method('volume_stays', ('instance_uuid', 'bdm_uuid'), call=True,
+    Method('volume_detach_failed', ('instance_uuid', 'bdm_uuid'), call=True,
            doc='Record that a volume is still attached because its detachment failed.'),
     Method('connect_new_volume', ('attachment_id', 'connector', 'device_name'), call=True,
            doc='Connect the volume that replaces another one and return its connection_info.'),
@@ -191,7 +191,7 @@ INTERFACE = Interface(
            unpinned=True, versions=True,
            doc='Bind a service name to the owner of an identity, before other messages and periodically; not a '
                'heartbeat. Return as report_service. Raises ServiceExists if another identity owns the name.'),
-    Method('service_alive', ('host', 'binary', 'topic', 'version', 'identity'), since='1.1',
+    Method('heartbeat', ('host', 'binary', 'topic', 'version', 'identity'), since='1.1',
            doc='Heartbeat without a response; the conductor writes the heartbeats of a moment in one batch.'),
     OBJECT_BACKPORT,
     Method('notify', ('instance_uuid', 'event', 'phase', 'host'), since='1.1', optional=True,

@@ -186,7 +186,7 @@ class Sender:
         if self._asked_at is None or time.monotonic() - self._asked_at > self._ask_s:
             self._ask()
         try:
-            self._conductor.service_alive(nova_context.admin_context(), identity=self._identity.text,
+            self._conductor.heartbeat(nova_context.admin_context(), identity=self._identity.text,
                                           **self._arguments())
         except exception.Unsupported:                # conductors of an older release
             self._call('report_service')

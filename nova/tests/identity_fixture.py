@@ -10,7 +10,7 @@ import webob
 from nova import conf as nova_conf
 from nova.db import engine
 from nova.db.tables import identity as tables_identity  # noqa: F401  (its tables belong to the metadata)
-from nova.identity.api import app
+from nova.identity.rest import app
 from nova.identity.embedded import bootstrap
 from nova.identity.embedded import catalog
 from nova.identity.embedded import service

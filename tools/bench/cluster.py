@@ -33,7 +33,7 @@ from fleet import secrets_of
 
 POLL_S, LIST_S = 0.02, 0.2
 QUIET_S = 2                    # far more than a boot takes
-HEARTBEATS = ('arrive', 'service_alive', 'register_service', 'report_service', 'report_nodes')
+HEARTBEATS = ('arrive', 'heartbeat', 'register_service', 'report_service', 'report_nodes')
 MANY = 8000                    # simulated computes for which a second conductor is started
 CALM_S = 10                    # seconds over which the load without servers is taken
 ADDITIONS = 5_000_000          # of the calibration

@@ -2,7 +2,7 @@
 
 A simulated compute is its messages, which go over the wire as those of nova.runtime.heartbeat and the compute's
 manager do, at the default intervals: every [DEFAULT] report_interval one to itself and, when it has come back, the
-cast service_alive; every 12th time the call register_service; what the host has, unchanged, when it is reported
+cast heartbeat; every 12th time the call register_service; what the host has, unchanged, when it is reported
 again. It has no process, no guests, and shares its queue with ninety-nine others.
 
 Run by tools/bench/cluster.py.
@@ -64,7 +64,7 @@ class Computes:
         self._message, self._node = amqp.Message, inventory(tempfile.mkdtemp())
         self._probes = [self._made(each, 'arrive', '1.0', {'token': str(each)}, 'nova.probe')
                         for each in range(number)]
-        self._heartbeats = [self._made(each, 'service_alive', '1.1', {
+        self._heartbeats = [self._made(each, 'heartbeat', '1.1', {
             'identity': host(each), **who(each, self.version)}) for each in range(number)]
 
     def run(self, seconds):

@@ -164,7 +164,7 @@ class Computes:
         self.conductor.move_reverted(ctx, migration_id=migration.id, host=server, power_state=states.RUNNING,
                                      network_info=[])
 
-    def drop_moved(self, ctx, server, instance):
+    def discard_migrated_instance(self, ctx, server, instance):
         pass
 
     def _begin(self, ctx, server, instance, event, task_state, before):

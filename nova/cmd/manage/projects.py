@@ -36,7 +36,7 @@ def create(conf: cfg.ConfigOpts, name: str, manager: str | None, description: st
     """Make a project and print its id; its manager, where one is named, gets the role of that name in it."""
     from nova import exception
     from nova.identity.embedded import directory
-    from nova.identity.api import schemas
+    from nova.identity.rest import schemas
     service = identity(conf)
     schemas.Body(schemas.PROJECT_CREATE).validate({'project': {'name': name, 'description': description}})
     user = manager and (service.find('user', domain_id=directory.DOMAIN['id'], name=manager)

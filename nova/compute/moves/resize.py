@@ -158,7 +158,7 @@ class Resize:
                 ctx, migration_id=migration.id, host=host.name, power_state=power_state,
                 network_info=task.instance.network_info))
 
-    def drop_moved(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+    def discard_migrated_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         """Remove the files of a server that is deleted or on another host."""
         self._host.submit(instance, self._drop, ctx, instance)
 

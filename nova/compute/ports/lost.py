@@ -39,7 +39,7 @@ def detach(host: Host, ctx: context.RequestContext, server: objects.Instance, vi
     if feature:
         feature.detach_interface(ctx, server, vif)
         if interfaces.is_device(vif):
-            host.conductor.port_gone(ctx, instance_uuid=server.uuid, host=host.name, port_id=vif['id'])
+            host.conductor.release_port_device(ctx, instance_uuid=server.uuid, host=host.name, port_id=vif['id'])
 
 
 def settle(host: Host, ctx: context.RequestContext, server: objects.Instance, listed: list[Vif],

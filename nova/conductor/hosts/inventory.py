@@ -67,10 +67,10 @@ class Inventory:
             found.append({'instance': objects.Instance.from_row(row), **{name: action[name] for name in _NO_ACTION}})
         return found
 
-    def stray_guests(self, ctx: Context | None, host: str, uuids: list[str]) -> list[str]:
-        return [uuid for uuid, fate in self.became_of(ctx, host, uuids).items() if fate in states.GONE]
+    def orphaned_guests(self, ctx: Context | None, host: str, uuids: list[str]) -> list[str]:
+        return [uuid for uuid, fate in self.server_fates(ctx, host, uuids).items() if fate in states.GONE]
 
-    def became_of(self, ctx: Context | None, host: str, uuids: list[str]) -> dict[str, str]:
+    def server_fates(self, ctx: Context | None, host: str, uuids: list[str]) -> dict[str, str]:
         return {uuid: row['fate'] for uuid, row in self.server_rows(ctx, host, uuids).items()}
 
     def server_rows(self, ctx: Context | None, host: str, uuids: list[str]) -> dict[str, dict[str, typing.Any]]:

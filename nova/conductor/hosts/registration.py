@@ -72,7 +72,7 @@ class Registration:
                         notifier.publish, ctx, 'service.update', None, row, host, row['binary']))
         self._services.cell_db.run(write)
 
-    def service_alive(self, ctx: Context, host: str, binary: str, topic: str, version: int, identity: str) -> None:
+    def heartbeat(self, ctx: Context, host: str, binary: str, topic: str, version: int, identity: str) -> None:
         self._heartbeats.add(host, binary, topic, version, self._zone(topic), identity)
 
     def _answer(self, row: Row) -> dict[str, typing.Any]:

@@ -394,7 +394,8 @@ class ColdMoves:
     def drop_on(self, ctx: Context, host: str, uuid: str) -> None:
         """Remove a server's files from a host. A host that is down removes them when it is back."""
         try:
-            self._services.compute.drop_moved(ctx, server=host, instance=objects.Instance(uuid=uuid, host=None))
+            self._services.compute.discard_migrated_instance(
+                ctx, server=host, instance=objects.Instance(uuid=uuid, host=None))
         except exception.Unavailable as error:
             LOG.info('Host %s removes what it has of server %s when it is back: %s', host, uuid, error.message)
 

@@ -104,7 +104,7 @@ class Tasks:
 
     # ---- background actions: they set no task state
 
-    def begin_beside(self, ctx: Context, instance_uuid: str, host: str, owner: str,
+    def begin_background(self, ctx: Context, instance_uuid: str, host: str, owner: str,
                      deadline_s: float) -> objects.Instance:
         def write(conn: Connection) -> objects.Instance:
             change = self._events.of(conn, ctx, instance_uuid)
@@ -117,7 +117,7 @@ class Tasks:
             return _with_devices(conn, row)
         return self._cell_db.run(write)
 
-    def end_beside(self, ctx: Context, instance_uuid: str, event: str, host: str, values: Values,
+    def end_background(self, ctx: Context, instance_uuid: str, event: str, host: str, values: Values,
                    error: str | None = None, traceback: str | None = None) -> None:
         def write(conn: Connection) -> None:
             change = self._events.of(conn, ctx, instance_uuid)
@@ -139,7 +139,7 @@ class Tasks:
                 change.background_ended(row, host, error, traceback)
         self._cell_db.run(write)
 
-    def port_gone(self, ctx: Context, instance_uuid: str, host: str, port_id: str) -> None:
+    def release_port_device(self, ctx: Context, instance_uuid: str, host: str, port_id: str) -> None:
         """See interface.py."""
         def write(conn: Connection) -> None:
             row = instances.get(conn, instance_uuid)
@@ -148,7 +148,7 @@ class Tasks:
             port_devices.release(conn, instance_uuid, port_id)
         self._cell_db.run(write)
 
-    def beside_on_host(self, ctx: Context | None, host: str) -> list[dict[str, typing.Any]]:
+    def background_on_host(self, ctx: Context | None, host: str) -> list[dict[str, typing.Any]]:
         with self._cell_db.reader() as conn:
             actions = instance_actions.background_on_host(conn, host)
             rows = instances.get_many(conn, list({action['instance_uuid'] for action in actions}))

@@ -41,7 +41,7 @@ class Volumes:
         self._doubtful: collections.deque[tuple[str, str, set[str]]] = collections.deque()
         # background action -> its rollback
         self._take_back: dict[str, collections.abc.Callable[..., None]] = {
-            'attach_volume': self.volume_detached, 'detach_volume': self.volume_stays,
+            'attach_volume': self.volume_detached, 'detach_volume': self.volume_detach_failed,
             'swap_volume': self.volume_not_swapped}
 
     # ---- all volumes of a server: builds and moves
@@ -241,7 +241,7 @@ class Volumes:
         self._cell_db.run(forget)
         self._keys.forget_volume_key(instance_uuid, device['volume_id'])
 
-    def volume_stays(self, ctx: Context, instance_uuid: str, bdm_uuid: str) -> None:
+    def volume_detach_failed(self, ctx: Context, instance_uuid: str, bdm_uuid: str) -> None:
         device = self._device(instance_uuid, bdm_uuid)
         self._storage.roll_detaching(_system(ctx), device['volume_id'])
 

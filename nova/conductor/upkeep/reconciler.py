@@ -228,11 +228,11 @@ class Reconciler:
     def _give_up(self, action: Row, row: Row) -> None:
         self._settle_port(action, row)
         self._volumes.give_up_volume(context.on_behalf_of(action), action)
-        self._tasks.end_beside(context.on_behalf_of(action), row['uuid'], 'conductor_reconcile', row['host'], {},
+        self._tasks.end_background(context.on_behalf_of(action), row['uuid'], 'conductor_reconcile', row['host'], {},
                                error='The host did not finish the operation.')
 
     def _repeat(self, action: Row, row: Row) -> None:
-        self._services.compute.take_up(
+        self._services.compute.resume_background(
             context.on_behalf_of(action), server=row['host'], instance=objects.Instance.from_row(row),
             action=action['action'], arguments=action['arguments'] or {})
 

@@ -10,7 +10,7 @@ import pytest
 
 from nova.api import app as compute_app
 from nova.api import versions
-from nova.identity.api import handlers as identity_handlers
+from nova.identity.rest import handlers as identity_handlers
 from nova.image.rest import handlers as image_handlers
 from nova.network.rest import app as network_app
 from nova.network.rest import documents as network_documents

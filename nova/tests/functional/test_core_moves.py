@@ -614,7 +614,7 @@ def test_moves_are_read_before_servers(cloud):
             read.extend(name for name in ('migrations', 'instances') if f'FROM {name} ' in statement.replace('\n', ' '))
     sa.event.listen(sa.engine.Engine, 'before_cursor_execute', note)
     try:
-        answer = cloud.conductor.methods.became_of(None, host='host1', uuids=[uuid])
+        answer = cloud.conductor.methods.server_fates(None, host='host1', uuids=[uuid])
     finally:
         sa.event.remove(sa.engine.Engine, 'before_cursor_execute', note)
     assert list(answer) == [uuid] and set(read) == {'migrations', 'instances'}
@@ -645,7 +645,7 @@ def test_what_conductors_of_the_release_before_do_not_say(cloud):
         def refuse(*args, **kwargs):
             raise exception.Unsupported('The method needs services of a newer version.')
         found = strays.Strays(dataclasses.replace(compute.host, conductor=conductor))
-        conductor.server_rows = conductor.became_of = refuse
+        conductor.server_rows = conductor.server_fates = refuse
         compute.driver.remnants = lambda: {uuid: own}
         found.settle(cloud.ctx, found.find([]), ())
         cloud.settle()

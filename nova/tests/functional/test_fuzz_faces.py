@@ -13,7 +13,7 @@ import uuid
 import pytest
 
 from nova.api import app as compute_app
-from nova.identity.api import handlers as identity_handlers
+from nova.identity.rest import handlers as identity_handlers
 from nova.image import fields as image_fields
 from nova.image.rest import handlers as image_handlers
 from nova.network.rest import app as network_app

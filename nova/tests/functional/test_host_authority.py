@@ -37,13 +37,13 @@ AS_HOST1 = {
                    'expect': {'host': ['host1']}},
     'end_task': {'event': 'e', 'host': 'host1', 'values': {}, 'expect': {'host': ['host1']}, 'fault': None,
                  'traceback': None},
-    'begin_beside': {'host': 'host1', 'owner': 'compute:host1', 'deadline_s': 9},
-    'end_beside': {'event': 'e', 'host': 'host1', 'values': {}, 'error': None, 'traceback': None},
-    'port_gone': {'host': 'host1', 'port_id': OTHER},
+    'begin_background': {'host': 'host1', 'owner': 'compute:host1', 'deadline_s': 9},
+    'end_background': {'event': 'e', 'host': 'host1', 'values': {}, 'error': None, 'traceback': None},
+    'release_port_device': {'host': 'host1', 'port_id': OTHER},
     'leave_host': {'event': 'e', 'host': 'host1', 'task_state': 'unshelving', 'fault': None},
     'instance_destroyed': {'host': 'host1'}, 'instances_on_host': {'host': 'host1'},
-    'beside_on_host': {'host': 'host1'}, 'stray_guests': {'host': 'host1', 'uuids': []},
-    'became_of': {'host': 'host1', 'uuids': []}, 'server_rows': {'host': 'host1', 'uuids': []},
+    'background_on_host': {'host': 'host1'}, 'orphaned_guests': {'host': 'host1', 'uuids': []},
+    'server_fates': {'host': 'host1', 'uuids': []}, 'server_rows': {'host': 'host1', 'uuids': []},
     'report_guests': {'host': 'host1', 'guests': [], 'volumes': None, 'done': []},
     'evacuated_from': {'host': 'host1'}, 'continue_moves': {'host': 'host1', 'kept': []},
     'allow_share': {'share_id': OTHER, 'host': 'host1'}, 'share_detached': {'share_id': OTHER, 'host': 'host1'},
@@ -57,11 +57,11 @@ AS_HOST1 = {
 }
 # the same in its own name: of the server of another host
 AS_ITSELF = {
-    'begin_beside': {'host': 'host2', 'owner': 'compute:host2', 'deadline_s': 9},
+    'begin_background': {'host': 'host2', 'owner': 'compute:host2', 'deadline_s': 9},
     'end_task': {'event': 'e', 'host': 'host2', 'values': {'task_state': None}, 'expect': {'host': ['host2']},
                  'fault': FAULT, 'traceback': 't'},
-    'end_beside': {'event': 'e', 'host': 'host2', 'values': {}, 'error': None, 'traceback': None},
-    'port_gone': {'host': 'host2', 'port_id': OTHER},
+    'end_background': {'event': 'e', 'host': 'host2', 'values': {}, 'error': None, 'traceback': None},
+    'release_port_device': {'host': 'host2', 'port_id': OTHER},
     'update_instance': {'values': {'vm_state': 'error'}, 'expect': {'host': ['host2']}},
     'begin_task': {'event': 'e', 'owner': 'compute:host2', 'deadline_s': 9, 'values': {},
                    'expect': {'host': ['host2']}},
@@ -70,7 +70,8 @@ AS_ITSELF = {
     'disconnect_volumes': {}, 'prepare_volumes': {'connector': {'host': 'host2'}},
     'connect_volume': {'bdm_uuid': OTHER, 'connector': {'host': 'host2'}},
     'get_volume_device': {'bdm_uuid': OTHER}, 'volume_attached': {'bdm_uuid': OTHER},
-    'volume_detached': {'bdm_uuid': OTHER}, 'volume_stays': {'bdm_uuid': OTHER}, 'refresh_volume': {'bdm_uuid': OTHER},
+    'volume_detached': {'bdm_uuid': OTHER}, 'volume_detach_failed': {'bdm_uuid': OTHER},
+    'refresh_volume': {'bdm_uuid': OTHER},
     'volume_swapped': {'bdm_uuid': OTHER, 'new_volume_id': OTHER, 'new_attachment_id': OTHER, 'connection_info': {}},
     'volume_not_swapped': {'bdm_uuid': OTHER, 'new_volume_id': OTHER, 'new_attachment_id': OTHER},
     'volume_file_changed': {'volume_id': OTHER, 'file': {'name': 'x', 'format': 'raw'}},
@@ -187,7 +188,7 @@ def test_it_does_not_speak_for_another_host(world, method):
 
 @pytest.mark.parametrize('method', AS_ITSELF)
 def test_it_does_not_touch_the_servers_of_another_host(world, method):
-    begun = world.cloud.cell_db.run(_open_action, world.uuid) if method == 'end_beside' else None
+    begun = world.cloud.cell_db.run(_open_action, world.uuid) if method == 'end_background' else None
     before = world.state()
     # without a right of its own a write whose condition does not hold finds the server changed
     with pytest.raises(exception.InstanceChanged):

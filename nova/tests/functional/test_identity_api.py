@@ -3,7 +3,7 @@ import itertools
 
 import pytest
 
-from nova.identity.api import handlers
+from nova.identity.rest import handlers
 from nova.tests import identity_fixture
 
 

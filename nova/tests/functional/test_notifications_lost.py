@@ -157,7 +157,7 @@ def test_what_is_for_events_alone_is_not_done_again(cloud):
         for found in (instance_actions.background_on_host(conn, cloud.row(uuid)['host']),
                       instance_actions.overdue(conn, later)):
             assert [row['arguments'] for row in found] == [{'bdm_uuid': 'b'}]
-    cloud.conductor.methods.begin_beside(cloud.ctx, uuid, cloud.row(uuid)['host'], 'compute:x', 10)
+    cloud.conductor.methods.begin_background(cloud.ctx, uuid, cloud.row(uuid)['host'], 'compute:x', 10)
     told(cloud)
     assert cloud.sender.sent[-1][4]['nova_object.data']['volume_id'] == 'v'
 

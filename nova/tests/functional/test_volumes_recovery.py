@@ -214,7 +214,7 @@ def test_what_is_done_to_a_guest_is_recorded_when_the_block_storage_is_back(clou
     away.refuse('connect')
     compute = next(service.manager for service in cloud.services if service.binary == 'nova-compute')
     ctx = context.admin_context(half.attach(server_id, made[0]))
-    compute.methods.take_up(ctx, objects.Instance.from_row(half.row(server_id)), 'attach_volume',
+    compute.methods.resume_background(ctx, objects.Instance.from_row(half.row(server_id)), 'attach_volume',
                     {'bdm_uuid': half.mapping(server_id, made[0])})
     volumes.until(lambda: not compute.queue.in_progress())
     assert sorted(half.open_actions()) == ['attach_volume', 'detach_volume', 'swap_volume']

@@ -41,8 +41,8 @@ IN_A_TREE = ('os.remove', 'os.rmdir')
 # what the privileged process only reads
 READS = ('console', 'qemu_settings')
 # what is sent all the time, whatever happens to servers
-BEATS = ('service_alive', 'register_service', 'report_service', 'report_nodes', 'report_host', 'report_power_states',
-         'host_state', 'object_backport', 'audit_instance_usage', 'notify', 'stray_guests', 'became_of',
+BEATS = ('heartbeat', 'register_service', 'report_service', 'report_nodes', 'report_host', 'report_power_states',
+         'host_state', 'object_backport', 'audit_instance_usage', 'notify', 'orphaned_guests', 'server_fates',
          'server_rows', 'report_guests')
 
 

@@ -1,7 +1,6 @@
 """Two releases on one state directory, one after the other: an upgrade, the way back, and the upgrade again.
 
-The newer one is a copy of this tree with a new field in records, messages and a table (older_release/next_release.py),
-or this tree beside the last one whose records have no version. In a clone without history the latter is skipped.
+The newer one is a copy of this tree with a new field in records, messages and a table (older_release/next_release.py).
 """
 import contextlib
 import json
@@ -21,10 +20,8 @@ from nova.tests.older_release import tree
 sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / 'tools'))
 import local_cloud
 
-UNVERSIONED = '8f59c7c58e7f8b10ceadd4d452ec9a10fc88eb7d'      # the last commit whose records have no version
 WAIT_S = 180
 BRIDGE, CIDR = 'br-novatest2', '10.48.0.0/24'
-WITHOUT_HISTORY = 'this clone has no history that reaches the last tree whose records have no version'
 
 
 class Deployment:
@@ -151,23 +148,4 @@ def test_the_next_release_and_this_one_take_turns_on_one_state_directory(deploym
         assert 'mood' in server and guest['mood'] == mood, 'a field of the next release survives'
     with deployment.running(newer):
         deployment.work('next again')
-        deployment.delete()
-
-
-@pytest.mark.timeout(1800)
-def test_this_release_and_the_one_without_versions_take_turns_on_one_state_directory(deployment, driver, tmp_path):
-    older = tree.exported(tmp_path, UNVERSIONED)
-    if older is None:
-        pytest.skip(WITHOUT_HISTORY)
-    with deployment.running(older):
-        deployment.work('older')
-    assert not any('version' in record for record in deployment.record('older', driver))
-    with deployment.running(tree.ROOT):
-        deployment.work('this')
-    for name in ('older', 'this'):
-        assert [record['version'] for record in deployment.record(name, driver)] == [1, 1]
-    with deployment.running(older):
-        deployment.work('older again')
-    with deployment.running(tree.ROOT):
-        deployment.work('this again')
         deployment.delete()

@@ -223,7 +223,7 @@ class Conductor:
     def report_service(self, context, **values):
         return {}
     register_service = report_service
-    def service_alive(self, context, **values):
+    def heartbeat(self, context, **values):
         if stuck == 'heartbeat':
             gate.wait()
 transport = bus.Bus(made, 'nova-inprocess:///watched')

@@ -171,7 +171,7 @@ def share(directory, content):
 def export(directory, content):
     made = exporter.Exporter(str(directory), '127.0.0.1', 1, lambda: '', lambda _attachment: [])
     for name in (GOOD, BAD):
-        daemon.Daemon(str(directory / name)).make(name, 1)
+        daemon.Daemon(str(directory / name)).create(name, 1)
     (directory / BAD / 'host.json').write_bytes(content)
     assert made._hosts() == {GOOD}
     with pytest.raises(exception.InvalidVolume, match='record of an exporter'):

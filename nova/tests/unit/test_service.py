@@ -61,7 +61,7 @@ class Conductor:
         return self._tell(name)
 
     def heartbeats(self):
-        return [name for name, _ in self.told if name in ('report_service', 'service_alive')]
+        return [name for name, _ in self.told if name in ('report_service', 'heartbeat')]
 
 
 def make(manager, reporter=None, topic=None, **options):
@@ -89,7 +89,7 @@ def test_a_service_reports_at_start_and_again():
     wait_for(lambda: len(conductor.heartbeats()) > 1)
     assert made.stop(5)
     seen = list(conductor.told)
-    assert seen[2] == ('service_alive', {**who, 'identity': identity})
+    assert seen[2] == ('heartbeat', {**who, 'identity': identity})
     time.sleep(1.2)
     assert conductor.told == seen
 
@@ -104,7 +104,7 @@ class OlderConductor(Conductor):
             told(context, **values)
             if name == 'register_service':
                 raise exception.RemoteError(service='conductor', type='UnsupportedVersion')
-            if name == 'service_alive':
+            if name == 'heartbeat':
                 raise exception.Unsupported()
             return {}
         return method
@@ -347,7 +347,7 @@ class Conductor:
     def report_service(self, context, **who):
         part._heart._ask_s = 0.1
         return {}
-    service_alive = report_service
+    heartbeat = report_service
 part = service.Service(made, 'nova-test', 'h', Interface('compute', '1.0', Method('job')), Manager(),
                        bus.Bus(made, 'nova-inprocess:///heart'), Conductor())
 class Around:
@@ -414,7 +414,7 @@ def test_a_configuration_that_is_read_again_brings_the_versions_of_others():
     made.start()
     made.reload()
     assert [name for name, _ in conductor.told] == ['register_service', 'report_service', 'register_service',
-                                                    'service_alive']
+                                                    'heartbeat']
     assert made.stop(5)
 
 

@@ -6,9 +6,9 @@ from nova import context
 from nova import exception
 from nova.db.audit import log
 from nova.identity import auth
-from nova.identity.api import handlers
-from nova.identity.api import operations
-from nova.identity.api import views
+from nova.identity.rest import handlers
+from nova.identity.rest import operations
+from nova.identity.rest import views
 from nova.runtime.http import priorities
 from nova.web import application
 from nova.web import faults

@@ -4,10 +4,10 @@ from typing import Any
 
 from nova import exception
 from nova.db.audit import log
-from nova.identity.api import operations
-from nova.identity.api import resources
-from nova.identity.api import schemas
-from nova.identity.api import views
+from nova.identity.rest import operations
+from nova.identity.rest import resources
+from nova.identity.rest import schemas
+from nova.identity.rest import views
 from nova.identity.embedded import credentials
 from nova.web.request import Response
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from nova import exception
-from nova.identity.api import operations
-from nova.identity.api import schemas
-from nova.identity.api import views
+from nova.identity.rest import operations
+from nova.identity.rest import schemas
+from nova.identity.rest import views
 from nova.identity.embedded import directory
 from nova.identity.embedded import password_rules
 
