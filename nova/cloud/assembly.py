@@ -88,7 +88,7 @@ def sign_as_deployment(bus: Bus, api_db: Database) -> None:
 
 
 def enrolled(conf: cfg.ConfigOpts, bus: Bus, api_db: Database | None = None) -> Enrolment:
-    """Return the enrolment of a compute or network service: its host's key is approved before all other work.
+    """Return the enrolment of a compute or network service: it registers the host's key before all other work.
 
     :param api_db: of a network service, which takes messages of all hosts; it does not read the deployment's key
     """

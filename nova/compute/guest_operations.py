@@ -28,7 +28,7 @@ class GuestOperations:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._lock, self._set_ups = threading.Lock(), set[str]()     # of networks that wait
+        self._lock, self._set_ups = threading.Lock(), set[str]()     # servers with a queued network setup
         self._screens = threading.BoundedSemaphore(screenshots.AT_ONCE)
 
     def set_admin_password(self, ctx: context.RequestContext, instance: objects.Instance,

@@ -51,7 +51,7 @@ class _Verdict:
     """Checks the images of servers.
 
     :param images: nova.image.api.Images
-    :param answers: whether it can check as another project: Glance needs a token of a user of that project
+    :param answers: whether ``images`` can check as the server's project: Glance needs a token of its user
     """
 
     def __init__(self, images: Any, answers: bool) -> None:

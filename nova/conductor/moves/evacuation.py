@@ -46,7 +46,7 @@ class Evacuations:
         self._events, self._specs = events, specs
 
     def continue_evacuation(self, ctx: Context, instance_uuid: str) -> None:
-        """Send the next message of an evacuation again, as its rows say. Failures are recorded in the rows."""
+        """Continue an evacuation from its rows, also after a lost message. Failures are recorded in the rows."""
         with self._cell_db.reader() as conn:
             row = instances.get_many(conn, [instance_uuid]).get(instance_uuid)
             migration = live_migrations.open_of(conn, instance_uuid, server_migrations.EVACUATION) if row else None

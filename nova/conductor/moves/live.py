@@ -59,7 +59,7 @@ class LiveMigrations:
         self._progress = write_batch.WriteBatches(self._cell_db)
 
     def continue_live_migration(self, ctx: Context, instance_uuid: str) -> None:
-        """Send the next message of a migration again, as its rows say. Failures are recorded in the rows."""
+        """Continue a live migration from its rows, also after a lost message. Failures are recorded in the rows."""
         row, migration = self._live_migration(instance_uuid)
         if row is None:
             return
