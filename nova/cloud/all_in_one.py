@@ -1,11 +1,11 @@
-"""The all-in-one: every service, and the identity, images and networks that go with them, in one process.
+"""All-in-one: all services, with the identity, image and network services, in one process.
 
     cloud = Cloud(conf)
     cloud.start()           # cloud.url serves /identity, /image, /network, /compute and an index
     cloud.stop(timeout)
 
-State is kept below one directory: databases, images, guests, token keys, clouds.yaml. Several clouds run in one
-process when their directories (and, with real networks, their bridges) differ.
+The state is in one directory: databases, images, guests, token keys, clouds.yaml. Several clouds run in one process if
+their directories (and, with real networks, their bridges) differ.
 """
 import logging
 import os
@@ -52,21 +52,22 @@ from nova.web import pipeline
 
 LOG = logging.getLogger(__name__)
 
-# The order in which services stop, behind the listeners: computes call the conductor, which calls the others.
+# Stop order of the services, after the listeners: computes call the conductor, which calls the others.
 STOPS = ('', 'nova-compute', 'nova-conductor', 'nova-network', 'nova-scheduler')
-STORE_THREADS = 16                  # requests at the object store's own port at the same time
-# Version documents: what needs no token.
+STORE_THREADS = 16                  # concurrent requests at the object store's port
+# version documents, which need no token
 EC2_PATH = '/services/Cloud'
 PUBLIC = {'', '/versions', '/v2', '/v2.0', '/v2.1', '/v3'}
 
 
 class Cloud:
-    """
-    :param conf: configuration; ``transport_url``, ``[database]`` and ``[api_database]`` may name servers, else
-        everything stays in the process and in SQLite files
+    """One cloud in this process.
+
+    :param conf: configuration; ``transport_url``, ``[database]`` and ``[api_database]`` may name servers. Otherwise
+        messages stay in the process and databases are SQLite files
     :param hosts: names of the compute hosts; None: this one. Several only with the fake driver
-    :param network_helper: privileges.Helper that touches the host's network for it; None: this process does
-    :param guest_helper: that does the privileged steps of the driver of guests
+    :param network_helper: privileges.Helper that changes the host's network; None: this process does
+    :param guest_helper: privileges.Helper for the privileged steps of the compute driver
     """
 
     def __init__(self, conf: cfg.ConfigOpts, hosts: Iterable[str] | None = None,
@@ -83,12 +84,12 @@ class Cloud:
         self._started: list[Any] = []
         self._lock: TextIO | None = None
         self._late = _Late()
-        self.url = ''                    # before it has begun to listen
+        self.url = ''                    # empty until it listens
 
     # ---- lifecycle
 
     def start(self) -> None:
-        """Create what is missing, and serve.
+        """Create missing state, and serve.
 
         :raises InvalidInput: the directory is not usable or another process uses it, or the address is taken
         """
@@ -107,7 +108,7 @@ class Cloud:
             self._late.set(self._application())
             http.start()
             self._started.remove(http)
-            self._started.append(http)       # stops before the services behind it
+            self._started.append(http)       # stops before the services that it calls
             last: list[Any] = [*assembly.metadata(self.conf, self.api_db, self.cells), *self._store_port(),
                                nightly_backup.nightly(self.conf, self.api_db, self.cells)]
             for part in last:
@@ -119,7 +120,7 @@ class Cloud:
         LOG.info('The cloud serves at %s', self.url)
 
     def stop(self, timeout: float = 0) -> bool:
-        """Take no new request, finish what runs; True when everything ended within ``timeout`` seconds."""
+        """Refuse new requests and finish running ones; return True if all ended within ``timeout`` seconds."""
         for part in self._started:
             getattr(part, 'rest', lambda: None)()
         done = all([part.stop(timeout) is not False for part in self.stop_order()])
@@ -134,7 +135,7 @@ class Cloud:
         return done
 
     def stop_order(self) -> list[Any]:
-        """The parts in the order in which they stop: each while those that it calls still answer."""
+        """Return the parts in the order in which they stop: a part stops before those that it calls."""
         def place(part: Any) -> int:
             binary = getattr(part, 'binary', '')
             return STOPS.index(binary) if binary in STOPS else 0
@@ -142,7 +143,7 @@ class Cloud:
 
     @property
     def parts(self) -> list[Any]:
-        """The checks of its health, see nova.runtime.health."""
+        """Return the parts with health checks, see nova.runtime.health."""
         return self._started
 
     def reload(self) -> None:
@@ -171,7 +172,7 @@ class Cloud:
         return http
 
     def _open(self) -> None:
-        """Databases at the newest schema, first users, flavors and network."""
+        """Open the databases at the newest schema; create the first users, flavors and network."""
         conf = self.conf
         self.api_db, self.cell_db = assembly.open_databases(conf)
         conversion.convert(conf, self.api_db, self.cell_db, {conf.host, *self.hosts})
@@ -213,13 +214,13 @@ class Cloud:
         self.consoles = consoles.held(conf, self.api_db, self.cells, self.hosts)
 
     def _take_over(self) -> None:
-        """This process holds the directory: whatever another one of it was doing is lost, and taken up now."""
+        """Take up the interrupted work of the former process: this process holds the directory."""
         if self.conf.volume.backend == 'embedded':
             self.volumes.recover()
             self._started.append(self.volumes)
-        if not rpc_bus.configured(self.conf):        # behind a broker others may be at work
+        if not rpc_bus.configured(self.conf):        # with a broker other processes may be working
             self.services[0].manager.take_over()
-        (self.state_path / state_directory.RESTORED).unlink(missing_ok=True)         # computes have looked
+        (self.state_path / state_directory.RESTORED).unlink(missing_ok=True)  # the computes have compared their guests
 
     def _application(self) -> auth.App:
         rules = policy.Policy(self.conf)
@@ -234,11 +235,11 @@ class Cloud:
             *self._volumes(rules),
             *consoles.mounts(self.conf, self.consoles, self.url),
             wsgi.Mount('/healthcheck', compute, strip=False),
-            wsgi.Mount('/compute', compute, max_body=None),         # has a bound of its own
+            wsgi.Mount('/compute', compute, max_body=None),         # has a separate limit
             wsgi.Mount('/v2.1', compute, strip=False, max_body=None),
             wsgi.Mount('/v2', compute, strip=False, max_body=None),
             wsgi.Mount('/v3.0', compute, strip=False, max_body=None),
-            wsgi.Mount('/v1.0', compute, strip=False, max_body=None),      # the same groups, as their first design says
+            wsgi.Mount('/v1.0', compute, strip=False, max_body=None),      # the same groups at their first path
         ], index)
         if self.conf.ec2.enabled:
             mounts.add(wsgi.Mount(EC2_PATH, apis.local_ec2(
@@ -253,14 +254,14 @@ class Cloud:
                                apis.dashboard(self.conf, mounts, self.url))
 
     def _store_port(self) -> list[server.Server]:
-        """The object store's own port, for clients that take no path in an endpoint."""
+        """Return the object store's listener, for clients that cannot have a path in an endpoint."""
         if not self.conf.objectstore.enabled or not self.conf.objectstore.port:
             return []
         from nova.cloud import object_store
         return [object_store.server(self.conf, self._object_store, STORE_THREADS, self.tls)]
 
     def _networks(self, rules: policy.Policy) -> list[wsgi.Mount]:
-        """The face of the embedded network service; none where the networks are elsewhere."""
+        """Return the API of the embedded network service, or [] if the networks are elsewhere."""
         if self.conf.network.backend != 'embedded':
             return []
         network = network_app.Application(self.conf, self.api_db, self.bus.client(network_interface.INTERFACE),
@@ -268,13 +269,13 @@ class Cloud:
         return [wsgi.Mount('/network', self._authenticated(network, rules))]
 
     def _volumes(self, rules: policy.Policy) -> list[wsgi.Mount]:
-        """The face of the embedded block storage; none where the volumes are elsewhere."""
+        """Return the API of the embedded block storage, or [] if the volumes are elsewhere."""
         if self.conf.volume.backend != 'embedded':
             return []
         return [wsgi.Mount('/volume', self._authenticated(volume_app.Application(self.volumes), rules))]
 
     def _authenticated(self, application: auth.App, rules: policy.Policy) -> auth.App:
-        """A face behind the Identity service that [identity] backend names, as the compute API is."""
+        """Put an API behind the Identity service of [identity] backend."""
         if self.conf.identity.backend != 'embedded':
             return block_storage.authenticated(self.conf, self.api_db, log.Face(application, self.auditor), rules,
                                                _public)
@@ -284,7 +285,7 @@ class Cloud:
 
 
 class _Late:
-    """Stands for the application until it is there."""
+    """Placeholder of the application until it is created."""
 
     def __init__(self) -> None:
         self._application: auth.App | None = None
@@ -302,7 +303,7 @@ def _public(environ: dict[str, Any]) -> bool:
 
 
 def index(url: str) -> dict[str, Any]:
-    """What GET / says: where the faces are."""
+    """Return the document of GET /: the URLs of the APIs."""
     return {'services': {name: f'{url}{path}' for name, path in (
         ('identity', '/identity/v3'), ('image', '/image/v2'), ('network', '/network/v2.0'), ('volume', '/volume/v3'),
         ('compute', '/compute/v2.1'))}}

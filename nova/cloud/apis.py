@@ -1,4 +1,4 @@
-"""The APIs composed of their services: compute, EC2, and the dashboard before them."""
+"""Assembly of the APIs: compute, EC2, and the dashboard in front of them."""
 from __future__ import annotations
 
 import os
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 def api_services(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells, images: Images, rules: Policy,
                  storage: BlockStorage | None = None) -> Services:
-    """What the operations of the compute API may use (nova.api.app.Services).
+    """Return the services for the operations of the compute API (nova.api.app.Services).
 
-    :param storage: the BlockStorage, where they are there already
+    :param storage: the BlockStorage, if it exists already
     """
     from nova.api import app
     from nova.cert import interface as cert_interface
@@ -53,7 +53,7 @@ def api_services(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells,
 
 
 def _bare_metal(conf: cfg.ConfigOpts) -> Any:
-    """The client of the Bare Metal service; None where [ironic] names none."""
+    """Return the client of the Bare Metal service, or None if [ironic] names none."""
     if not (conf.ironic.auth_type or conf.ironic.endpoint_override):
         return None
     from nova.virt.ironic import client
@@ -62,7 +62,7 @@ def _bare_metal(conf: cfg.ConfigOpts) -> Any:
 
 def api(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells, images: Images, rules: Policy,
         identity_service: IdentityService | None = None, storage: BlockStorage | None = None) -> Measured:
-    """The compute API behind the pipeline of api-paste.ini that [identity] backend names.
+    """Return the compute API behind the pipeline of api-paste.ini for [identity] backend.
 
     :param rules: policy.Policy
     :param identity_service: the embedded one, when it is the backend
@@ -85,12 +85,12 @@ def api(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells, images: 
 
 def local_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, services: Application,
               identity_service: IdentityService, url: str, bus: Bus | None) -> Ec2:
-    """The EC2 API of an all-in-one.
+    """Return the EC2 API of an all-in-one.
 
     :param rules: policy.Policy
     :param services: the WSGI application that has all services
     :param identity_service: the embedded one
-    :param url: where clients reach it
+    :param url: public URL
     :param bus: to nova-cert
     """
     from nova.api.ec2 import app
@@ -103,7 +103,7 @@ def local_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, services: A
 
 
 def _bundles(conf: cfg.ConfigOpts, bus: Bus | None) -> Bundles | None:
-    """What opens bundled images for the EC2 API: the certificate service, where the deployment has one."""
+    """Return the decrypter of bundled images for the EC2 API: the certificate service, or None."""
     from nova import context
     from nova.api.ec2 import operations
     from nova.api.ec2.images import imports
@@ -122,7 +122,7 @@ def _bundles(conf: cfg.ConfigOpts, bus: Bus | None) -> Bundles | None:
 
 
 def remote_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, url: str, bus: Bus | None) -> Ec2:
-    """The EC2 API of a fleet: it logs in with the account of [ec2] and asks the Identity service about signatures.
+    """Return the EC2 API of a fleet, which checks signatures at the Identity service with the account of [ec2].
 
     :param bus: to nova-cert; None: there is none
     """
@@ -136,9 +136,9 @@ def remote_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, url: str, 
 
 
 def paste_file(conf: cfg.ConfigOpts) -> str:
-    """The path of the file with the pipelines.
+    """Return the path of the file with the pipelines.
 
-    :raises InvalidInput: it is nowhere
+    :raises InvalidInput: the file is missing
     """
     name = conf.http.paste_config
     places = [conf.find_file(name), pathlib.Path(sys.prefix, 'etc', 'nova', name),
@@ -150,9 +150,9 @@ def paste_file(conf: cfg.ConfigOpts) -> str:
 
 
 def dashboard(conf: cfg.ConfigOpts, application: Application, url: str | None = None) -> Application:
-    """An application behind the dashboard below /dashboard, where it is wanted.
+    """Put an application behind the dashboard at /dashboard if it is enabled.
 
-    :param url: of the all-in-one; None: the APIs are where the catalog says
+    :param url: of the all-in-one; None: the catalog has the URLs of the APIs
     """
     if not conf.dashboard.enabled:
         return application

@@ -1,7 +1,6 @@
-"""Services composed of their parts: what the daemons and the all-in-one share.
+"""Assembly of the services from their parts, for the daemons and the all-in-one.
 
-Each function builds one service and imports only what that service is made of: a compute host loads no database
-code.
+Each function builds one service and imports only the modules of that service: a compute host loads no database code.
 """
 from __future__ import annotations
 
@@ -40,26 +39,26 @@ if TYPE_CHECKING:
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Any]          # of WSGI
 
-AUDIT_INTERVAL = 600                # seconds between two searches for ports of servers that are gone
-LATE_INTERVAL = 20                  # the same, of those that have just got theirs
+AUDIT_INTERVAL = 600                # seconds between two searches for ports of deleted servers
+LATE_INTERVAL = 20                  # seconds; the same for recently allocated ports
 NETWORK_SYNC_INTERVAL = 60          # seconds between two comparisons of a host's plumbing with the database
-PROVIDERS_INTERVAL = 30         # a new host has a provider, below which Neutron makes those of its agents
-VIRT_DRIVERS = 'nova.virt.drivers'          # groups of entry points: where other packages add theirs
-# (compute_driver, [libvirt] virt_type): the driver, which does less
+PROVIDERS_INTERVAL = 30         # seconds; a new host gets a provider, below which Neutron creates those of its agents
+VIRT_DRIVERS = 'nova.virt.drivers'          # groups of entry points for drivers of other packages
+# (compute_driver, [libvirt] virt_type): driver with a subset of the features
 CONTAINERS = {('libvirt', 'lxc'): 'nova.virt.libvirt.containers.driver.ContainerDriver'}
 VOLUME_BACKENDS = 'nova.volume.backends'
-METADATA_THREADS = 8                # guests of one host that are answered at once
+METADATA_THREADS = 8                # concurrent requests from guests of one host
 
 
 def open_databases(conf: cfg.ConfigOpts) -> tuple[Database, Database]:
-    """(API database, default cell's database) of the configuration, not checked."""
+    """Return (API database, default cell's database) of the configuration, not checked."""
     from nova.db.cells import cells
     return (cells.open_database(conf, 'api_database', 'api.sqlite'),
             cells.open_database(conf, 'database', cells.DEFAULT_CELL + '.sqlite'))
 
 
 def checked_databases(conf: cfg.ConfigOpts, bus: Bus | None = None, sign: bool = True) -> tuple[Database, Cells]:
-    """(API database, Cells) of a daemon.
+    """Return (API database, Cells) of a daemon.
 
     :param bus: rpc.bus.Bus of the process
     :param sign: with the deployment's key
@@ -80,7 +79,7 @@ def checked_databases(conf: cfg.ConfigOpts, bus: Bus | None = None, sign: bool =
 
 
 def sign_as_deployment(bus: Bus, api_db: Database) -> None:
-    """Let a bus sign with the deployment's key, and know those of the hosts: for API, conductors and schedulers."""
+    """Make a bus sign with the deployment's key and verify keys of hosts: for API, conductors and schedulers."""
     if bus.signatures.mode == 'off':
         return
     from nova.conductor.hosts import trusted_keys
@@ -89,7 +88,7 @@ def sign_as_deployment(bus: Bus, api_db: Database) -> None:
 
 
 def enrolled(conf: cfg.ConfigOpts, bus: Bus, api_db: Database | None = None) -> Enrolment:
-    """A part of the process of a compute or network service: its host's key is known before it does anything else.
+    """Return the enrolment of a compute or network service: it registers the host's key before all other work.
 
     :param api_db: of a network service, which takes messages of all hosts; it does not read the deployment's key
     """
@@ -103,7 +102,7 @@ def enrolled(conf: cfg.ConfigOpts, bus: Bus, api_db: Database | None = None) -> 
 
 
 def follow_versions(conf: cfg.ConfigOpts, bus: Bus, cells: Cells) -> None:
-    """Let a bus go by the service rows of all cells; of one that is down by what it said before."""
+    """Make a bus follow the versions in the service rows of all cells; a cell that is down keeps its last versions."""
     from nova.db.services import services
 
     known: dict[str, dict[str, int]] = {}
@@ -122,10 +121,10 @@ def follow_versions(conf: cfg.ConfigOpts, bus: Bus, cells: Cells) -> None:
 
 
 def clients(conf: cfg.ConfigOpts, bus: Bus | None, url: str) -> Clients:
-    """The rpc.clients.Clients of one cell's services.
+    """Return the rpc.clients.Clients of one cell's services.
 
     :param bus: of this process
-    :param url: transport URL of the cell, '' where this process's own bus is its
+    :param url: transport URL of the cell, '' if it is the one of ``bus``
     """
     from nova.compute import interface as compute_interface
     from nova.network import interface as network_interface
@@ -142,7 +141,7 @@ def clients(conf: cfg.ConfigOpts, bus: Bus | None, url: str) -> Clients:
 
 
 def needs(bus: Bus | None, api_db: Database | None = None, cells: Cells | None = None) -> health.Needs:
-    """What a daemon needs of others to be ready, as a part of it; None: it does without."""
+    """Return the health part that checks the dependencies of a daemon; None means no dependency."""
     found: dict[str, Callable[..., Any]] = {}
     if bus is not None:
         bus.signatures.warn()
@@ -156,7 +155,10 @@ def needs(bus: Bus | None, api_db: Database | None = None, cells: Cells | None =
 
 def conductor(conf: cfg.ConfigOpts, bus: Bus, host: str, api_db: Database, cells: Cells, images: Images,
               storage: BlockStorage | None = None) -> service.Service:
-    """:param storage: the BlockStorage, where they are there already"""
+    """Return the conductor service.
+
+    :param storage: the BlockStorage, if it exists already
+    """
     from nova.compute import interface as compute_interface
     from nova.conductor import manager as conductor_manager
     from nova.conductor.cell_services import CellServices
@@ -185,7 +187,7 @@ def scheduler(conf: cfg.ConfigOpts, bus: Bus, host: str, api_db: Database, cells
 
 
 def cert(conf: cfg.ConfigOpts, bus: Bus, host: str) -> service.Service:
-    """The certificate authority, which works on files of its host."""
+    """Return the certificate authority, which uses files of its host."""
     from nova.cert import authorities
     from nova.cert import interface
     from nova.cert import manager
@@ -195,10 +197,10 @@ def cert(conf: cfg.ConfigOpts, bus: Bus, host: str) -> service.Service:
 
 def network(conf: cfg.ConfigOpts, bus: Bus, host: str, api_db: Database, cell_db: Database,
             helper: Helper | None = None) -> service.Service:
-    """The network service of one host. Its address allocation is the database's; any of them serves any caller.
+    """Return the network service of one host. Addresses are allocated in the database; each service serves all callers.
 
-    :param cell_db: Database of the cell whose hosts it serves
-    :param helper: privileges.Helper that touches the host for it
+    :param cell_db: Database of the cell with the hosts that it serves
+    :param helper: privileges.Helper that changes the host's network
     """
     from nova.db.servers import mappings
     from nova.network import authority
@@ -230,9 +232,9 @@ def network(conf: cfg.ConfigOpts, bus: Bus, host: str, api_db: Database, cell_db
 
 
 def network_agent(conf: cfg.ConfigOpts, bus: Bus, host: str, helper: Helper | None = None) -> service.Service:
-    """The agent of the network services on one host.
+    """Return the agent of the network services on one host.
 
-    :param helper: privileges.Helper that touches the host for it
+    :param helper: privileges.Helper that changes the host's network
     """
     from nova.network.agents import agent
     from nova.network import drivers
@@ -246,7 +248,7 @@ def network_agent(conf: cfg.ConfigOpts, bus: Bus, host: str, helper: Helper | No
 
 
 def _neutron(conf: cfg.ConfigOpts, bus: Bus, host: str, cell_db: Database) -> service.Service:
-    """The network service that speaks to a Networking service; it leaves its own host alone."""
+    """Return the network service for an external Networking service; it does not change its own host."""
     from nova.db.placement import compute_nodes
     from nova.db.servers import ownership
     from nova.network import authority
@@ -275,9 +277,10 @@ def _neutron(conf: cfg.ConfigOpts, bus: Bus, host: str, cell_db: Database) -> se
 
 
 def compute(conf: cfg.ConfigOpts, bus: Bus, host: str, images: Images, helper: Helper | None = None) -> service.Service:
-    """
-    :param images: nova.image.api.Images; a compute host asks for what the grant of a task names, and nothing else
-    :param helper: privileges.Helper that does the driver's privileged steps
+    """Return the compute service.
+
+    :param images: nova.image.api.Images; a compute host requests only images that the grant of a task names
+    :param helper: privileges.Helper for the driver's privileged steps
     """
     from nova.compute import interface
     from nova.compute import manager as compute_manager
@@ -288,7 +291,7 @@ def compute(conf: cfg.ConfigOpts, bus: Bus, host: str, images: Images, helper: H
     bus = bus.of_host(host)
     granted = grants.GrantedImages(images)
     driver = virt_driver(conf, host, granted, helper)
-    # filters and DHCP entries are there before a guest: its host's own service makes them, where guests are real
+    # The host's network service creates filters and DHCP entries before a real guest starts.
     plumbed = driver.real_guests and conf.network.driver != 'fake' and conf.network.backend == 'embedded'
     networks: Any = bus.client(network_interface.INTERFACE)
     if plumbed and conf.network.agent:
@@ -300,11 +303,11 @@ def compute(conf: cfg.ConfigOpts, bus: Bus, host: str, images: Images, helper: H
 
 
 def virt_driver(conf: cfg.ConfigOpts, host: str, images: ImageSource, helper: Helper | None = None) -> ComputeDriver:
-    """Make the driver that compute_driver names.
+    """Return the driver that compute_driver names.
 
     :param helper: see ``compute``
-    :raises InvalidOption: there is none of this name, it needs something that is not installed, or it lacks a method
-        of the contract
+    :raises InvalidOption: there is no such driver, a dependency is not installed, or a method of the contract is
+        missing
     """
     from nova.runtime import entry_points
     from nova.virt import driver
@@ -326,9 +329,9 @@ def _image_check(conf: cfg.ConfigOpts) -> Callable[[str, str], None]:
 
 
 def images(conf: cfg.ConfigOpts, api_db: Database, store: Store | None = None) -> Images:
-    """The Images that [image] backend names.
+    """Return the Images of [image] backend.
 
-    :param store: the embedded store, where it is there already
+    :param store: the embedded store, if it exists already
     """
     if conf.image.backend != 'embedded':
         return remote_images(conf)
@@ -337,7 +340,7 @@ def images(conf: cfg.ConfigOpts, api_db: Database, store: Store | None = None) -
 
 
 def image_store(conf: cfg.ConfigOpts, api_db: Database) -> Store:
-    """The embedded image store."""
+    """Return the embedded image store."""
     from nova.db.projects import storage_quotas
     from nova.image.embedded import service as embedded
     options = conf.image
@@ -349,10 +352,10 @@ def image_store(conf: cfg.ConfigOpts, api_db: Database) -> Store:
 
 
 def volumes(conf: cfg.ConfigOpts, api_db: Database, images: Images, cells: Cells | None = None) -> BlockStorage:
-    """The BlockStorage that [volume] backend names.
+    """Return the BlockStorage of [volume] backend.
 
-    :param images: nova.image.api.Images, what the embedded volumes are made from
-    :param cells: Cells, where guests are that the embedded block storage notifies of changes of their volumes, and its
+    :param images: nova.image.api.Images, source of the embedded volumes
+    :param cells: Cells with the guests that the embedded block storage notifies of volume changes, and with its
         services
     """
     from nova.runtime import entry_points
@@ -363,7 +366,7 @@ def volumes(conf: cfg.ConfigOpts, api_db: Database, images: Images, cells: Cells
 
 
 def identity(conf: cfg.ConfigOpts, api_db: Database, base_url: str) -> IdentityService:
-    """The embedded identity service."""
+    """Return the embedded identity service."""
     from nova.identity.embedded import catalog
     from nova.identity.embedded import service as identity_service
     return identity_service.IdentityService(conf, api_db, os.path.join(host_identity.state_path(conf), 'keys'),
@@ -371,7 +374,7 @@ def identity(conf: cfg.ConfigOpts, api_db: Database, base_url: str) -> IdentityS
 
 
 def networks(conf: cfg.ConfigOpts, api_db: Database) -> Any:
-    """What the compute API needs of the network service that [network] backend names."""
+    """Return the network client of the compute API for [network] backend."""
     if conf.network.backend == 'neutron':
         from nova.network.neutron import api as neutron
         return neutron.API(conf)
@@ -380,7 +383,7 @@ def networks(conf: cfg.ConfigOpts, api_db: Database) -> Any:
 
 
 def shares(conf: cfg.ConfigOpts) -> Shares:
-    """The client of the Shared File Systems service, where [manila] names one."""
+    """Return the client of the Shared File Systems service, or the one for none, as [manila] says."""
     from nova.share import api
     from nova.share import manila
     named = conf.manila.auth_type or conf.manila.endpoint_override
@@ -388,7 +391,7 @@ def shares(conf: cfg.ConfigOpts) -> Shares:
 
 
 def metadata(conf: cfg.ConfigOpts, api_db: Database, cells: Cells) -> list[Server]:
-    """The metadata service on the bridge, as a list: empty where the network driver makes no bridge."""
+    """Return the metadata servers of the bridge; empty if the network driver creates no bridge."""
     if conf.network.driver == 'fake' or conf.network.backend != 'embedded':
         return []
     from nova.network import setup
@@ -397,7 +400,7 @@ def metadata(conf: cfg.ConfigOpts, api_db: Database, cells: Cells) -> list[Serve
 
 
 def metadata_server(conf: cfg.ConfigOpts, api_db: Database, cells: Cells, address: str, port: int) -> Server:
-    """The server of the guests of one host, not started."""
+    """Return the metadata server of one host's guests, not started."""
     from nova.api.metadata import app
     from nova.runtime import wsgi
 
@@ -405,7 +408,7 @@ def metadata_server(conf: cfg.ConfigOpts, api_db: Database, cells: Cells, addres
 
 
 def remote_images(conf: cfg.ConfigOpts) -> Images:
-    """Images of a daemon that has no database.
+    """Return the images of a daemon without a database.
 
     :raises InvalidInput: the images are the all-in-one's own, without an address in [glance]
     """
@@ -417,5 +420,5 @@ def remote_images(conf: cfg.ConfigOpts) -> Images:
 
 
 def _conductor(bus: Bus) -> Client:
-    """Whom a service that has no database reports to."""
+    """Return the conductor client of a service without a database."""
     return bus.client(conductor_interface.INTERFACE)

@@ -1,4 +1,4 @@
-"""The embedded block storage as a daemon: its row among the services, and its HTTP face."""
+"""Assembly of the embedded block storage as a daemon: its service row and its HTTP API."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ PATH = '/volume'
 
 
 class Manager:
-    """What goes on while the service runs: copies that were cut off, and exports.
+    """Background work of the service: interrupted copies, and exports.
 
     :param storage: nova.volume.embedded.EmbeddedVolumes
     :param timeout: seconds that its copies may still take at the end
@@ -40,7 +40,7 @@ class Manager:
 
 
 def service(conf: ConfigOpts, bus: Any, storage: Any) -> services.Service:
-    """The service, which has no queue: it is called over HTTP.
+    """Return the service. It is called over HTTP and has no queue.
 
     :param storage: nova.volume.embedded.EmbeddedVolumes
     """
@@ -50,7 +50,7 @@ def service(conf: ConfigOpts, bus: Any, storage: Any) -> services.Service:
 
 
 def server(conf: ConfigOpts, api_db: Any, storage: Any, rules: Any, certificate: Any = None) -> wsgi.Server:
-    """The server of its face, not started; below /volume, and at its root as Block Storage services have it.
+    """Return the server of its API, not started: below /volume, and at the root as Block Storage services have it.
 
     :param rules: policy.Policy
     :param certificate: runtime.tls.Tls of its listener
@@ -63,13 +63,13 @@ def server(conf: ConfigOpts, api_db: Any, storage: Any, rules: Any, certificate:
 
 
 def _public(environ: dict[str, Any]) -> bool:
-    """Version documents need no token."""
+    """Return whether a request is for a version document, which needs no token."""
     return environ.get('PATH_INFO', '').rstrip('/') in ('', '/v3')
 
 
 def authenticated(conf: ConfigOpts, api_db: Any, face: Any, rules: Any,
                   public: Callable[[dict[str, Any]], bool] = _public) -> Any:
-    """A face behind the Identity service that [identity] backend names.
+    """Put an API behind the Identity service of [identity] backend.
 
     :param public: function(environ) -> whether a request needs no token
     """

@@ -1,4 +1,4 @@
-"""The console proxies, composed: of one daemon, or all of them below one address."""
+"""Assembly of the console proxies: one for a daemon, or all of them below one address."""
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -25,17 +25,20 @@ if TYPE_CHECKING:
     from nova.db.tables.rows import ConsoleAuthTokensRow
 
 INSTANCES = 'instances'                 # of nova.virt.libvirt.local_disks.storage
-# Below /console of the all-in-one: kind of proxy, and what its URL ends with.
+# Paths below /console of the all-in-one: kind of proxy, and the end of its URL.
 PLACES = {'novnc': ('vnc', 'vnc_auto.html'), 'spice': ('spice', 'spice_auto.html'), 'serial': ('serial', '')}
 
 
 def held(conf: cfg.ConfigOpts, api_db: Any, cells: db_cells.Cells, local: Iterable[str]) -> sessions.Sessions:
-    """The sessions of a process, not started.
+    """Return the console sessions of a process, not started.
 
     :param local: names of the compute hosts of this machine
     """
     def gone(projects: set[str]) -> set[str]:
-        """An external identity service sends no notifications: a console ends with its token there."""
+        """Return deleted or disabled projects; empty with an external identity service, which sends no notifications.
+
+        Consoles end with their tokens there.
+        """
         if not projects or conf.identity.backend != 'embedded':
             return set()
         with api_db.reader() as conn:
@@ -51,7 +54,7 @@ def held(conf: cfg.ConfigOpts, api_db: Any, cells: db_cells.Cells, local: Iterab
 
 
 def _void(conn: engine.Connection, rows: list[ConsoleAuthTokensRow]) -> set[str]:
-    """Return token_hash of the rows whose user's token is void, or no longer stands for the roles that it had."""
+    """Return token_hash of the rows with a void user token, or one that has lost the roles that it had."""
     good: dict[str, bool] = {}
     for text in {row['user_claims'] for row in rows if row['user_claims']}:
         claims, roles = tokens.of_text(text)
@@ -66,7 +69,7 @@ def _void(conn: engine.Connection, rows: list[ConsoleAuthTokensRow]) -> set[str]
 
 
 def announce(conf: cfg.ConfigOpts, url: str) -> None:
-    """Let an all-in-one give out consoles of its own, where the operator has named no others.
+    """Set the console URLs of an all-in-one, unless the operator has configured others.
 
     :param url: of the all-in-one
     """
@@ -80,7 +83,7 @@ def announce(conf: cfg.ConfigOpts, url: str) -> None:
 
 
 def mounts(conf: cfg.ConfigOpts, found: sessions.Sessions, url: str) -> list[wsgi.Mount]:
-    """All proxies below /console."""
+    """Return the mounts of all proxies below /console."""
     served = app.assets()
     made = [wsgi.Mount(f'/console/{place}', app.Application(conf, kind, found, served, url))
             for place, (kind, _page) in PLACES.items()]

@@ -1,11 +1,11 @@
-"""Conversion of a deployment of the tree before the first release: its databases and the stored files of this host.
+"""Conversion of a deployment from before the first release: its databases and the stored files of this host.
 
-The steps, each of which may be interrupted and repeated:
+Each step may be interrupted and repeated:
 
-    1. check that no service uses the databases
-    2. copy all databases: SQLite files next to themselves, databases of servers as one state backup
-    3. convert the stored files (nova.runtime.stored_files)
-    4. convert the databases that are due, one transaction each (nova.db.conversion)
+1. check that no service uses the databases
+2. copy all databases: SQLite files next to the originals, databases of servers as one state backup
+3. convert the stored files (nova.runtime.stored_files)
+4. convert the databases that are due, one transaction each (nova.db.conversion)
 """
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ BACKUP = 'state'                         # name of the state backup in the state
 
 def convert(conf: cfg.ConfigOpts, api_db: engine.Database, cell_db: engine.Database,
             hosts: Collection[str] = ()) -> list[str]:
-    """Convert a deployment where one of its databases is due; return the files that have the copies.
+    """Convert a deployment if one of its databases is due; return the files with the copies.
 
     The caller holds the lock of the state directory.
 
-    :param hosts: whose services do not run
+    :param hosts: hosts without running services
     :raises DatabaseNotReady: a database has no tables, or its revision is unknown
     :raises Conflict: services use a database
     :raises Unavailable: the database of a cell does not answer
@@ -84,9 +84,9 @@ def _copy(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells,
 
 
 def convert_if_due(conf: cfg.ConfigOpts, branch: str | None = None) -> list[str]:
-    """Convert the configured deployment, see ``convert``, with the state directory locked.
+    """Convert the configured deployment, see ``convert``, under the lock of the state directory.
 
-    :param branch: only where the configured database of this branch is due; None: where any is
+    :param branch: convert only if the configured database of this branch is due; None: if any is
     """
     api_db, cell_db = assembly.open_databases(conf)
     if branch is not None and not conversion.is_due(api_db if branch == 'api' else cell_db, branch):

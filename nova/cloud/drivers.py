@@ -1,4 +1,4 @@
-"""Which drivers an all-in-one uses. The first start decides; the guests of a deployment live with one driver."""
+"""Drivers of an all-in-one. The first start selects them permanently for the deployment."""
 import os
 import pathlib
 
@@ -16,8 +16,8 @@ def choose(conf: cfg.ConfigOpts, wanted: str | None = None) -> str | None:
     """Set the drivers in ``conf``.
 
     :param wanted: 'libvirt', 'fake', 'auto'; None is auto unless the configuration names a compute_driver
-    :returns: a sentence for the user when libvirt was not possible, else None
-    :raises InvalidInput: the deployment was made with another driver
+    :returns: a sentence for the user if libvirt is not usable, else None
+    :raises InvalidInput: the deployment was created with another driver
     """
     recorded, reason = read(conf), None
     if wanted in (None, 'auto'):
@@ -40,7 +40,7 @@ def _file(conf: cfg.ConfigOpts) -> pathlib.Path:
 
 
 def read(conf: cfg.ConfigOpts) -> str | None:
-    """The driver of the deployment, None before its first start."""
+    """Return the driver of the deployment, None before its first start."""
     try:
         return _file(conf).read_text().strip() or None
     except FileNotFoundError:
@@ -53,7 +53,7 @@ def record(conf: cfg.ConfigOpts) -> None:
 
 
 def unusable(conf: cfg.ConfigOpts) -> str | None:
-    """Why libvirt and real networks cannot be used here, as a sentence; None when they can."""
+    """Return the reason why libvirt and real networks are not usable here, or None."""
     if os.geteuid() != 0:
         return 'Without root there are no bridges and no system libvirt.'
     try:

@@ -1,4 +1,4 @@
-"""The account of [ec2], with which nova-api-ec2 and nova-objectstore ask Keystone who has signed."""
+"""Keystone session of the [ec2] account, with which nova-api-ec2 and nova-objectstore check signatures."""
 from __future__ import annotations
 
 from typing import Any
@@ -12,7 +12,7 @@ TIMEOUT_S = 60                # without an answer, unless [ec2] says otherwise
 
 
 def session_of(conf: ConfigOpts) -> tuple[Any, Any, float]:
-    """(keystoneauth1's session, its login, seconds that it waits).
+    """Return (keystoneauth1's session, its login, timeout in seconds).
 
     :raises InvalidInput: [ec2] names no account
     """

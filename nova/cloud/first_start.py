@@ -1,6 +1,6 @@
-"""Make the flavors and the network of a new deployment; idempotent.
+"""Create the flavors and the network of a new deployment; idempotent.
 
-The users and projects are made by nova.identity.embedded.bootstrap.
+nova.identity.embedded.bootstrap creates the users and projects.
 """
 from oslo_config import cfg
 
@@ -21,7 +21,7 @@ FLAVORS = (
 
 
 def bootstrap(conf: cfg.ConfigOpts, api_db: engine.Database) -> None:
-    """Default flavors, while there is none at all, and the default network."""
+    """Create the default flavors, if there are no flavors, and the default network."""
     with api_db.reader() as conn:
         missing = not flavors.exist(conn)
     if missing:

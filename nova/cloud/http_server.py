@@ -1,4 +1,4 @@
-"""The HTTP server of nova-api and of the all-in-one, and how its threads are shared."""
+"""HTTP server of nova-api and of the all-in-one, with thread limits for each class of requests."""
 from __future__ import annotations
 
 import socket
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Any]          # of WSGI
 
-# Which threads a request takes; the first line that fits counts, what fits none is the compute API.
+# Request classes; the first match counts, and other requests belong to the compute API.
 FACES = [
     priorities.RequestClass(rb'(GET|HEAD) /healthcheck(\?|$)', 'health'),
     priorities.RequestClass(rb'POST /identity/v3/auth/tokens', 'login'),
@@ -33,10 +33,10 @@ FACES = [
 
 def server(conf: cfg.ConfigOpts, application: Application, drain: float = 0,
            tls: ssl.SSLContext | None = None, listener: socket.socket | None = None) -> Server:
-    """The server of nova-api and of the all-in-one, not started.
+    """Return the HTTP server of nova-api and of the all-in-one, not started.
 
     :param tls: ssl.SSLContext of its connections; None: plain HTTP
-    :param listener: the socket of a worker; None: one is made as [http] says
+    :param listener: the socket of a worker; None: create one as [http] says
     """
     from nova.runtime import access_log
     from nova.runtime import wsgi
@@ -50,10 +50,10 @@ def server(conf: cfg.ConfigOpts, application: Application, drain: float = 0,
 
 
 def plan(conf: cfg.ConfigOpts) -> priorities.Plan:
-    """How the threads of nova-api and of the all-in-one are shared, so that no face starves the others.
+    """Return the thread limits of the request classes.
 
-    A flood of logins takes at most a quarter of them, and no other request waits behind it: health and each face have
-    threads of their own.
+    Logins take at most a quarter of the threads, and no other request waits behind them. Health checks and each API
+    have reserved threads.
     """
     threads, streams = conf.http.threads, conf.api.event_streams
     own, quarter = max(1, threads // 8), max(1, threads // 4)
@@ -64,6 +64,6 @@ def plan(conf: cfg.ConfigOpts) -> priorities.Plan:
     ], FACES, apart=[
         priorities.Priority('health', 1, 1),
         priorities.Priority('downloads', quarter, quarter, each=max(1, quarter // 2)),
-        # Two more than are served, for those who hear that there are too many.
+        # two more than the limit, to refuse further streams
         priorities.Priority('streams', streams + 2, streams + 2),
     ])

@@ -1,4 +1,4 @@
-"""The face of the embedded network service in nova-api: where a fleet without Neutron has its Networking API."""
+"""Networking API of the embedded network service in nova-api, for a fleet without Neutron."""
 from __future__ import annotations
 
 from typing import Any
@@ -19,9 +19,9 @@ PATH = '/network'
 
 
 def with_api(conf: ConfigOpts, bus: Any, api_db: Any, cells: Any, rules: Any, compute: Any) -> Any:
-    """The compute API, and the Networking API below /network where the networks are the cloud's own.
+    """Return the compute API, with the Networking API below /network if the networks are embedded.
 
-    :param cells: Cells, whose servers show their addresses
+    :param cells: Cells with the servers that show the addresses
     :param rules: policy.Policy
     :param compute: the WSGI application of the compute API
     """
@@ -35,5 +35,5 @@ def with_api(conf: ConfigOpts, bus: Any, api_db: Any, cells: Any, rules: Any, co
 
 
 def _public(environ: dict[str, Any]) -> bool:
-    """Version documents need no token."""
+    """Return whether a request is for a version document, which needs no token."""
     return environ.get('PATH_INFO', '').rstrip('/') in ('', '/v2.0')

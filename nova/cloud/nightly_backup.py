@@ -1,4 +1,4 @@
-"""Nightly backup of an all-in-one: a file a day in one directory, of which the newest are kept."""
+"""Nightly backup of an all-in-one: one file a day in a directory; the newest are kept."""
 from __future__ import annotations
 
 import datetime
@@ -23,13 +23,13 @@ from nova.runtime import service
 LOG = logging.getLogger(__name__)
 
 DIRECTORY = 'backups'                    # below the state path
-LOOK_S = 600                             # seconds between two looks whether one is due
-HOUR = 3                                 # of the local time zone: one is made soon after it
+LOOK_S = 600                             # seconds between two checks whether a backup is due
+HOUR = 3                                 # local time; a backup is due after this hour
 _NAME = re.compile(r'state-\d{8}T\d{6}\.backup')
 
 
 class Nightly:
-    """Makes the backups of one deployment.
+    """Creates the nightly backups of one deployment.
 
     :param conf: uses [state_backup]
     """
@@ -42,18 +42,18 @@ class Nightly:
         metrics.STATE_BACKUP_AGE.watch(self, Nightly.age)
 
     def age(self) -> dict[tuple[()], float]:
-        """Seconds since the newest backup, infinite without one; nothing where none are to be made."""
+        """Return seconds since the newest backup, infinite without one; {} if backups are disabled."""
         if not self._conf.state_backup.keep:
             return {}
         return {(): math.inf if self._newest is None else max(0.0, time.time() - self._newest)}
 
     def run(self) -> None:
-        """Make a backup where one is due, and remove those that are too many."""
+        """Create a backup if one is due, and remove the oldest ones beyond the limit."""
         keep = self._conf.state_backup.keep
         if not keep or not is_due(self._newest, time.time()):
             return
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path in self._directory.glob('state-*.backup.*.part'):       # of one that a crash cut off
+        for path in self._directory.glob('state-*.backup.*.part'):       # left by a crash
             path.unlink(missing_ok=True)
         sizes = [path.stat().st_size for path in self._kept()]
         disk_space.reserve_of(self._conf).check(str(self._directory), sizes[-1] if sizes else 0)
@@ -67,12 +67,12 @@ class Nightly:
             path.unlink(missing_ok=True)
 
     def _kept(self) -> list[pathlib.Path]:
-        """The backups that there are, the oldest first."""
+        """Return the existing backups, oldest first."""
         return sorted(path for path in self._directory.glob('state-*.backup') if _NAME.fullmatch(path.name))
 
 
 def is_due(newest: float | None, now: float) -> bool:
-    """Whether the last time that it was HOUR o'clock lies after the newest backup.
+    """Return whether the newest backup is older than the last HOUR o'clock.
 
     :param newest: seconds since the epoch; None: there is none
     """
@@ -84,6 +84,6 @@ def is_due(newest: float | None, now: float) -> bool:
 
 
 def nightly(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells) -> service.Service:
-    """A part of nova-all that makes the backups."""
+    """Return the part of nova-all that creates the backups."""
     return service.Service(conf, 'nova-state-backup', conf.host, topic='state-backup',
                            tasks=[('nightly_backup', LOOK_S, Nightly(conf, api_db, cells).run)])

@@ -1,4 +1,4 @@
-"""The object store of a cloud: its files, who may reach them, and whose signatures hold."""
+"""Assembly of the object store: files, access rights, and verification of signatures."""
 from __future__ import annotations
 
 import base64
@@ -40,7 +40,7 @@ TOKEN = ('AccessDenied', 'The token is not valid, or is for no project.', 403)
 
 
 class LocalCallers:
-    """Who they are, as the all-in-one's own identity service says."""
+    """Callers from the all-in-one's embedded identity service."""
 
     def __init__(self, identity: IdentityService) -> None:
         self._identity = identity
@@ -71,13 +71,13 @@ class LocalCallers:
 
 
 class RemoteCallers:
-    """Who they are, as Keystone says, over the account of [ec2].
+    """Callers from Keystone, read with the account of [ec2].
 
     :raises InvalidInput: [ec2] names no account
     """
 
     def __init__(self, conf: ConfigOpts) -> None:
-        from nova.cloud import ec2_account                   # its libraries are loaded where it is used alone
+        from nova.cloud import ec2_account                   # its libraries are loaded only where it is used
         self._session, auth, self._timeout = ec2_account.session_of(conf)
         self._url = str(auth.auth_url).rstrip('/').removesuffix('/v3') + '/v3'
 
@@ -127,9 +127,9 @@ def _known(key: bytes | None) -> bytes:
 
 
 def application(conf: ConfigOpts, rules: policy.Policy, callers: app.Callers, finish: audit.Finish) -> app.Application:
-    """What serves S3's protocol.
+    """Return the application that serves S3's protocol.
 
-    :param finish: keeps the records of writes
+    :param finish: stores the records of writes
     """
     options = conf.objectstore
     path = pathlib.Path(options.path or os.path.join(host_identity.state_path(conf), 'objects'))
@@ -146,8 +146,10 @@ def application(conf: ConfigOpts, rules: policy.Policy, callers: app.Callers, fi
 
 
 def finish_of(conf: ConfigOpts) -> tuple[audit.Finish, Database | None]:
-    """What keeps the records of writes in a daemon, and its database: the audit log where [api_database] names its
-    database, else lines of the service's own log, since the store itself needs no database.
+    """Return the function that stores the records of writes in a daemon, and its database.
+
+    Records go to the audit log if [api_database] names its database. Otherwise they go to the service's log, since the
+    store needs no database.
 
     :raises DatabaseNotReady: the schema is not the one of this code
     """
@@ -163,9 +165,9 @@ def finish_of(conf: ConfigOpts) -> tuple[audit.Finish, Database | None]:
 
 
 def server(conf: ConfigOpts, application: app.Application, threads: int, certificate: tls.Tls | None) -> wsgi.Server:
-    """What serves it alone, at the root of [objectstore] listen and port.
+    """Return the listener of the object store, at the root of [objectstore] listen and port.
 
-    :param threads: requests at the same time; half of them may be uploads
+    :param threads: concurrent requests; half of them may be uploads
     """
     mounts = wsgi.Mounts([wsgi.Mount('', application, max_body=None)], lambda url: {})
     plan = priorities.Plan(threads, max(2, threads // 2),

@@ -1,6 +1,6 @@
-"""Backup and restore of the control plane: databases, keys, certificates, configuration, and images where asked for.
+"""Backup and restore of the control plane: databases, keys, certificates, configuration, and optionally images.
 
-The members of a file (nova.runtime.backup_file):
+Members of a backup file (nova.runtime.backup_file):
 
     databases/<api or uuid of a cell>/<table>/<number>    a batch of rows, compressed JSON: {"columns": …, "rows": …}
     files/<name of a part>[/<path>]                       see parts()
@@ -45,17 +45,17 @@ from nova.runtime import tls
 
 API = 'api'
 FILE_MOST, FILES_MOST = 16 << 20, 64 << 20           # bytes of one small file, and of all: they are read into memory
-BATCH_MOST = 256 << 20                               # bytes of a batch that is not compressed
+BATCH_MOST = 256 << 20                               # bytes of an uncompressed batch
 PIECE = 1 << 20
 CONFIGURATION = 'restored-configuration'             # below the state path
-STAGED, BEFORE = '.restoring', '.before-restore'     # ends of names, while and after a restore
+STAGED, BEFORE = '.restoring', '.before-restore'     # suffixes of names during and after a restore
 REPLACE = '--replace-existing-state'
 SINGLE = frozenset({'driver', 'clouds.yaml', sealing.FILE})       # parts that are files, not directories
 ROOM = 64 << 20                                      # bytes that a restore leaves free
 
 
 def parts(conf: cfg.ConfigOpts) -> dict[str, pathlib.Path]:
-    """{name in a backup: place} of the small files, and directories of such, that a deployment has on this host."""
+    """Return {name in a backup: path} of the deployment's small files and directories on this host."""
     state = state_path(conf)
     found = {name: state / name for name in ('keys', tls.DIRECTORY, host_identity.DIRECTORY, 'driver', 'clouds.yaml')}
     found['CA'] = pathlib.Path(conf.crypto.ca_path or state / 'CA')
@@ -71,7 +71,7 @@ def state_path(conf: cfg.ConfigOpts) -> pathlib.Path:
 
 
 def _images(conf: cfg.ConfigOpts) -> pathlib.Path | None:
-    """The directory of the embedded image store; None where the images are elsewhere."""
+    """Return the directory of the embedded image store, or None if the images are elsewhere."""
     if conf.image.backend != 'embedded':
         return None
     return pathlib.Path(conf.image.directory or state_path(conf) / 'images')
@@ -81,21 +81,21 @@ def _images(conf: cfg.ConfigOpts) -> pathlib.Path | None:
 
 @dataclasses.dataclass(frozen=True)
 class Made:
-    """What ``create`` has written."""
+    """Result of ``create``."""
 
     size: int                            # bytes of the file
     row_count: int
     image_count: int
-    lost_images: list[str]               # ids of data that was deleted while it was copied
+    lost_images: list[str]               # ids of data that was deleted during the copy
 
 
 def create(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells, path: str,
            passphrase: str | None = None, with_images: bool = False) -> Made:
-    """Write a backup of the control plane, of one moment, while it works.
+    """Write a consistent backup of the running control plane.
 
-    :param path: of the file; one that is there is replaced when the new one is complete
+    :param path: of the file; an existing one is replaced when the new one is complete
     :param passphrase: None: the file is not encrypted
-    :raises InvalidInput: there are no images of this deployment to copy, or it cannot be written
+    :raises InvalidInput: the deployment has no image data to copy, or the file cannot be written
     :raises Unavailable: a cell does not answer
     """
     if with_images and _images(conf) is None:
@@ -135,7 +135,7 @@ def _write(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells,
                 count += len(batch)
                 text = json.dumps({'columns': columns, 'rows': batch}, separators=(',', ':'))
                 writer.add(f'databases/{name}/{table}/{number:06d}', zlib.compress(text.encode(), 1))
-                time.sleep(0)                # green threads: others serve requests
+                time.sleep(0)                # let other green threads serve requests
         wanted = sorted(db_images.data_ids(connections[0])) if with_images else []
     for number, configured in enumerate(_configuration(conf)):
         member = f'configuration/{number}/{configured.name}'
@@ -161,7 +161,7 @@ def _reached(cell: db_cells.Cell) -> engine.Database:
 
 
 def _small_files(conf: cfg.ConfigOpts) -> dict[str, bytes]:
-    """{member: content} of the parts."""
+    """Return {member: content} of the parts."""
     found: dict[str, bytes] = {}
     for name, place in parts(conf).items():
         for path in (place, *sorted(place.rglob('*'))) if place.is_dir() else (place,):
@@ -185,7 +185,7 @@ def _read_small(path: pathlib.Path) -> bytes:
 
 
 def _configuration(conf: cfg.ConfigOpts) -> list[pathlib.Path]:
-    """The files that this deployment is configured by."""
+    """Return the configuration files of this deployment."""
     named: list[Any] = [*conf.config_file, *(path for directory in conf.config_dir for path in
                                              sorted(pathlib.Path(directory).glob('*.conf')))]
     policy = conf.find_file(conf.oslo_policy.policy_file)
@@ -197,7 +197,7 @@ def _configuration(conf: cfg.ConfigOpts) -> list[pathlib.Path]:
 
 
 def _add_image(conf: cfg.ConfigOpts, writer: backup_file.Writer, data_id: str) -> bool:
-    """Copy the data of an image; False: it was deleted meanwhile."""
+    """Copy the data of an image; return False if it was deleted."""
     directory = _images(conf)
     assert directory is not None
     try:
@@ -209,11 +209,11 @@ def _add_image(conf: cfg.ConfigOpts, writer: backup_file.Writer, data_id: str) -
     return True
 
 
-# ---- what a file has
+# ---- content of a file
 
 @dataclasses.dataclass
 class Content:
-    """What a backup has, after all of it was read and checked."""
+    """Content of a backup that was read and checked completely."""
 
     manifest: dict[str, Any]
     row_count: int = 0
@@ -223,9 +223,9 @@ class Content:
 
 
 def examine(conf: cfg.ConfigOpts, file: BinaryIO, passphrase: Callable[[], str]) -> Content:
-    """Read and check all of a backup; nothing is written.
+    """Read and check the whole backup; write nothing.
 
-    :raises Damaged: it cannot be restored by this code
+    :raises Damaged: this code cannot restore it
     """
     reader, found, known_parts = backup_file.Reader(file, passphrase), Content({}), parts(conf)
     with_rows: set[str] = set()
@@ -259,9 +259,9 @@ def examine(conf: cfg.ConfigOpts, file: BinaryIO, passphrase: Callable[[], str])
 
 
 def _batch(name: str, size: int, pieces: Iterator[bytes]) -> tuple[str, list[str], rows.Batch]:
-    """(table, columns, rows) of a member.
+    """Return (table, columns, rows) of a member.
 
-    :raises Damaged: it is none, or larger than any
+    :raises Damaged: it is malformed or too large
     """
     _kind, database, table, _number = name.split('/')
     inflate, parts_, total = zlib.decompressobj(), [], 0
@@ -287,7 +287,7 @@ def _cell_urls(columns: list[str], batch: rows.Batch) -> dict[str, str]:
 
 
 def _databases(manifest: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """{name: what the manifest says of it}: the API database, one default cell, and others."""
+    """Return {name: entry of the manifest}: the API database, one default cell, and others."""
     try:
         found = {database['name']: database for database in manifest['databases']}
         default = [name for name, database in found.items() if database['default'] is True]
@@ -309,18 +309,18 @@ def _is_uuid(text: Any) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Restored:
-    """What ``restore`` has done, for the operator."""
+    """Result of ``restore``, for the operator."""
 
     content: Content
     configuration: pathlib.Path | None   # directory with the configuration files of the backup
-    replaced: list[pathlib.Path]         # where that what was there before is now
+    replaced: list[pathlib.Path]         # new paths of the former state
     images_without_data: list[str]       # ids
 
 
 def restore(conf: cfg.ConfigOpts, path: str, passphrase: Callable[[], str], replace: bool = False) -> Restored:
-    """Make the control plane that a backup is of. Everything is checked before anything is written.
+    """Restore the control plane from a backup. Everything is checked before the first write.
 
-    :param replace: replace a state that is there
+    :param replace: replace an existing state
     :raises Damaged: the file cannot be used
     :raises Conflict: there is a state, or services use it
     """
@@ -337,8 +337,9 @@ def restore(conf: cfg.ConfigOpts, path: str, passphrase: Callable[[], str], repl
 
 
 def check_stopped(conf: cfg.ConfigOpts, db: engine.Database, hosts: Collection[str] = ()) -> None:
-    """
-    :param hosts: whose services the caller has stopped
+    """Check that no service uses a database.
+
+    :param hosts: hosts with services that the caller has stopped
     :raises Conflict: services use a database
     """
     with db.reader() as conn:
@@ -354,8 +355,8 @@ def check_stopped(conf: cfg.ConfigOpts, db: engine.Database, hosts: Collection[s
 class _Restore:
     """One restore.
 
-    New files are written next to their places, and renamed when the databases are complete. A mark in the state
-    directory, from the first change on, keeps nova-all from a state that is half of one and half of the other.
+    New files are written next to their targets, and renamed when the databases are complete. From the first change on,
+    a mark in the state directory keeps nova-all from starting with a half-restored state.
     """
 
     def __init__(self, conf: cfg.ConfigOpts, content: Content, replace: bool) -> None:
@@ -364,7 +365,7 @@ class _Restore:
         self._owner = os.stat(self._state)
         self._branches = {name: _branch(name) for name in _databases(content.manifest)}
         self._targets: dict[str, Any] = {}           # name of a database: its URL
-        self._staged: dict[pathlib.Path, pathlib.Path] = {}          # {staged: its place}
+        self._staged: dict[pathlib.Path, pathlib.Path] = {}          # {staged: target}
         self._without_data: list[str] = []
 
     def run(self, read: Callable[[], backup_file.Reader]) -> Restored:
@@ -381,7 +382,7 @@ class _Restore:
             raise
         self._mark(state_directory.INCOMPLETE)
         replaced = self._rename()
-        if not self._on_servers():           # of an all-in-one, whose next start removes the mark
+        if not self._on_servers():           # of an all-in-one; its next start removes the mark
             self._mark(state_directory.RESTORED)
         os.unlink(self._state / state_directory.INCOMPLETE)
         directories.sync(self._state)
@@ -389,10 +390,10 @@ class _Restore:
         return Restored(self._content, self._state / CONFIGURATION if has_configuration else None, replaced,
                         self._without_data)
 
-    # ---- places
+    # ---- paths
 
     def _find_places(self) -> None:
-        """Find the URLs of the databases that are to have the rows."""
+        """Find the URLs of the databases to restore."""
         api_db, cell_db = assembly.open_databases(self._conf)
         api_db.dispose()
         cell_db.dispose()
@@ -408,18 +409,19 @@ class _Restore:
                 self._targets[name] = opened.db.url
 
     def _file(self, name: str) -> pathlib.Path | None:
-        """The file of an SQLite database; None: it is on a server."""
+        """Return the file of an SQLite database, or None for a database server."""
         url = self._targets[name]
         return pathlib.Path(url.database).absolute() if url.get_backend_name() == 'sqlite' else None
 
     def _on_servers(self) -> list[str]:
         return [name for name in self._branches if self._file(name) is None]
 
-    # ---- before anything is written
+    # ---- before the first write
 
     def _check(self) -> None:
-        """
-        :raises Conflict: there is a state, and it is not to be replaced, or services use it
+        """Check that the restore is possible.
+
+        :raises Conflict: there is a state that may not be replaced, or services use it
         :raises InsufficientStorage: there is not enough room for the images
         """
         there = [str(path) for path in self._places() if path.exists()]
@@ -440,7 +442,7 @@ class _Restore:
             disk_space.Reserve(ROOM).check(str(above), sum(self._content.images.values()))
 
     def _places(self) -> list[pathlib.Path]:
-        """What a restore writes, and may find."""
+        """Return the paths that a restore writes and may find."""
         named = {member.split('/')[1] for member in self._content.files}
         files = [path for path in map(self._file, self._branches) if path is not None]
         return [*files, *(place for name, place in parts(self._conf).items() if name in named)]
@@ -448,7 +450,7 @@ class _Restore:
     # ---- writing
 
     def _open(self, name: str) -> engine.Database:
-        """The database of a name, where the rows are to be written."""
+        """Open the database into which the rows are written."""
         url = self._targets[name]
         place = self._file(name)
         if place is not None:
@@ -486,7 +488,7 @@ class _Restore:
             present = written | {path.name for path in self._images.glob('*')}
             self._without_data = databases[API].run(db_images.await_data, present)
         for db in databases.values():
-            db.dispose()                     # of SQLite: the last connection leaves one file
+            db.dispose()                     # SQLite: closing the last connection leaves one file
         for staged in self._staged:
             self._secure(staged)
 
@@ -502,7 +504,7 @@ class _Restore:
             file.truncate()
 
     def _secure(self, path: pathlib.Path) -> None:
-        """Let a staged file, or directory, be on the disk, and its owner's that the state directory has."""
+        """Flush a staged file or directory to disk, and give it to the owner of the state directory."""
         for each in (path, *path.rglob('*')) if path.is_dir() else (path,):
             if os.geteuid() == 0:
                 os.chown(each, self._owner.st_uid, self._owner.st_gid, follow_symlinks=False)
@@ -510,10 +512,10 @@ class _Restore:
             os.fsync(descriptor)
             os.close(descriptor)
 
-    # ---- the end
+    # ---- completion
 
     def _rename(self) -> list[pathlib.Path]:
-        """Put everything into its place; where that what was there is now."""
+        """Rename the staged files to their targets; return the new paths of the former state."""
         stamp = utils.utcnow().strftime('%Y%m%dT%H%M%S')
         replaced = []
         for staged, place in self._staged.items():
@@ -531,7 +533,7 @@ class _Restore:
     def _mark(self, name: str) -> None:
         path = self._state / name
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)                  # root writes in a directory of another user: not through a link
+            os.unlink(path)                  # root writes in a directory of another user: do not follow a link
         with open(path, 'x') as file:
             file.write(f'backup of {self._content.manifest.get("created_at")}, restored {utils.utcnow()}\n')
         path.chmod(0o600)
@@ -550,7 +552,7 @@ class _Opened:
 
 
 def _remove(path: pathlib.Path) -> None:
-    """Remove a file with what SQLite has beside it, or a directory; nothing where it is not there."""
+    """Remove a file with the auxiliary files of SQLite, or a directory, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
         return

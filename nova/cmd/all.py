@@ -1,4 +1,4 @@
-"""nova-all: a whole cloud in one process, with two more that touch the host for it when root starts it."""
+"""nova-all: a whole cloud in one process, with two privileged processes if root starts it."""
 from __future__ import annotations
 
 import argparse
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nova.cloud.all_in_one import Cloud
 
 LOG = logging.getLogger(__name__)
-Helpers = dict[str, Any]                 # privileges.Helper, by their place in Cloud
+Helpers = dict[str, Any]                 # {argument of Cloud: privileges.Helper}
 DESCRIPTION = 'Runs a whole cloud in one process. Options of nova.conf apply, too; --help-options lists them.'
 
 
@@ -39,7 +39,7 @@ def main() -> int:
 
 
 def _split(conf: cfg.ConfigOpts, driver: str | None) -> Helpers:
-    """Choose the drivers and become [privileges] user; the Helpers that keep root's rights, by their place in Cloud."""
+    """Choose the drivers and become [privileges] user; return the Helpers that keep root's rights."""
     from nova.cloud import drivers
     from nova.cmd import ordinary
     from nova.network.linux import remote as network_remote
@@ -86,7 +86,7 @@ def cloud(conf: cfg.ConfigOpts, helpers: Helpers) -> Cloud:
 
 
 class _Announced:
-    """The cloud, and what its user wants to know of it."""
+    """Prints the URL, the driver, and the client configuration of the cloud when it starts."""
 
     def __init__(self, cloud: Cloud) -> None:
         self.cloud, self.stop, self.reload, self.parts = cloud, cloud.stop, cloud.reload, [cloud]

@@ -27,9 +27,9 @@ def parts(conf: cfg.ConfigOpts, worker: workers.Inherited | None = None) -> list
 
 
 def application(conf: cfg.ConfigOpts, bus: Any = None, api_db: Any = None, cells: Any = None) -> Any:
-    """The WSGI application of this process, its databases and its broker.
+    """Return the WSGI application of this process with its databases and broker.
 
-    :param bus, api_db, cells: of the process; None: of its own
+    :param bus, api_db, cells: of the process; None: create them
     :raises DatabaseNotReady, InvalidInput: the deployment is not ready, or not configured
     """
     from nova import policy

@@ -19,7 +19,7 @@ def parts(conf: cfg.ConfigOpts) -> list[Any]:
     from nova.runtime.http import priorities
 
     certificate = tls.of_files(conf.http, 'ec2')
-    bus = rpc_bus.Bus(conf) if conf.api.nova_network_resources else None         # to nova-cert alone
+    bus = rpc_bus.Bus(conf) if conf.api.nova_network_resources else None         # used only for nova-cert
     api_db, cells = assembly.checked_databases(conf, bus)
     scheme = 'https' if certificate else 'http'
     url = f'{scheme}://{conf.my_ip}:{conf.ec2.port}'

@@ -1,7 +1,6 @@
-"""nova-api-metadata: the metadata service for proxies, which name a guest in headers and prove it with a signature.
+"""nova-api-metadata: the metadata service for proxies, which name a guest in signed headers.
 
-Relays of hosts with agents have keys of their own. Guests on the bridges of a host with a database are served by
-nova-network itself.
+Relays of hosts with agents have separate keys. nova-network serves guests on the bridges of a host with a database.
 """
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ def parts(conf: cfg.ConfigOpts) -> list[Any]:
     from nova.runtime import wsgi
     from nova.runtime.http import priorities
 
-    if conf.network.backend == 'neutron' and not conf.metadata.shared_secret:     # relays of hosts have keys of theirs
+    if conf.network.backend == 'neutron' and not conf.metadata.shared_secret:  # the relays of hosts have separate keys
         raise exception.InvalidInput(reason='[metadata] shared_secret is not set: without it no proxy is believed.')
     certificate, address = tls.of_files(conf.metadata, 'metadata'), conf.network.metadata_host or conf.my_ip
     if certificate is None and not tls.is_loopback(address):

@@ -19,7 +19,7 @@ concurrency.setup()
 
 
 class Application:
-    """The API of this process, made at its first request."""
+    """The API of this process, created at the first request."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""What the command lines of nova-manage and nova-status have in common."""
+"""Shared parts of the command lines of nova-manage and nova-status."""
 from __future__ import annotations
 
 import argparse
@@ -15,7 +15,7 @@ NOT_USABLE = 127             # exit code: --max-count is no number above zero
 
 
 class Refused(Exception):
-    """A value cannot be used; ends the command with this sentence and an exit code of its own."""
+    """Ends the command because a value is not usable; with this sentence and a specific exit code."""
 
     def __init__(self, sentence: str, code: int) -> None:
         super().__init__(sentence)
@@ -23,8 +23,7 @@ class Refused(Exception):
 
 
 class Ended(Exception):
-    """Ends the command with this sentence on standard output, where tools of deployments look for it, and an exit code.
-    """
+    """Ends the command with this sentence on standard output, where deployment tools read it, and an exit code."""
 
     def __init__(self, sentence: str, code: int) -> None:
         super().__init__(sentence)
@@ -32,12 +31,12 @@ class Ended(Exception):
 
 
 def flag(text: str) -> dict[str, str]:
-    """An option of a command that is there or not."""
+    """Return the argparse options of a flag."""
     return {'action': 'store_true', 'help': text}
 
 
 def count(text: str | None) -> int | None:
-    """The number that --max-count gives; None: it was not given.
+    """Return the number of --max-count, or None if it was not given.
 
     :raises Refused: it is no whole number above zero
     """
@@ -50,9 +49,9 @@ def count(text: str | None) -> int | None:
 
 def parse(parser: argparse.ArgumentParser, words: list[str] | None, commands: Collection[str]) -> tuple[
         argparse.Namespace, list[str]]:
-    """(what was given, options of nova.conf): without a command, the refusal names the words that were there instead.
+    """Return (parsed arguments, options of nova.conf). Without a valid command, the error names the given words.
 
-    :param commands: what there is; their parsers set ``function``
+    :param commands: names of the commands; their parsers set ``function``
     """
     given, rest = parser.parse_known_args(words)
     if 'function' not in given:
@@ -63,7 +62,7 @@ def parse(parser: argparse.ArgumentParser, words: list[str] | None, commands: Co
 
 
 def parted(words: list[str], commands: Commands) -> tuple[list[str], list[str]]:
-    """(options of nova.conf before the command, the rest): other tools write ``--config-file nova.conf db sync``.
+    """Return (options of nova.conf before the command, the rest): tools write ``--config-file nova.conf db sync``.
 
     :param commands: {command: its actions, or a function}
     """
@@ -78,7 +77,7 @@ def parted(words: list[str], commands: Commands) -> tuple[list[str], list[str]]:
 
 
 def _joined(words: list[str], valued: Collection[str]) -> list[str]:
-    """``--config-file nova.conf`` as one word, lest a command takes the value for an argument of its own."""
+    """Join ``--config-file nova.conf`` to one word, so that no command takes the value for one of its arguments."""
     joined, rest = [], iter(words)
     for word in rest:
         value = next(rest, None) if word in valued else None

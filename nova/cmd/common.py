@@ -1,4 +1,4 @@
-"""What every daemon's command does: thread model, configuration, log, parts, signals, exit code."""
+"""Common entry point of the daemons: thread model, configuration, log, parts, signals, exit code."""
 from __future__ import annotations
 
 import os
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 def run(binary: str, parts: Callable[..., list[Any]], arguments: list[str] | None = None,
         split: Callable[[cfg.ConfigOpts], Any] | None = None, workers: bool = False, **overrides: Any) -> int:
-    """Run a daemon until a signal stops it; returns its exit code.
+    """Run a daemon until a signal stops it; return its exit code.
 
     :param parts: function(conf) -> parts of service.Process
     :param arguments: command line; None: this process's
-    :param split: function(conf), called before any thread and any log: parts the process in two; what it returns is
+    :param split: function(conf), called before any thread and any log; it forks the privileged process. Its result is
         the second argument of ``parts``
-    :param workers: the daemon may have several processes, of which parts(conf, worker) makes the parts; worker is a
+    :param workers: the daemon may have several processes; parts(conf, worker) returns the parts of each. worker is a
         workers.Inherited, or None for the only process
     :param overrides: options as nova.conf.new takes them
     """
     concurrency.setup()
     load_messaging()
-    # Imported only now: the thread model comes first.
+    # import after the thread model is set
     from oslo_config import cfg
     from oslo_db import exception as db_exc
 
@@ -42,7 +42,7 @@ def run(binary: str, parts: Callable[..., list[Any]], arguments: list[str] | Non
     from nova.runtime import service
 
     os.umask(0o077)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)         # until service.Process listens; it would end the start
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)         # until service.Process handles it; it would end the start
     try:
         conf = nova_conf.new(sys.argv[1:] if arguments is None else arguments, **overrides)
         more = [split(conf)] if split else []
@@ -65,14 +65,14 @@ def run(binary: str, parts: Callable[..., list[Any]], arguments: list[str] | Non
 
 
 def load_messaging() -> None:
-    """Load what every daemon has, before something else does it with eventlet."""
+    """Load the modules that every daemon needs, before another import does it with eventlet."""
     if concurrency.model() == 'native':
         from nova.runtime.hooks import oslo_service
         oslo_service.load_messaging_without_eventlet()
 
 
 def _with_workers(conf: cfg.ConfigOpts, binary: str, parts: Callable[..., list[Any]]) -> service.Process:
-    """The only process of a daemon, the first one of several, or a worker."""
+    """Return the only process of a daemon, the first one of several, or a worker."""
     from nova.runtime import monitoring
     from nova.runtime import service
     from nova.runtime.http import workers
@@ -93,6 +93,6 @@ def _with_workers(conf: cfg.ConfigOpts, binary: str, parts: Callable[..., list[A
 
 
 def failed(binary: str, error: object, code: int = 1) -> int:
-    """Say in a sentence why it does not go on."""
+    """Print the reason of a failure; return the exit code."""
     print(f'{binary}: {error}', file=sys.stderr)
     return code

@@ -1,7 +1,7 @@
 """nova-compute: the guests of one host. It needs no database.
 
-Two processes when root starts it: one does what nova.virt.libvirt.privileged.remote lists; the other is an ordinary
-user.
+Started by root it has two processes: one runs the steps that nova.virt.libvirt.privileged.remote lists; the other is an
+ordinary user.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOG = logging.getLogger(__name__)
 
 
 def split(conf: cfg.ConfigOpts) -> Any:
-    """Become [privileges] user; the Helper that keeps root's rights, None where none are needed or there is no user."""
+    """Become [privileges] user; return the Helper that keeps root's rights, or None without need or without a user."""
     from nova.cmd import ordinary
 
     user = ordinary.prepare(conf, 'nova-compute')

@@ -1,4 +1,4 @@
-"""nova-conductor: builds servers, and writes to the database for those who have none."""
+"""nova-conductor: builds servers, and writes to the database for services without credentials."""
 from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING

@@ -1,7 +1,7 @@
-"""nova-console and nova-consoleauth: names of services that old deployments start.
+"""nova-console and nova-consoleauth: placeholders for services that old deployments start.
 
-Tokens are rows of the cells' databases, made by the API and read by the proxies, and no hypervisor needs a service of
-consoles next to it. So these run, are healthy while the databases are there, and say what does their work.
+Tokens are rows of the cells' databases: the API creates them and the proxies read them. No hypervisor needs a separate
+console service. These daemons are healthy while the databases are available, and log which services replace them.
 """
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def parts(binary: str, conf: cfg.ConfigOpts) -> list[Any]:
 
 
 class _Sentence:
-    """A part that says a sentence when it starts."""
+    """A part that logs a sentence when it starts."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -41,7 +41,7 @@ class _Sentence:
         LOG.warning(self._text)
 
     def stop(self, timeout: int = 0) -> None:
-        """Nothing runs."""
+        """Do nothing."""
 
 
 def _main(binary: str) -> int:

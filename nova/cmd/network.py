@@ -2,8 +2,8 @@
 
 With [network] agent it has no database and asks the network services over the message queue.
 
-Two processes when root starts it: one touches the host and does what nova.network.linux.remote lists; the other, an
-ordinary user, has the database, the broker and the metadata listener.
+Started by root it has two processes. One changes the host's network and runs the steps that nova.network.linux.remote
+lists. The other, an ordinary user, has the database, the broker and the metadata listener.
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOG = logging.getLogger(__name__)
 
 
 def split(conf: cfg.ConfigOpts) -> Any:
-    """Become [privileges] user; the Helper that keeps root's rights, None where none are needed or there is no user."""
+    """Become [privileges] user; return the Helper that keeps root's rights, or None without need or without a user."""
     from nova.cmd import ordinary
     from nova.network.linux import remote
 
@@ -58,12 +58,13 @@ def parts(conf: cfg.ConfigOpts, helper: Any) -> list[Any]:
 
 
 def _is_control_plane(conf: cfg.ConfigOpts) -> bool:
-    """Whether it is a service for agents, next to the conductors: it touches no host. Agents believe no other host."""
+    """Return whether it serves agents, next to the conductors, and does not change its host. Agents trust no other
+    host."""
     return bool(conf.network.backend == 'embedded' and conf.network.driver == 'fake' and not conf.network.routers)
 
 
 def _signs_as_deployment(bus: Any, api_db: Any) -> bool:
-    """Sign with the deployment's key; False where the account may not read it."""
+    """Sign with the deployment's key; return False if the account may not read it."""
     from oslo_db import exception as db_exc
 
     from nova.cloud import assembly

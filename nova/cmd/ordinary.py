@@ -1,6 +1,6 @@
-"""Who a daemon is that root starts: an ordinary user, once what it needs of root's is there or in a process of its own.
+"""Unprivileged daemons: root starts a daemon, which becomes an ordinary user and keeps a separate privileged process.
 
-It stays root, and says why, where that user could not do the daemon's work.
+The daemon stays root, and logs the reason, if that user could not do its work.
 """
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nova.runtime import privileges
 if typing.TYPE_CHECKING:
     from oslo_config import cfg
 
-# What each daemon keeps below the state path; it belongs to the user, also where an earlier release made it as root.
+# Content of the state path by daemon. It is given to the user, also if an earlier release created it as root.
 KEPT = {
     'nova-all': ('services', 'driver', 'lock', 'clouds.yaml', 'keys', 'tls', 'CA', 'disk-keys', 'password-keys',
                  'objects', 'images', 'fake', 'backups', 'restored', 'disk-space', 'guest-records', '*.sqlite',
@@ -30,19 +30,19 @@ KEPT = {
     'nova-compute': ('services', 'disk-space', 'guest-records'),
     'nova-network': ('services',),
 }
-# Marks a directory of root as the daemon's, which may change its owner.
+# Names that mark a root-owned directory as the daemon's, so that its owner may be changed.
 MARKS = {'nova-all': {'driver', 'lock'}, 'nova-compute': {'services'}, 'nova-network': {'services'}}
 POLICY = 'policy.yaml'
-INSTANCES = 'instances'                  # of those with real guests
-STATE_MODE = 0o711                       # QEMU runs as a user of its own and passes through to the disks
-# Groups of libvirt's socket, of /dev/kvm, and of the sockets of guests' serial ports.
+INSTANCES = 'instances'                  # of daemons with real guests
+STATE_MODE = 0o711                       # QEMU runs as a separate user and traverses it to the disks
+# groups of libvirt's socket, of /dev/kvm, and of the sockets of guests' serial ports
 GUEST_GROUPS = ('libvirt', 'kvm', 'libvirt-qemu')
 FIRST_ORDINARY_PORT = '/proc/sys/net/ipv4/ip_unprivileged_port_start'
 _NAMED_FILE = re.compile(r'\s*[\w-]+\s*=\s*(/[^\s,]+)\s*$')
 
 
 def prepare(conf: cfg.ConfigOpts, binary: str) -> pwd.struct_passwd | None:
-    """Give the daemon's files to the user whom it is to become; None when it stays who it is.
+    """Give the daemon's files to its future user and return that user; None if the user does not change.
 
     Called by root before the log and the first thread.
     """
@@ -55,11 +55,11 @@ def prepare(conf: cfg.ConfigOpts, binary: str) -> pwd.struct_passwd | None:
         print(f'{binary} stays root: {reason} What that means: doc/source/admin/privileges.rst; it would be the user '
               f'{user.pw_name}.', file=sys.stderr, flush=True)
         return None
-    conf.set_override('state_path', str(state))          # the default is another for an ordinary user
+    conf.set_override('state_path', str(state))          # the default differs for an ordinary user
     _give_state(conf, binary, state, user)
     log = _log_file(conf, binary)
     if log:
-        with contextlib.suppress(OSError):               # a link, say: then that user opens it
+        with contextlib.suppress(OSError):               # for example a link: then that user opens it
             os.close(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o640))
     for path in filter(None, _files_to_give(conf, binary)):
         privileges.hand_over(path, user)
@@ -67,7 +67,7 @@ def prepare(conf: cfg.ConfigOpts, binary: str) -> pwd.struct_passwd | None:
 
 
 def _why_root(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, user: pwd.struct_passwd) -> str:
-    """Why the user could not do the daemon's work: a sentence, or ''."""
+    """Return the reason why the user could not do the daemon's work, or ''."""
     if not _is_ours(state, binary, user):
         return f'{state} holds what is not of this cloud.'
     guests = runs_guests(conf, binary)
@@ -78,7 +78,10 @@ def _why_root(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, user: pwd.
 
 
 def _files_to_read(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path) -> list[pathlib.Path]:
-    """What the user must be able to read, or to pass through: configuration, code, the state path."""
+    """Return the files and directories that the user must be able to read or traverse.
+
+    They are configuration, code and the state path.
+    """
     given = _files_to_give(conf, binary)
     named = [path for path in _named_files(conf) if path.is_file() and str(path) not in given]
     code = [pathlib.Path(place) for place in (nova.__file__, sys.prefix, *filter(os.path.isabs, sys.path))]
@@ -86,12 +89,12 @@ def _files_to_read(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path) -> li
 
 
 def _files_to_give(conf: cfg.ConfigOpts, binary: str) -> set[str | None]:
-    """Files outside of the state path that become the user's."""
+    """Return files outside of the state path that are given to the user."""
     return {_log_file(conf, binary), conf.messages.join_token_file}
 
 
 def _give_state(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, user: pwd.struct_passwd) -> None:
-    """Give the user the state path, what the daemon keeps there, and the guests."""
+    """Give the user the state path, the daemon's files in it, and the guests."""
     if not state.exists():
         state.mkdir(parents=True)
         state.chmod(STATE_MODE)
@@ -108,9 +111,9 @@ def _give_state(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, user: pw
 
 
 def become(conf: cfg.ConfigOpts, binary: str, user: pwd.struct_passwd, ports: typing.Iterable[int | None]) -> None:
-    """Be that user for ever.
+    """Become that user permanently.
 
-    :param ports: that the daemon listens on; for low ones it keeps NET_BIND_SERVICE
+    :param ports: listening ports; for low ones the daemon keeps NET_BIND_SERVICE
     """
     with open(FIRST_ORDINARY_PORT) as file:
         first = int(file.read())
@@ -120,21 +123,21 @@ def become(conf: cfg.ConfigOpts, binary: str, user: pwd.struct_passwd, ports: ty
 
 
 def runs_guests(conf: cfg.ConfigOpts, binary: str) -> bool:
-    """Whether a daemon has real guests."""
+    """Return whether a daemon has real guests."""
     return binary != 'nova-network' and conf.compute_driver != 'fake'
 
 
 def guest_helper(conf: cfg.ConfigOpts, user: pwd.struct_passwd) -> privileges.Helper:
-    """The privileged part of a daemon that has real guests, not forked yet."""
+    """Return the privileged part of a daemon with real guests, not forked yet."""
     from nova.virt.libvirt.local_disks import storage
     from nova.virt.libvirt.privileged import remote
     return remote.helper(conf, storage.instances_directory(conf.state_path), user.pw_uid)
 
 
-# ---- what could be in the way: a sentence, or '' -----------------------------------------
+# ---- obstacles: a sentence, or '' --------------------------------------------------------
 
 def _is_ours(state: pathlib.Path, binary: str, user: pwd.struct_passwd) -> bool:
-    """Whether the state path is new, that user's, or one that root has used as the daemon's."""
+    """Return whether the state path is new, that user's, or one that root has used as the daemon's."""
     if not state.exists():
         return True
     status, names = state.stat(), set(os.listdir(state)) - {'lost+found'}
@@ -143,14 +146,14 @@ def _is_ours(state: pathlib.Path, binary: str, user: pwd.struct_passwd) -> bool:
 
 
 def _led_away(instances: pathlib.Path, user: pwd.struct_passwd) -> str:
-    """Whether a link stands for the guests, which that user may have made: what it leads to is not given away."""
+    """Return an error if the guests' directory is a link that the user may have created: its target stays unchanged."""
     if instances.is_symlink() and instances.exists() and instances.stat().st_uid != user.pw_uid:
         return f'{instances} is a link to a directory that is not that user\'s.'
     return ''
 
 
 def _no_lists(state: pathlib.Path) -> str:
-    """Whether the file system can let the user read disks that are QEMU's."""
+    """Return an error if the file system has no access lists, with which the user reads QEMU's disks."""
     from nova.disk_files import files
     try:
         with tempfile.NamedTemporaryFile(dir=_existing(state)) as file:
@@ -162,9 +165,9 @@ def _no_lists(state: pathlib.Path) -> str:
 
 def _obstacle(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, read: Iterable[pathlib.Path],
               guests: bool) -> str:
-    """What the user cannot do; in a process that is that user.
+    """Return the first operation that the user cannot do; called in a process of that user.
 
-    :param read: Paths of files, and of directories that it passes through
+    :param read: paths of files, and of directories that it traverses
     """
     for path in read:
         if not os.access(path, os.X_OK if os.path.isdir(path) else os.R_OK):
@@ -185,7 +188,7 @@ def _obstacle(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, read: Iter
 
 
 def _named_files(conf: cfg.ConfigOpts) -> list[pathlib.Path]:
-    """The files of the configuration, and those that it names: keys, certificates, pipelines."""
+    """Return the files of the configuration, and those that it names: keys, certificates, pipelines."""
     found = [pathlib.Path(name) for name in (
         *(conf.config_file or ()), *filter(None, map(conf.find_file, (conf.http.paste_config, POLICY))))]
     for directory in conf.config_dir or ():

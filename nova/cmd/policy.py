@@ -1,4 +1,4 @@
-"""nova-policy: who may do what with the compute API here, and why.
+"""nova-policy: check and explain the access rules of the compute API.
 
     nova-policy check --roles member --project demo --api 'POST /servers'
     nova-policy check --token-file token.json --api os_compute_api:servers:show --target other/bob
@@ -25,15 +25,13 @@ if TYPE_CHECKING:
     from nova.web.routes import Route
 
 MAY, MAY_NOT = 0, 1
-# Operations below these are everybody's unless their rows have a rule; what else they ask is about fields.
+# Operations below these are open to all unless their rows have a rule; their other rules concern fields.
 OPEN = ('/flavors', '/images')
 
 
 @tables.escaping()
 def main(arguments: list[str] | None = None) -> int:
-    """Runs one command; returns 0 when the caller may, 1 when not (or with a sentence on stderr), 2 for a wrong
-    command line.
-    """
+    """Run one command; return 0 if the caller is allowed, 1 if not or after an error, 2 for a wrong command line."""
     concurrency.setup()
     from oslo_config import cfg
 
@@ -45,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
         return given.function(nova_conf.new(rest), given)
     except exception.NovaException as error:
         return common.failed('nova-policy', error, 2)
-    except BrokenPipeError:              # the reader of our output has seen enough
+    except BrokenPipeError:              # the reader has closed our output
         sys.stdout = None
         return 2
     except (cfg.Error, OSError) as error:
@@ -81,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-# ---- who ---------------------------------------------------------------------
+# ---- caller ------------------------------------------------------------------
 
 def _caller(rules: Policy, given: argparse.Namespace) -> RequestContext:
     from nova import context
@@ -95,9 +93,9 @@ def _caller(rules: Policy, given: argparse.Namespace) -> RequestContext:
 
 
 def _of_token(path: str) -> dict[str, Any]:
-    """Whom a token's document describes.
+    """Return the caller that a token's document describes.
 
-    :raises InvalidInput: it is none
+    :raises InvalidInput: it is malformed
     """
     from nova import exception
 
@@ -114,10 +112,10 @@ def _of_token(path: str) -> dict[str, Any]:
                                      'service answers GET /v3/auth/tokens.') from None
 
 
-# ---- what --------------------------------------------------------------------
+# ---- operation ---------------------------------------------------------------
 
 def _rules_of(rules: Policy, api: str) -> tuple[str, list[str], list[str]]:
-    """(sentence about the operation or '', [rule that decides], [rules that its handler asks besides]).
+    """Return (sentence about the operation or '', [deciding rule], [additional rules of its handler]).
 
     :raises InvalidInput: it is neither a rule nor an operation
     """
@@ -142,7 +140,7 @@ def _rules_of(rules: Policy, api: str) -> tuple[str, list[str], list[str]]:
 
 
 def _needs_project(rules: Policy, api: str) -> bool:
-    """Whether a token without a project is refused what ``_rules_of`` has found."""
+    """Return whether a token without a project is refused by the result of ``_rules_of``."""
     from nova.api import app
 
     if rules.knows(api):
@@ -153,7 +151,10 @@ def _needs_project(rules: Policy, api: str) -> bool:
 
 
 def _rows(method: str, path: str, action: str) -> list[Route]:
-    """:raises InvalidInput: there is no such operation; the sentence names those that come near"""
+    """Return the routes of an operation.
+
+    :raises InvalidInput: there is no such operation; the sentence names similar ones
+    """
     from nova import exception
     from nova.api import app
 
@@ -223,7 +224,7 @@ def _check(conf: cfg.ConfigOpts, given: argparse.Namespace) -> int:
 
 
 def _show(rules: Policy, caller: RequestContext, name: str, target: dict[str, Any]) -> bool:
-    """Print one rule and why it passes or fails; whether it passes."""
+    """Print one rule and the reason of its result; return whether it passes."""
     from nova.policies import explain
 
     rule, step = rules.explain(caller, name, target)

@@ -1,11 +1,11 @@
-"""nova-rootwrap CONFIG COMMAND [WORD...]: commands of deployments of before, as root, by sudo.
+"""nova-rootwrap CONFIG COMMAND [WORD...]: compatibility with commands of older deployments, as root through sudo.
 
-No command is run. Each stands for a step of the privileged part of nova-compute, which checks its arguments; all
-others are refused (nova/virt/libvirt/privileged/rootwrap.py). nova-compute itself does not call it: it has that part as
-a process.
+No command is run. Each command maps to a step of the privileged part of nova-compute, which checks its arguments. Other
+commands are refused, see nova/virt/libvirt/privileged/rootwrap.py. nova-compute itself has that part as a process and
+does not use this program.
 
-Exit codes are those that such programs have had: 0; 1: the step failed; 96: it is not known here; 97: the configuration
-is wrong; 98: no command; 99: refused.
+Exit codes are those of rootwrap: 0; 1: the step failed; 96: unknown here; 97: the configuration is wrong; 98: no
+command; 99: refused.
 """
 from __future__ import annotations
 
@@ -42,9 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def allowed(path: str) -> set[str]:
-    """The commands that the filters of a configuration name.
+    """Return the commands that the filters of a configuration name.
 
-    :raises OSError, ValueError, configparser.Error: a file is not there, is not root's alone, or says what is not known
+    :raises OSError, ValueError, configparser.Error: a file is missing, is writable by other users, or has unknown
+        content
     """
     found = set()
     for directory in _read(path)['DEFAULT'].get('filters_path', '').split(','):
@@ -69,14 +70,17 @@ def _read(path: str) -> configparser.ConfigParser:
 
 
 def _check(path: pathlib.Path) -> None:
-    """:raises ValueError: another user may write it"""
+    """Check the owner and the mode of a file.
+
+    :raises ValueError: another user may write it
+    """
     found = path.stat()
     if found.st_uid != 0 or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise ValueError(f'{path} must belong to root, and others may not write it.')
 
 
 def _run(words: Sequence[str], files: list[str] | None) -> int:
-    """Do what a command stands for, with the rights of the privileged part and no others.
+    """Run the step of a command with the rights of the privileged part.
 
     :param files: of the configuration of nova-compute; None: the usual ones
     """
@@ -110,13 +114,13 @@ def _run(words: Sequence[str], files: list[str] | None) -> int:
 
 
 def _caller() -> pwd.struct_passwd:
-    """The user who called sudo; root without sudo."""
+    """Return the user who called sudo; root without sudo."""
     number = os.environ.get('SUDO_UID', '0')
     return pwd.getpwuid(int(number) if number.isascii() and number.isdecimal() else 0)
 
 
 def _make(path: str, user: pwd.struct_passwd) -> None:
-    """Make an empty file where the caller may; it is the caller's."""
+    """Create an empty file with the rights of the caller, who owns it."""
     os.setegid(user.pw_gid)
     os.seteuid(user.pw_uid)
     try:

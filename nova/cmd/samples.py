@@ -1,4 +1,4 @@
-"""Samples of nova.conf and policy.yaml, made from what the code declares."""
+"""Samples of nova.conf and policy.yaml, generated from the declarations in the code."""
 from __future__ import annotations
 
 import importlib.metadata

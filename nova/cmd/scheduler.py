@@ -1,4 +1,4 @@
-"""nova-scheduler: chooses hosts."""
+"""nova-scheduler: selects hosts."""
 from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from nova.db.cells import cells as db_cells
 
 UNEXPECTED = 255
-WIDTH = 58                   # of the text in the table
+WIDTH = 58                   # characters of the text in the table
 
 
 class Code(enum.IntEnum):
-    """What a check, and the command, ends with."""
+    """Result of a check, and exit code of the command."""
 
     SUCCESS, WARNING, FAILURE = range(3)
 
@@ -40,7 +40,7 @@ LABELS = {Code.SUCCESS: 'Success', Code.WARNING: 'Warning', Code.FAILURE: 'Failu
 
 
 class Deployment:
-    """What the checks look at; opened once."""
+    """The deployment to check; opened once."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         from nova.cloud import assembly
@@ -60,7 +60,7 @@ def _schema(given: Deployment) -> Result:
         migration.check(cell.db, 'cell')
     try:
         migration.check(given.api_db, 'api')
-        given.cells.scatter(checked)         # one that is down is the next check's
+        given.cells.scatter(checked)         # the next check reports a cell that is down
     except exception.NovaException as error:
         return Code.FAILURE, str(error)
     return Code.SUCCESS, None
@@ -212,7 +212,7 @@ def _fence(given: Deployment) -> Result:
 
     options = given.conf.libvirt
     if options.images_type != 'rbd' and not options.rbd_user:
-        return Code.SUCCESS, None            # this configuration is not that of a host with Ceph
+        return Code.SUCCESS, None            # the configuration of a host without Ceph
     found, _down = given.cells.read(block_devices.some_ceph_images)
     ceph = pool.Pool(options.images_rbd_pool, options.images_rbd_ceph_conf, options.rbd_user, options.qemu_img_timeout)
     missing = ceph_rights.missing(ceph, {image for _cell, images in found for image in images})
@@ -239,13 +239,13 @@ def check(conf: cfg.ConfigOpts) -> Code:
             code, details = Code.FAILURE, str(error)
         results.append((function.__doc__ or '', code, details))
         if function is _schema and code is not Code.SUCCESS:
-            break                        # the others read what may not be there
+            break                        # the others may read missing tables
     print(table(results))
     return max(code for _name, code, _details in results)
 
 
 def table(results: list[tuple[str, Code, str | None]]) -> str:
-    """The results as text."""
+    """Return the results as text."""
     line = '+' + '-' * (WIDTH + 2) + '+'
     lines = [line, f'| {"Upgrade Check Results":{WIDTH}} |', line]
     for name, code, details in results:
@@ -257,7 +257,7 @@ def table(results: list[tuple[str, Code, str | None]]) -> str:
 
 @tables.escaping()
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the command; returns its exit code."""
+    """Run the command; return its exit code."""
     warnings.filterwarnings('ignore', message=r'\s*Eventlet is deprecated')
     concurrency.setup()
     from nova import conf as nova_conf

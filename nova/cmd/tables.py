@@ -1,4 +1,4 @@
-"""Print tables and sentences of commands to an operator's terminal; what users chose reaches it as text alone."""
+"""Print tables and sentences of commands to a terminal, with control characters of user input escaped."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,10 +9,10 @@ import unicodedata
 
 
 def escaped(text: str, keep: str = '') -> str:
-    """A text with an escape in place of each character that is none to look at.
+    """Return a text with an escape for each unprintable character.
 
-    These are control characters, with which a terminal is commanded, and those that change the order or the look of
-    others: marks of bidirectional text, characters without width, line and paragraph separators.
+    Control characters command a terminal. Marks of bidirectional text, characters without width, and line and
+    paragraph separators change the order or the look of other characters.
 
     :param keep: characters that stay
     """
@@ -27,7 +27,7 @@ def _escape(number: int) -> str:
 
 
 class _Escaping:
-    """A text stream that writes escapes; ends of lines and tabs, which commands print themselves, stay."""
+    """A text stream that escapes its output; ends of lines and tabs, which commands print themselves, stay."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -42,7 +42,7 @@ class _Escaping:
 
 @contextlib.contextmanager
 def escaping() -> Iterator[None]:
-    """Let all that is printed pass through ``escaped``; a command that is broken off may have closed its output."""
+    """Pass all printed output through ``escaped``. The output of an interrupted command may be closed."""
     names = ('stdout', 'stderr')
     streams = [getattr(sys, name) for name in names]
     for name, stream in zip(names, streams):
@@ -59,7 +59,7 @@ def _cell(value: Any) -> str:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
-    """A table of texts; None is shown as a dash."""
+    """Print a table of texts; None is shown as a dash."""
     table = [header, *([_cell(value) if value is not None else '-' for value in row] for row in rows)]
     widths = _widths(table)
     for row in table:
@@ -67,7 +67,7 @@ def print_table(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
 
 
 def print_framed(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
-    """A table with a frame: what scripts around these commands cut their columns from."""
+    """Print a table with a frame, from which scripts around these commands cut their columns."""
     table = [[_cell(value) for value in row] for row in (header, *rows)]
     widths = _widths(table)
     frame = '+' + '+'.join('-' * (width + 2) for width in widths) + '+'

@@ -1,4 +1,4 @@
-"""nova-volume: the embedded block storage of a fleet, on the host that has the files of the volumes."""
+"""nova-volume: the embedded block storage of a fleet, on the host with the volume files."""
 from __future__ import annotations
 
 import logging

@@ -1,4 +1,4 @@
-"""Availability of a host for new servers: it leaves the scheduling while its hypervisor does not answer."""
+"""Availability of a host for new servers: the host is not scheduled while its hypervisor does not answer."""
 import logging
 import threading
 
@@ -11,25 +11,25 @@ LOG = logging.getLogger(__name__)
 
 
 class Availability:
-    """Report to a conductor whether this host can take servers, and why not.
+    """Reports to a conductor whether this host can take servers, with the reason.
 
-    The driver says when the hypervisor stops to answer and when it answers again. A report that fails is repeated by
-    ``settle``.
+    The driver reports when the hypervisor stops answering and when it answers again. ``settle`` repeats a failed
+    report.
     """
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._lock = threading.Lock()            # one report at a time, so that the last one is the newest
-        self._reason = ''                        # why the host can take no server; '': it can
-        self._reported: str | None = None        # as the conductor has it; None: unknown
+        self._reason = ''                        # why the host can take no server; '': available
+        self._reported: str | None = None        # last value that the conductor has; None: unknown
 
     def start(self) -> None:
-        """Follow the driver, which is connected, and end what an earlier process has reported."""
+        """Follow the state of the connected driver, and correct the report of an earlier process."""
         self._host.driver.watch_hypervisor(self._changed)
         self.settle()
 
     def forget_report(self) -> None:
-        """The row of the service is new: report again."""
+        """Forget the last report: the row of the service is new."""
         self._reported = None
 
     def _changed(self, reason: str) -> None:
@@ -37,8 +37,9 @@ class Availability:
         concurrency.spawn(f'availability-{self._host.name}', self.settle)
 
     def settle(self) -> None:
-        """Report what the conductor does not know yet, and each time why the host can take no server: an operator may
-        have enabled it meanwhile. Periodic.
+        """Send an unsent report (periodic task).
+
+        A reason is sent each time, because an operator may have enabled the service since.
         """
         with self._lock:
             told = self._reported

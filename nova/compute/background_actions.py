@@ -1,7 +1,7 @@
-"""Background actions set no task state: ports, volumes and shares come and go while the server is otherwise idle.
+"""Background actions: attach and detach ports, volumes and shares of an idle server. They set no task state.
 
-Several may wait for one server; they are done one after the other, like its other tasks. The open action row of
-the request holds what is needed to repeat one, or to take it back.
+The queue of the server runs its background actions one after the other, like other tasks. The open action row of the
+request has the data to repeat an action, or to roll it back.
 
     with background_actions.action(host, ctx, instance, 'compute_attach_interface') as current:
         current.undo(host.network.detach_port, ...)
@@ -25,12 +25,12 @@ LOG = logging.getLogger(__name__)
 
 
 class BackgroundAction(tasks.Undo):
-    """What the body of a background action holds.
+    """State of a background action in progress.
 
-    instance   the server as it was when it began
+    instance   the server when the action began
     values     columns that the end sets
-    error      why it did not do what was requested, or None
-    insists    it stays open, and is taken up again, until it is undone
+    error      reason of a refusal, or None
+    insists    the action stays open, and is repeated, until it is rolled back
     """
 
     def __init__(self, event: str, instance: objects.Instance) -> None:
@@ -40,23 +40,23 @@ class BackgroundAction(tasks.Undo):
         self.insists = False
 
     def fails(self, message: str) -> None:
-        """It ended as it should, and did not do what was requested: the sentence for its record."""
+        """End the action without the requested result; the message is recorded."""
         self.error = message
 
     def ends(self, **values: typing.Any) -> None:
-        """Columns to set when all went well."""
+        """Add columns to set on success."""
         self.values.update(values)
 
 
 @contextlib.contextmanager
 def action(host: Host, ctx: context.RequestContext, instance: objects.Instance, event: str,
            ) -> collections.abc.Iterator[BackgroundAction]:
-    """Frame what the request of the context does to a server; a failure is recorded and raised again.
+    """Frame a background action of the context's request; record a failure and raise it again.
 
-    Where a service does not answer, or the action insists, and it cannot be taken back, see ``keep``, it stays open
-    instead.
+    The action stays open if a service does not answer, or the action insists, and it cannot be rolled back; see
+    ``keep``.
 
-    :raises InstanceChanged, InstanceNotFound: it is over, or overtaken by the server's deletion
+    :raises InstanceChanged, InstanceNotFound: the action is over, or the server was deleted
     """
     server = host.conductor.begin_background(
         ctx, instance_uuid=instance.uuid, host=host.name, owner=f'compute:{host.name}',
@@ -70,7 +70,7 @@ def action(host: Host, ctx: context.RequestContext, instance: objects.Instance, 
             LOG.warning('%s of server %s failed: %s', event, instance.uuid, error,
                         exc_info=not isinstance(error, exception.NovaException))
             if not current.unwind() and (current.insists or isinstance(error, exception.Unavailable)):
-                raise                    # it is repeated until what the guest has is written
+                raise                    # repeated until the guest's devices are recorded
             _end(host, ctx, current, {}, faults.fault(error)['message'], faults.trace(error))
             raise
         _end(host, ctx, current, current.values, current.error)
@@ -86,7 +86,7 @@ def _end(host: Host, ctx: context.RequestContext, current: BackgroundAction, val
 class BackgroundActions:
     """Interrupted background actions.
 
-    :param methods: {method name: callable(ctx, instance, **arguments)}: all that restarts of background actions name
+    :param methods: {method name: callable(ctx, instance, **arguments)} for each restart of a background action
     """
 
     def __init__(self, host: Host, methods: collections.abc.Mapping[str, typing.Callable[..., typing.Any]]) -> None:
@@ -96,11 +96,11 @@ class BackgroundActions:
 
     def resume_background(self, ctx: context.RequestContext, instance: objects.Instance, action: str,
                 arguments: dict[str, typing.Any]) -> None:
-        """What a restart, or a lost message, has interrupted: repeat it, or take it back."""
+        """Repeat or roll back an action after a restart or a lost message."""
         self._take_up[action](ctx, instance, **arguments)
 
     def recover(self) -> None:
-        """At the start: queue what was interrupted on this host."""
+        """At start-up: queue the interrupted actions of this host."""
         for entry in self._host.conductor.background_on_host(context.admin_context(), host=self._host.name):
             if entry['action'] not in self._take_up:
                 continue

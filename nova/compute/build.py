@@ -20,18 +20,18 @@ from nova.runtime import metrics
 from nova.virt import driver as virt
 from nova.virt import metadata
 
-# Of these no other host is better: the request is wrong, or what it names is not to be had anywhere.
+# Errors that another host does not avoid: the request is invalid, or its resources do not exist.
 FINAL = (exception.BadRequest, exception.Forbidden, exception.NotFound, exception.Conflict)
 
 
 def spawn_request(host: Host, task: tasks.Task, instance: objects.Instance, spec: objects.RequestSpec,
                   network_info: list[dict[str, typing.Any]], block_devices: list[dict[str, typing.Any]],
                   keep_machine: bool = False) -> virt.SpawnRequest:
-    """What a driver needs to make the guest.
+    """Return the driver's request to create the guest.
 
-    The image is what the server's row names, which a rebuild may have changed.
+    The image is the one in the server's row, which a rebuild may have changed.
 
-    :raises BuildFailed: the flavor or the image asks for what this host cannot do, and no scheduler has said so: the
+    :raises BuildFailed: this host lacks an option of the flavor or the image. The scheduler was not asked, because the
         host was forced, or the server is on it already
     """
     check_options(host, instance)
@@ -63,8 +63,9 @@ def _network_wait(host: Host, ctx: context.RequestContext, instance: objects.Ins
 
 
 def check_options(host: Host, instance: objects.Instance) -> None:
-    """
-    :raises BuildFailed: this host cannot do what the server's flavor or image asks for
+    """Check the options of the server's flavor and image.
+
+    :raises BuildFailed: this host does not support one of them
     """
     needed = guest_options.traits((instance.flavor or {}).get('extra_specs'), instance.image_properties)
     missing = needed.difference(host.driver.guest_traits()) if needed else ()
@@ -84,12 +85,12 @@ class Builder:
         self._host.submit(instance, self._build, ctx, instance, spec, build=True)
 
     def build_again(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
-        """A restart interrupted the build. No user has seen the guest yet: what there is of it is removed."""
+        """Repeat a build after a restart: remove the unfinished guest, which no user has seen."""
         self._host.submit(instance, self._build_again, ctx, instance, build=True)
 
     def _build_again(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         spec = self._host.conductor.get_request_spec(ctx, instance_uuid=instance.uuid)
-        if not spec.is_adoption:                 # that guest is its users' already
+        if not spec.is_adoption:                 # an adopted guest is in use already
             self._host.driver.destroy(ctx, instance, instance.network_info)
         self._build(ctx, instance, spec)
 
@@ -108,7 +109,7 @@ class Builder:
             self._spawn(ctx, task.instance, spec, task)
         if task.ended:
             self._inventory.count_build(failed=False)
-            # by the clocks of two hosts
+            # the clocks of two hosts may differ
             metrics.BUILD_SECONDS.observe(max(0, (utils.utcnow() - task.instance.created_at).total_seconds()))
 
     @hooks.add_hook('build_instance')
@@ -129,7 +130,7 @@ class Builder:
 
     def _allocate(self, ctx: context.RequestContext, server: objects.Instance, spec: objects.RequestSpec,
                   task: tasks.Task) -> list[dict[str, typing.Any]]:
-        """The ports of a new server. Without networks there are none, and the network service gets no request."""
+        """Allocate the ports of a new server. A server without networks needs no request to the network service."""
         host = self._host
         if spec.has_no_networks:
             return []
@@ -139,7 +140,7 @@ class Builder:
             security_groups=spec.security_groups, host=host.name)
 
     def _adopt(self, server: objects.Instance, spec: objects.RequestSpec, task: tasks.Task) -> None:
-        """Take over a guest that is there. Its network devices are those of the server from its next start on."""
+        """Adopt an existing guest. Its network devices are replaced with the server's at its next start."""
         driver = self._host.driver
         adoption = driver.get_feature(virt.Adoption)
         if adoption is None:

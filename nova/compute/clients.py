@@ -1,6 +1,6 @@
-"""What a compute host uses of other services: the conductors, the network service, and images.
+"""Clients of a compute host: conductors, network service, and images.
 
-What each method does stands in ``nova/conductor/interface.py`` and ``nova/network/interface.py``.
+For the methods see ``nova/conductor/interface.py`` and ``nova/network/interface.py``.
 """
 import typing
 
@@ -20,7 +20,7 @@ class Conductor(typing.Protocol):
 
     @property
     def client(self) -> 'Conductor':
-        """The same without retries."""
+        """The same client without retries."""
 
     def reschedule_instance(self, ctx: context.RequestContext, *, instance_uuid: str, host: str, node: str,
                             fault: Fault) -> None: ...
@@ -82,7 +82,7 @@ class Conductor(typing.Protocol):
 
 
 class Moves(typing.Protocol):
-    """The same client, as to moves of servers between hosts: cold and live migrations, evacuations."""
+    """The same client for moves of servers between hosts: cold and live migrations, evacuations."""
 
     def prepare_live_migration(self, ctx: context.RequestContext, *, migration_id: int) -> Row: ...
 
@@ -135,7 +135,7 @@ class Moves(typing.Protocol):
 
 
 class BlockDevices(typing.Protocol):
-    """The same client, as to the block devices, volumes and shares of servers, and the keys of their disks."""
+    """The same client for block devices, volumes and shares of servers, and the keys of their disks."""
 
     def get_disk_key(self, ctx: context.RequestContext, *, instance_uuid: str) -> str: ...
 
@@ -196,7 +196,7 @@ class Network(typing.Protocol):
 
     @property
     def client(self) -> 'Network':
-        """The same without retries."""
+        """The same client without retries."""
 
     def allocate_for_instance(self, ctx: context.RequestContext, *, instance: objects.Instance,
                               requested_networks: list[Row] | str | None, security_groups: list[str],
@@ -234,7 +234,7 @@ class Network(typing.Protocol):
 
 
 class Images(typing.Protocol):
-    """Images as far as the grant of the context goes; what it does not name raises ImageNotFound."""
+    """Images that the grant of the context allows; others raise ImageNotFound."""
 
     def show(self, ctx: context.RequestContext, image_id: str) -> Row: ...
 
@@ -249,5 +249,5 @@ class Images(typing.Protocol):
     def delete(self, ctx: context.RequestContext, image_id: str) -> None: ...
 
     def backups(self, ctx: context.RequestContext, filters: Row, marker: str | None = None) -> list[Row]:
-        """A page of the server's backups, the newest first; after that image with a marker."""
+        """Return a page of the server's backups, newest first; after the image ``marker``."""
         ...

@@ -1,4 +1,4 @@
-"""Deleting servers: at once, or so that they can be restored for a while."""
+"""Deletion of servers: immediately, or as a soft delete with a period for a restore."""
 import contextlib
 
 from nova import actions
@@ -42,7 +42,7 @@ class Deletion:
         host = self._host
         with tasks.task(host, ctx, instance, actions.ACTIONS['softDelete']) as task:
             power_state = states.NOSTATE
-            with contextlib.suppress(exception.GuestNotFound):       # there is nothing to switch off
+            with contextlib.suppress(exception.GuestNotFound):       # there is no guest to switch off
                 if task.instance.vm_state == states.RESCUED:
                     networks = host.set_up_networks(ctx, task.instance)
                     host.driver_with(virt.Rescue).unrescue(ctx, task.instance, networks)

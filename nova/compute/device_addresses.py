@@ -13,14 +13,14 @@ LOG = logging.getLogger(__name__)
 
 
 def has_tags(devices: collections.abc.Iterable[typing.Mapping[str, typing.Any]]) -> bool:
-    """Whether one of these VIFs or rows of disks has a tag."""
+    """Return whether one of these VIFs or rows of disks has a tag."""
     return any(device.get('tag') for device in devices)
 
 
 def record(host: Host, ctx: context.RequestContext, server: objects.Instance, tagged: bool = False) -> None:
-    """Record where the guest finds its devices, once it has been started or has got a device.
+    """Record the addresses of a guest's devices, after its start or an attachment.
 
-    :param tagged: whether a device of it has a tag; a server that has a record keeps one
+    :param tagged: whether one of its devices has a tag; an existing record is always updated
     """
     known = server.system_metadata if server.obj_attr_is_set('system_metadata') else None
     if not tagged and device_addresses.KEY not in (known or {}):
@@ -31,5 +31,5 @@ def record(host: Host, ctx: context.RequestContext, server: objects.Instance, ta
     try:
         host.conductor.update_instance(ctx, instance_uuid=server.uuid, expect={'host': [host.name]},
                                        values={'system_metadata': {device_addresses.KEY: found}})
-    except exception.HostForbidden as error:             # a conductor of the release before
+    except exception.HostForbidden as error:             # from a conductor of the previous release
         LOG.warning('The addresses of the devices of server %s are not recorded: %s', server.uuid, error)

@@ -1,6 +1,6 @@
-"""Reports of this host's guests that the database does not know as they are, and plugging of those that it follows.
+"""Differences between this host's guests and the database: reports, and plugging of guests after a resolution.
 
-A host changes no row of a server that is another host's by its row: an administrator does it, by
+A host does not change rows of servers that belong to another host. An administrator resolves such a difference with
 ``nova-manage state differences --settle``.
 """
 import collections.abc
@@ -24,11 +24,11 @@ Reports = list[dict[str, typing.Any]]
 
 def compare(guests: collections.abc.Mapping[str, int], servers: collections.abc.Mapping[str, objects.Instance],
             rows: collections.abc.Mapping[str, records.Row], host_records: records.Records) -> dict[str, str]:
-    """{uuid: kind of nova.differences} of what differs.
+    """Return {uuid: kind of nova.differences} of the differences.
 
-    :param guests: {uuid: power state} of the driver, and of what is kept for a way back
+    :param guests: {uuid: power state} of the driver, and of guests kept for a return
     :param servers: {uuid: server} that the rows say are on this host
-    :param rows: what conductors say of the guests that are not among them
+    :param rows: reports of conductors about other guests
     """
     found = {}
     for uuid in guests:
@@ -47,7 +47,7 @@ def compare(guests: collections.abc.Mapping[str, int], servers: collections.abc.
     if host_records.complete:
         found.update((uuid, differences.ABSENT) for uuid, server in servers.items()
                      if uuid not in guests and host_records.get(uuid) is None and is_settled_here(server))
-        # what left with a newer row than there is now; one that is leaving may have left since the rows were read
+        # guests that left with a newer row than the present one; a guest that is leaving may have left since the read
         found.update((uuid, differences.ABSENT) for uuid, server in servers.items()
                      if (record := host_records.get(uuid)) is not None and record.left and uuid not in found
                      and server.task_state is None
@@ -56,32 +56,32 @@ def compare(guests: collections.abc.Mapping[str, int], servers: collections.abc.
 
 
 def is_settled_here(server: objects.Instance) -> bool:
-    """Whether a server without a task should have a guest on its host."""
+    """Return whether a server without a task should have a guest on its host."""
     return server.task_state is None and server.vm_state not in (
         states.BUILDING, states.ERROR, states.SHELVED_OFFLOADED, states.DELETED)
 
 
 class Reporter:
-    """Reports differences, and plugs guests that rows follow again."""
+    """Reports differences, and plugs guests again after an administrator resolved them."""
 
     def __init__(self, host: Host, volumes: volumes.Volumes) -> None:
         self._host, self._volumes = host, volumes
         self._done: set[str] = set()
         self._plugging: set[str] = set()
         self.found: dict[str, str] = {}
-        self._is_open = False            # the conductor keeps reports of this host that are not settled
+        self._is_open = False            # the conductor has unresolved reports of this host
 
     @property
     def is_waiting(self) -> bool:
-        """Whether something differs, or was settled and is not reported yet."""
+        """Return whether there are differences or unreported resolutions."""
         return bool(self.found or self._done or self._is_open)
 
     def look(self, ctx: context.RequestContext, guests: collections.abc.Mapping[str, int],
              here: collections.abc.Mapping[str, str], servers: collections.abc.Iterable[objects.Instance],
              rows: collections.abc.Mapping[str, records.Row], with_volumes: bool = False) -> None:
-        """Compare, report, and record the servers of this host that have no record yet, or an older one.
+        """Compare and report; record the servers of this host that have no record or an older one.
 
-        :param here: what of servers is here, as strays.Strays.find gives it
+        :param here: resources on this host, as strays.Strays.find returns them
         """
         mine = {server.uuid: server for server in servers}
         known = {**{uuid: states.SHUTDOWN for uuid, what in here.items() if what == records.FILES}, **guests}
@@ -99,13 +99,13 @@ class Reporter:
             if here.get(uuid) == records.KEPT and record is not None and row.generation is not None and (
                     record.generation < row.generation):
                 host.records.note_left(uuid, row.generation)
-        if all(server.obj_attr_is_set('generation') for server in mine.values()):       # else of an older conductor
+        if all(server.obj_attr_is_set('generation') for server in mine.values()):  # otherwise from an older conductor
             host.records.finish()
 
     def report(self, ctx: context.RequestContext, guests: collections.abc.Mapping[str, int],
                servers: collections.abc.Mapping[str, objects.Instance],
                rows: collections.abc.Mapping[str, records.Row], with_volumes: bool) -> None:
-        """Report what differs now. Nothing is sent when nothing differs, and did not before.
+        """Report the current differences, if there are any or there were some before.
 
         :param with_volumes: compare the volumes of guests, too
         """
@@ -151,7 +151,7 @@ class Reporter:
         return reports
 
     def _plug(self, ctx: context.RequestContext, uuid: str) -> None:
-        """In the server's queue: its row names this host again. Its ports and its volumes follow; the guest goes on."""
+        """Plug ports and volumes of a guest in the server's queue: its row names this host again."""
         host = self._host
         try:
             entries = host.conductor.instances_on_host(ctx, host=host.name)

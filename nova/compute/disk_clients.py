@@ -1,4 +1,4 @@
-"""Record of the storage clients of this host's guests, for the host that takes a server over when this one is dead."""
+"""Record of the storage clients of this host's guests, for fencing by the destination of an evacuation."""
 import collections.abc
 import contextlib
 import logging
@@ -15,40 +15,40 @@ RUNNING = (states.RUNNING, states.POWER_PAUSED)
 
 
 class DiskClients:
-    """Writes what the driver finds into the system metadata of servers."""
+    """Writes the storage clients that the driver finds into the system metadata of servers."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._fenced: dict[str, str] = {}        # {server: former host that is shut out} of evacuations to this host
+        self._fenced: dict[str, str] = {}        # {server: fenced former host} of evacuations to this host
 
     def record(self, uuid: str, images: disk_clients.Images, started: bool) -> None:
         """Record the clients of a guest; see ComputeDriver.watch_disk_clients.
 
-        :raises InstanceChanged, InstanceNotFound: the server is not this host's any more
+        :raises InstanceChanged, InstanceNotFound: the server is no longer on this host
         """
         fenced = self._fenced.get(uuid)
         known = {} if started else self._known(uuid)
         self._write(uuid, disk_clients.Record(self._host.name, {**known, **images}, fenced))
 
     def evacuating(self, uuid: str, former: str) -> None:
-        """A former host of a server is shut out. It stays so while the evacuation to this host starts the guest."""
+        """Record that a former host of a server is fenced, until the evacuation to this host has started the guest."""
         self._fenced[uuid] = former
         self._write(uuid, disk_clients.Record(former, {}, former))
 
     @contextlib.contextmanager
     def evacuation(self, uuid: str) -> collections.abc.Iterator[None]:
-        """The block is an evacuation to this host. When it has succeeded, the former host may get the server again."""
+        """Frame an evacuation to this host. On success the former host may host the server again."""
         try:
             yield
         except BaseException:
             self._fenced.pop(uuid, None)
             raise
         if self._fenced.pop(uuid, None) is not None:
-            with contextlib.suppress(exception.InstanceChanged, exception.InstanceNotFound):     # it failed, or left
+            with contextlib.suppress(exception.InstanceChanged, exception.InstanceNotFound):  # it failed, or has left
                 self.record(uuid, {}, False)
 
     def complete(self) -> None:
-        """Record the clients of guests that run and were started before there was a record, by an older release."""
+        """Record the clients of running guests that an older release started without a record."""
         ctx, concerned = context.admin_context(), set(self._host.driver.guests_with_clients())
         if not concerned:
             return
@@ -80,5 +80,5 @@ class DiskClients:
             self._host.conductor.update_instance(
                 context.admin_context(), instance_uuid=uuid, values={'system_metadata': {
                     disk_clients.KEY: record.values()}}, expect={'host': [self._host.name]})
-        except exception.HostForbidden as error:             # a conductor of the release before
+        except exception.HostForbidden as error:             # from a conductor of the previous release
             LOG.warning('The clients of the disks of server %s are not recorded: %s', uuid, error)

@@ -1,4 +1,4 @@
-"""Events of the network and volume services about a server: acted upon in the server's own queue."""
+"""External events of the network and volume services about a server, handled in the server's queue."""
 import logging
 import typing
 
@@ -18,7 +18,7 @@ NETWORK_CHANGES = (interface.NETWORK_CHANGED['name'], plugging.PLUGGED, plugging
 
 
 class ExternalEvents:
-    """Acts upon events, {'name', 'tag', 'status'} each; those that need no act are logged only."""
+    """Handles events {'name', 'tag', 'status'}; events without an action are only logged."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -41,7 +41,7 @@ class ExternalEvents:
             if act is not None:
                 self._try(act, ctx, instance, event)
         changes = [event for event in events if event['name'] in NETWORK_CHANGES]
-        if changes:                  # one look for all of them: a Networking service says the same thing several times
+        if changes:                  # one read for all of them: a Networking service repeats events
             self._try(self._network_changed, ctx, instance, changes)
 
     @staticmethod
@@ -55,7 +55,7 @@ class ExternalEvents:
             LOG.exception('Event %s of server %s could not be acted upon.', events, instance.uuid)
 
     def settle_ports(self, ctx: context.RequestContext, instance: objects.Instance, trusted: bool) -> None:
-        """Read the server's ports again, for a difference that was seen; see lost_ports.settle."""
+        """Read the server's ports again after a difference was found; see lost_ports.settle."""
         try:
             self._read_ports(ctx, instance, [], trusted)
         except (exception.InstanceChanged, exception.InstanceNotFound):
@@ -69,10 +69,10 @@ class ExternalEvents:
 
     def _read_ports(self, ctx: context.RequestContext, instance: objects.Instance,
                     events: list[dict[str, typing.Any]], trusted: bool) -> None:
-        """Read the server's ports again, and take from the guest what it has lost.
+        """Read the server's ports again, and detach lost ports from the guest.
 
-        Whether one is plugged the port of a Networking service says itself; its events about that come late, twice, and
-        of ports that were never plugged. Of the embedded network the last event about a port says it.
+        A port of the Networking service has its own status: events about plugging may be late, repeated, or about ports
+        that were never plugged. With the embedded network the last event about a port is valid.
         """
         server = self._current(ctx, instance)
         states = {event['tag']: event['name'] == plugging.PLUGGED and event['status'] == 'completed'
@@ -86,7 +86,7 @@ class ExternalEvents:
 
     def _vif_deleted(self, ctx: context.RequestContext, instance: objects.Instance,
                      event: dict[str, typing.Any]) -> None:
-        """The port is gone: remove it from the guest, and from what the server shows."""
+        """Remove a deleted port from the guest and from the server's ports."""
         server = self._current(ctx, instance)
         for vif in server.network_info:
             if vif['id'] == event['tag']:
@@ -95,7 +95,7 @@ class ExternalEvents:
 
     def _volume_extended(self, ctx: context.RequestContext, instance: objects.Instance,
                          event: dict[str, typing.Any]) -> None:
-        """Let the guest see the new size, where the driver can show it."""
+        """Resize the disk of the guest to the new size if the driver can."""
         host = self._host
         server = self._current(ctx, instance)
         devices = [device for device in host.volumes.get_block_devices(ctx, instance_uuid=server.uuid)
@@ -116,9 +116,9 @@ class ExternalEvents:
                                                  expect={'host': [host.name]})
 
     def _current(self, ctx: context.RequestContext, instance: objects.Instance) -> objects.Instance:
-        """The server as it is now.
+        """Return the current server.
 
-        :raises InstanceChanged, InstanceNotFound: it has left this host meanwhile
+        :raises InstanceChanged, InstanceNotFound: the server is no longer on this host
         """
         host = self._host
         return host.conductor.update_instance(ctx, instance_uuid=instance.uuid, values={},

@@ -1,4 +1,4 @@
-"""Operations on one guest that leave its server as it is: password, crash dump, diagnostics, consoles, networks."""
+"""Operations on a guest that do not change its server: password, crash dump, diagnostics, consoles, networks."""
 import base64
 import logging
 import threading
@@ -28,7 +28,7 @@ class GuestOperations:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._lock, self._set_ups = threading.Lock(), set[str]()     # of networks that wait
+        self._lock, self._set_ups = threading.Lock(), set[str]()     # servers with a queued network setup
         self._screens = threading.BoundedSemaphore(screenshots.AT_ONCE)
 
     def set_admin_password(self, ctx: context.RequestContext, instance: objects.Instance,
@@ -52,11 +52,11 @@ class GuestOperations:
         try:
             with background_actions.action(self._host, ctx, instance, _CRASH_DUMP.task_event):
                 dump(instance)
-        except exception.InstanceChanged:                # an API of the release before ends the record by itself
+        except exception.InstanceChanged:                # an API of the previous release ends the record itself
             dump(instance)
 
     def abandon_crash_dump(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
-        """What had begun when this service stopped is not begun twice: the guest may have started again."""
+        """Abandon a crash dump that a restart interrupted. It is not repeated: the guest may have started again."""
         self._host.submit(instance, self._abandon_crash_dump, ctx, instance)
 
     def _abandon_crash_dump(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
@@ -64,7 +64,7 @@ class GuestOperations:
             current.fails('It was interrupted, and is not done again.')
 
     def inject_network_info(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
-        """Set up what this host has of the server's networks again; one that waits does it for all."""
+        """Set up the server's networks on this host again; concurrent requests share one run."""
         with self._lock:
             if instance.uuid in self._set_ups:
                 return
@@ -78,7 +78,7 @@ class GuestOperations:
 
     def _without_task(self, ctx: context.RequestContext, instance: objects.Instance, what: str,
                       function: typing.Callable[[context.RequestContext, objects.Instance], typing.Any]) -> None:
-        """Something that has no task state; when it fails the server shows why."""
+        """Run an operation without a task state; a failure is stored as the server's fault."""
         host = self._host
         try:
             function(ctx, instance)
@@ -89,9 +89,9 @@ class GuestOperations:
                 values={'fault': faults.fault(error, details=faults.trace(error))})
 
     def get_diagnostics(self, ctx: context.RequestContext, instance: objects.Instance) -> dict[str, typing.Any]:
-        """See virt.driver.Diagnostics; and ``state``, the power state in a word.
+        """Return virt.driver.Diagnostics and ``state``, the name of the power state.
 
-        :raises InstanceInvalidState: it does not run
+        :raises InstanceInvalidState: the server does not run
         """
         state = self._running_state(instance, 'get_diagnostics')
         return {**self._host.driver_with(virt.Diagnostics).diagnostics(instance), 'state': state}
@@ -118,12 +118,12 @@ class GuestOperations:
             raise exception.InstanceNotReady(instance_id=instance.uuid) from None
 
     def get_console_screenshot(self, ctx: context.RequestContext, instance: objects.Instance) -> str:
-        """What the screen shows: JPEG, in base64.
+        """Return the screen as JPEG in base64.
 
-        :raises InstanceInvalidState: it does not run
-        :raises InstanceNotReady: its guest has gone meanwhile
+        :raises InstanceInvalidState: the server does not run
+        :raises InstanceNotReady: its guest is gone
         :raises Unsupported: this host makes no screenshots, or the server has no screen
-        :raises ServiceBusy: others are being taken, which may hang with their guests
+        :raises ServiceBusy: too many concurrent screenshots, which may hang with their guests
         """
         self._running_state(instance, 'get_console_screenshot')
         screenshots.check()
@@ -138,9 +138,9 @@ class GuestOperations:
             self._screens.release()
 
     def get_console_output(self, ctx: context.RequestContext, instance: objects.Instance, length: int | None) -> str:
-        """The last ``length`` lines of the serial console, all that is kept (100 KiB) for None.
+        """Return the last ``length`` lines of the serial console; None: everything kept (100 KiB).
 
-        A client that requests a number of lines and counts them finds that number: no newline follows the last one.
+        The last line has no newline, so that a client that counts lines finds the requested number.
 
         :raises InstanceNotReady: the server has no guest at the moment
         """

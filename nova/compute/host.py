@@ -1,4 +1,4 @@
-"""What every kind of work on a compute host is handed."""
+"""Context of a compute host that its parts share."""
 import dataclasses
 import threading
 import typing
@@ -26,16 +26,16 @@ class Host:
 
     conf          configuration
     name          of the compute host
-    driver        of its hypervisor; the API refuses by its capabilities what it lacks, and where a message comes all
-                  the same ``driver_with`` does
-    conductor     client of the conductors, which tries again while none answers
-    moves         the same, as to moves of servers
-    volumes       the same, as to block devices, volumes and shares of servers
-    network       client of the network service, the same
-    images        images, as far as the grant of a task goes
+    driver        of its hypervisor; the API refuses operations that its capabilities lack, and ``driver_with`` is
+                  the second check
+    conductor     client of the conductors, which retries while none answers
+    moves         the same client for moves of servers
+    volumes       the same client for block devices, volumes and shares of servers
+    network       client of the network service, with retries
+    images        images that the grant of a task allows
     queue         one task at a time for each server
     power_states  {server uuid: power state} as the conductor has it
-    records       what this host itself knows of its guests
+    records       local records of the guests
     plugging      waits for ports that the Networking service plugs
     stopping      is set when the service stops
     """
@@ -56,8 +56,8 @@ class Host:
 
     def submit(self, server: objects.Instance, function: typing.Callable[[*_Args], object], *args: *_Args,
                build: bool | str = False) -> None:
-        """Queue a task of a server, in a turn of its project; see TaskQueue.submit."""
-        # of a server that is gone nothing but what is to be removed may be known
+        """Queue a task of a server in the share of its project; see TaskQueue.submit."""
+        # only the uuid of a deleted server may be known
         project_id = server.project_id if server.obj_attr_is_set('project_id') else ''
         self.queue.submit(server.uuid, function, *args, build=build, project_id=project_id)
 
@@ -74,9 +74,9 @@ class Host:
         return found
 
     def forget_fence(self, ctx: context.RequestContext, server: objects.Instance) -> None:
-        """Forget that an evacuation, which has failed, had shut this host out of a server: it may open disks again.
+        """Remove the fence of this host for a server after a failed evacuation: the host may open the disks again.
 
-        :raises InstanceChanged, InstanceNotFound: the server is not this host's any more
+        :raises InstanceChanged, InstanceNotFound: the server is no longer on this host
         """
         record = disk_clients.read(server.system_metadata) if server.obj_attr_is_set('system_metadata') else None
         if record is not None and record.fenced == self.name:
@@ -84,5 +84,5 @@ class Host:
                                            values={'system_metadata': {disk_clients.KEY: None}})
 
     def set_up_networks(self, ctx: context.RequestContext, server: objects.Instance) -> list[dict[str, typing.Any]]:
-        """The server's VIFs, with this host's plumbing in place."""
+        """Set up the server's networks on this host; return its VIFs."""
         return self.network.setup_for_instance(ctx, instance=server, host=self.name)

@@ -1,4 +1,4 @@
-"""Images of servers, backups among them, and images that this host fetches before a server needs them."""
+"""Images of servers, including backups, and images that this host caches before a server needs them."""
 import contextlib
 import dataclasses
 import logging
@@ -21,34 +21,34 @@ from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
 
-LOOK_S = 0.5                    # between two looks whether the snapshots of volumes are complete
-COPY_S = 4 * 3600               # that the snapshots may take
-_UNNAMED = ''                   # a snapshot whose id is not known
-REST_S = 10                     # for which a guest writes nothing at most, until the copies have begun
+LOOK_S = 0.5                    # seconds between two checks of incomplete volume snapshots
+COPY_S = 4 * 3600               # seconds; timeout of the snapshots
+_UNNAMED = ''                   # a snapshot with an unknown id
+REST_S = 10                     # seconds; longest freeze of a guest's file systems, until the copies have begun
 
-# of an image that was being made, or of a backup
+# of an unfinished image or backup
 ABANDON = dataclasses.replace(actions.ACTIONS['createImage'], started=None, restart=None, tasks=(
     *actions.ACTIONS['createImage'].tasks, states.IMAGE_BACKUP))
 
 
 def of_task(host: Host, task: tasks.Task) -> image_api.BoundImages:
-    """The images that a task may use."""
+    """Return the images that a task may use."""
     return image_api.BoundImages(host.images, task.ctx)
 
 
 def remove(host: Host, ctx: context.RequestContext, image_id: str) -> None:
-    """Remove an image; no error when there is none."""
+    """Delete an image if it exists."""
     with contextlib.suppress(exception.ImageNotFound):
         host.images.delete(ctx, image_id)
 
 
 def _take(host: Host, task: tasks.Task, image_id: str) -> None:
-    """Make the root disk of a task's server the data of an image."""
+    """Upload the root disk of a task's server as the data of an image."""
     host.driver_with(virt.Snapshot).snapshot(task.ctx, task.instance, image_id, task.step, task.gauge())
 
 
 class Snapshots:
-    """Makes images and backups of servers."""
+    """Creates images and backups of servers."""
 
     def __init__(self, host: Host, *, volume_snapshots: volumes.VolumeSnapshots) -> None:
         self._host, self._volume_snapshots = host, volume_snapshots
@@ -67,13 +67,12 @@ class Snapshots:
             task.ends(power_state=host.driver.power_state(task.instance))
 
     def _copy_volumes(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str) -> None:
-        """Have snapshots of all volumes made, of one moment where the guest comes to rest, and wait for them."""
+        """Request snapshots of all volumes, at one moment if the guest can be frozen, and wait for them."""
         with self._volume_snapshots.copying(instance.uuid) as copies:
             with self._at_rest(instance) as rests:
                 ends = time.monotonic() + REST_S
                 left = self._snapshot_volumes(ctx, instance.uuid, image_id)
-                # those that this host copies begin here, at some moment behind this answer; of the others it is
-                # known that they are complete
+                # copies of this host begin some time after this answer; for other snapshots only completion is reported
                 while rests and left and not copies.wait(left, LOOK_S):
                     if time.monotonic() > ends:
                         LOG.warning('Some volumes of %s are copied while its guest writes: the others took over %s s.',
@@ -88,21 +87,21 @@ class Snapshots:
                 left = self._snapshot_volumes(ctx, instance.uuid, image_id)
 
     def _snapshot_volumes(self, ctx: context.RequestContext, instance_uuid: str, image_id: str) -> list[str]:
-        """Begin the snapshots of its volumes, or look after them; the ids of those that are not complete. None: the
-        image is complete, too.
+        """Start or check the snapshots of the server's volumes; return the ids of incomplete ones.
+
+        An empty list means that the image is complete too.
         """
         answer = self._host.volumes.snapshot_volumes(ctx, instance_uuid=instance_uuid, image_id=image_id, wait=True,
                                                      left=True)
         if isinstance(answer, list):
             return answer
-        return [_UNNAMED] if answer is False else []             # of a conductor of before
+        return [_UNNAMED] if answer is False else []             # from a conductor of the previous release
 
     @contextlib.contextmanager
     def _at_rest(self, instance: objects.Instance) -> Iterator[bool]:
-        """The guest's file systems rest meanwhile, where its image says that it has an agent that does it: whether they
-        do.
+        """Freeze the guest's file systems in the block if its image has a guest agent; yield whether they are frozen.
 
-        :raises VirtError: they do not, and the image says os_require_quiesce
+        :raises VirtError: the freeze failed, and the image has os_require_quiesce
         """
         agent, properties = self._host.driver.get_feature(virt.Quiesce), instance.image_properties or {}
         required = strutils.bool_from_string(properties.get('os_require_quiesce'))
@@ -125,12 +124,12 @@ class Snapshots:
                 LOG.warning('The volumes of %s are copied while it writes: %s', instance.uuid, error.message)
             yield rests
         finally:
-            with contextlib.suppress(exception.VirtError, exception.GuestNotFound):     # one that did not come to rest
+            with contextlib.suppress(exception.VirtError, exception.GuestNotFound):     # the guest was not frozen
                 agent.unquiesce(instance)
 
     def backup_instance(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str,
                         backup_type: str, rotation: int) -> None:
-        """Make an image, and keep only the newest ``rotation`` backups of this type of the server."""
+        """Create an image, and keep only the newest ``rotation`` backups of this type of the server."""
         self._host.submit(instance, self._backup, ctx, instance, image_id, backup_type, rotation)
 
     def _backup(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str, backup_type: str,
@@ -144,9 +143,10 @@ class Snapshots:
 
     def abandon_snapshot(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str | None,
                          backup_type: str | None = None, rotation: int | None = None) -> None:
-        """A restart of this service interrupted a snapshot or backup: set the server free, and remove its image.
+        """Roll back a snapshot or backup that a restart of this service interrupted: reset the server and delete its
+        image.
 
-        An image that is whole stays: its owner may have seen it already. As a backup it counts in the rotation.
+        A complete image stays: its owner may have seen it already. A complete backup counts in the rotation.
         """
         self._host.submit(instance, self._abandon, ctx, instance, image_id, backup_type, rotation)
 
@@ -165,7 +165,7 @@ class Snapshots:
                         backup_type: str | None, rotation: int) -> None:
         """Delete all but the newest ``rotation`` backups of this type of a server.
 
-        Those of the project that made this one: any user can write another server's id into an image of his own.
+        Only backups of the same project are deleted: any user can write another server's id into an image.
         """
         images = self._host.images
         wanted = {'image_type': 'backup', 'backup_type': backup_type, 'instance_uuid': instance.uuid,
@@ -174,7 +174,7 @@ class Snapshots:
         while page := images.backups(ctx, wanted, marker):
             found += page
             marker = page[-1]['id']
-        for image in reversed(found[rotation:]):         # the new one last: its owner says which ones these are
+        for image in reversed(found[rotation:]):         # delete the new backup last: its properties select the others
             try:
                 images.delete(ctx, image['id'])
             except exception.ImageNotFound:
@@ -184,7 +184,7 @@ class Snapshots:
 
 
 class ImageCache:
-    """Fetches images ahead of time."""
+    """Fetches images in advance."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -194,7 +194,7 @@ class ImageCache:
             self._host.queue.submit(f'image:{image_id}', self._cache_image, ctx.granted(grant), image_id)
 
     def _cache_image(self, ctx: context.RequestContext, image_id: str) -> None:
-        """Without an answer, as after a crash or a failure that may pass, the conductor requests it again."""
+        """Fetch an image. If a crash or a temporary failure prevents an answer, the conductor repeats the request."""
         reason = None
         try:
             self._host.driver_with(virt.ImageCache).cache_image(ctx, image_id)

@@ -1,7 +1,7 @@
-"""What a compute host reports of its nodes: the driver's numbers, traits, metrics, failed builds.
+"""Inventory of a compute host: the driver's resources, traits, metrics, failed builds of its nodes.
 
-Traits come from the hypervisor and, given by an operator, from YAML files. Their form is that of
-https://docs.openstack.org/nova/latest/admin/managing-resource-providers.html, of which traits are known: capacities are
+Traits come from the hypervisor and from YAML files of the operator. The files have the format of
+https://docs.openstack.org/nova/latest/admin/managing-resource-providers.html. Only traits are supported: capacities are
 options here. ::
 
     meta:
@@ -36,7 +36,7 @@ from nova.virt import traits
 
 LOG = logging.getLogger(__name__)
 
-REPORT_AGAIN_S = 600         # the nodes are reported again so often though nothing has changed
+REPORT_AGAIN_S = 600         # seconds between two reports of unchanged nodes
 THIS = '$COMPUTE_NODE'       # in a file: the node that reads it
 
 
@@ -55,12 +55,12 @@ class Inventory:
         self.forget_report()
 
     def forget_report(self) -> None:
-        """The conductor has lost the last report: make one with the next look."""
+        """Forget the last report, which the conductor has lost: the next check sends a new one."""
         self._reported: list[dict[str, typing.Any]] | None = None
         self._reported_at = float('-inf')
 
     def report(self) -> None:
-        """Report what this host has.
+        """Report the nodes of this host.
 
         :raises Unavailable: no conductor answers
         """
@@ -69,26 +69,26 @@ class Inventory:
         self._reported, self._reported_at = _compared(nodes), time.monotonic()
 
     def report_changes(self) -> None:
-        """The same, when it is not what was reported lately."""
+        """Report the nodes if they differ from the last report or the report is old."""
         if (time.monotonic() - self._reported_at > REPORT_AGAIN_S
                 or _compared(self._nodes()) != self._reported):
             self.report()
 
     def count_build(self, failed: bool) -> None:
-        """A build has ended: schedulers see at once that this host fails, and that it does not any more.
+        """Count the result of a build, so that schedulers see failures of this host immediately, and their end.
 
-        A host without failures costs no message.
+        A host without failures sends no message.
         """
         with self._builds_lock:
             before = self._failed_builds
             self._failed_builds = before + 1 if failed else 0
         if failed or before:
-            # the next report of the nodes says it, too
+            # the next report of the nodes includes it
             with contextlib.suppress(exception.Unavailable, exception.VirtError):
                 self.report()
 
     def _nodes(self) -> list[dict[str, typing.Any]]:
-        """Rows of compute_nodes."""
+        """Return the rows of compute_nodes."""
         conf, driver = self._host.conf, self._host.driver
         locality = {'network_locality': conf.network_locality} if conf.network_locality else {}
         return [
@@ -122,14 +122,14 @@ class Inventory:
 
 
 def _compared(nodes: list[dict[str, typing.Any]]) -> list[dict[str, typing.Any]]:
-    """What makes a report worth a message."""
+    """Return the values that require a report when they change."""
     return [{name: value for name, value in node.items() if name != 'uptime'} for node in nodes]
 
 
 def given_traits(directory: str) -> dict[str, frozenset[str]]:
-    """{node name, or THIS: traits} of the files in a directory; {} when it is not there.
+    """Return {node name, or THIS: traits} of the files in a directory; {} if the directory is missing.
 
-    :raises InvalidOption: a file has another form; the text names it
+    :raises InvalidOption: a file has another format; the message names it
     """
     found: dict[str, frozenset[str]] = {}
     folder = pathlib.Path(directory)

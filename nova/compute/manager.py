@@ -1,4 +1,4 @@
-"""The compute service: which kind of work serves which RPC method, and in what order the service starts and stops."""
+"""Compute service: the table of RPC methods, start-up and shutdown."""
 import logging
 import os
 import typing
@@ -44,17 +44,17 @@ from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
 
-AUDIT_USAGE_S = 300          # a period that has ended is recorded so soon
-LOOK_AGAIN_S = 15            # while a guest differs from its row
-CONDUCTOR_PAUSE_S = 2        # between two attempts to reach a conductor at the start
+AUDIT_USAGE_S = 300          # seconds between two checks whether a period has ended
+LOOK_AGAIN_S = 15            # seconds between two checks while a guest differs from its row
+CONDUCTOR_PAUSE_S = 2        # seconds between two attempts to reach a conductor at start-up
 
 
 class ComputeManager:
     """The compute service of one host.
 
-    methods   what serves its RPC interface
+    methods   {RPC method of interface.py: function}
     host      nova.compute.host.Host, with its ``driver`` and its ``queue``
-    inventory, power_states, recovery   kinds of work that run by themselves
+    inventory, power_states, recovery   parts with periodic tasks
 
     :param conf: the configuration
     :param name: of this compute host
@@ -80,7 +80,7 @@ class ComputeManager:
             lambda uuid, volume: host.volumes.get_volume_key(context.admin_context(), instance_uuid=uuid,
                                                              volume_id=volume))
         if conf.image.certificates == 'barbican':
-            from nova.volume import barbican                 # its libraries are loaded where it is used alone
+            from nova.volume import barbican                 # its libraries are loaded only where it is used
             driver.use_certificates(barbican.Barbican(conf).certificate)
 
         self._disk_clients = disk_clients.DiskClients(host)
@@ -187,10 +187,10 @@ class ComputeManager:
             power=power_operations, power_states=self.power_states, strays=orphaned_guests,
             reporter=reporter)
 
-    # ---- the life of the service
+    # ---- lifecycle
 
     def start(self) -> None:
-        """Before the first message is taken: report what the host has, take up what was interrupted."""
+        """Report the resources and continue interrupted tasks, before the first message is taken."""
         stopping = self.host.stopping
         self.driver.init_host()
         self.host.records.check_name(self.host.name, self.driver.guests())
@@ -212,7 +212,7 @@ class ComputeManager:
         self._lost_ports.start()
 
     def stop(self) -> None:
-        """Finish what runs, at most graceful_shutdown_timeout seconds; guests go on."""
+        """Finish running tasks within graceful_shutdown_timeout seconds; guests continue."""
         self.host.stopping.set()
         if not self.queue.stop(self.host.conf.graceful_shutdown_timeout):
             LOG.warning('Some tasks are still running; they are taken up again at the next start.')
@@ -220,7 +220,7 @@ class ComputeManager:
         self.driver.stop()
 
     def periodic_tasks(self) -> list[tuple[str, float, typing.Callable[[], typing.Any]]]:
-        """[(name, seconds between two runs, function)]"""
+        """Return [(name, seconds between two runs, function)]."""
         conf = self.host.conf
         tasks: list[tuple[str, float, typing.Callable[[], typing.Any]]] = [
             ('report_nodes', conf.update_resources_interval, self.inventory.report_changes),
@@ -233,7 +233,7 @@ class ComputeManager:
         return tasks
 
     def came_back(self) -> None:
-        """Others may have thought that this host was down, and have deleted its servers, or taken them elsewhere."""
+        """Compare guests and servers after a disconnect: servers may have been deleted or evacuated."""
         def compare() -> None:
             try:
                 self.power_states.synchronize()
@@ -243,12 +243,12 @@ class ComputeManager:
         concurrency.spawn(f'came-back-{self.host.name}', compare)
 
     def forget_told(self) -> None:
-        """The service's row is a new one: the conductor knows nothing of this host any more."""
+        """Forget earlier reports: the service has a new row, so the conductor has none of them."""
         self.inventory.forget_report()
         self.availability.forget_report()
 
     def in_progress(self) -> dict[str, typing.Any]:
-        """For a report about the process."""
+        """Return the figures for a report about the process."""
         tasks = self.queue.in_progress()
         return {'servers with a task': len(tasks), 'tasks that wait': sum(tasks.values()),
                 'tasks': ', '.join(sorted(tasks)) or 'none', 'driver': type(self.driver).__name__,
@@ -266,10 +266,10 @@ class ComputeManager:
         self.host.driver_with(virt.HostControl).set_host_maintenance(enabled)
 
     def _report_alive(self) -> None:
-        """The first heartbeat, before anything is read: from now on no conductor evacuates what is found here."""
+        """Send the first heartbeat before the servers are read: no conductor evacuates them from now on."""
         self.host.conductor.report_service(context.admin_context(), host=self.host.name, binary='nova-compute',
                                            topic='compute', version=service.VERSION)
 
     def _audit_instance_usage(self) -> bool:
-        """Have the last period recorded; whether it was not yet."""
+        """Record the last audit period; return whether it was not recorded before."""
         return self.host.conductor.audit_instance_usage(context.admin_context(), host=self.host.name)

@@ -1,6 +1,6 @@
-"""Notifications of what is done to a server outside of any task.
+"""Notifications about operations on a server outside of a task.
 
-A conductor sends them: a host holds no account of a broker of notifications, and not all that they say of a server.
+A conductor sends them: a host has no account of a notification broker and lacks some of the facts.
 """
 import collections.abc
 import contextlib
@@ -18,7 +18,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Notifier:
-    """Sends notifications by way of a conductor; does nothing where none are configured."""
+    """Sends notifications through a conductor; does nothing if none are configured."""
 
     def __init__(self, host: Host) -> None:
         self._host, self._on = host, notify.wanted(host.conf)
@@ -26,7 +26,7 @@ class Notifier:
     @contextlib.contextmanager
     def event(self, ctx: context.RequestContext, instance: objects.Instance, event: str,
               ) -> collections.abc.Iterator[None]:
-        """Notify that an event of notify.events begins and, when the block ends well, that it has ended."""
+        """Notify that an event of notify.events begins and, on success of the block, that it has ended."""
         self._notify(ctx, instance, event, START)
         yield
         self._notify(ctx, instance, event, END)
@@ -35,7 +35,7 @@ class Notifier:
         if not self._on:
             return
         try:
-            # once, without retries: a notification must not delay what is done
+            # once, without retries: a notification must not delay the operation
             self._host.conductor.client.notify(ctx, instance_uuid=instance.uuid, event=event, phase=phase,
                                                host=self._host.name)
         except exception.NovaException as error:

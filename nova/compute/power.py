@@ -1,4 +1,4 @@
-"""Power operations: start, stop, reboot, pause, suspend and their opposites."""
+"""Power operations: start, stop, reboot, pause and suspend, and the reverse operations."""
 import dataclasses
 import typing
 
@@ -16,7 +16,7 @@ Body = typing.Callable[[objects.Instance], typing.Any]
 
 @dataclasses.dataclass(frozen=True)
 class _StartAgain:
-    """The frame (actions.Frame) of a start of a server that should run, and does nothing else."""
+    """Frame (actions.Frame) that only starts a server that should run."""
 
     task_event: str = actions.ACTIONS['os-start'].task_event
     taken_in: tuple[None] = (None,)
@@ -45,7 +45,10 @@ class Power:
         self._submit(ctx, instance, 'os-stop', lambda server: self._host.driver.power_off(server, timeout))
 
     def reboot_instance(self, ctx: context.RequestContext, instance: objects.Instance, reboot_type: str) -> None:
-        """:param reboot_type: 'SOFT' or 'HARD'"""
+        """Reboot a server.
+
+        :param reboot_type: 'SOFT' or 'HARD'
+        """
         host, hard = self._host, reboot_type == 'HARD'
 
         def body(server: objects.Instance) -> None:
@@ -68,7 +71,7 @@ class Power:
             host.driver_with(virt.Suspend).resume(ctx, server, host.set_up_networks(ctx, server))))
 
     def start_again(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
-        """Start a server that is ACTIVE without a running guest; what fails is ERROR with its reason."""
+        """Start a server that is ACTIVE without a running guest; a failure sets ERROR with its reason."""
         self._host.submit(instance, self._start_again, ctx, instance)
 
     def _start_again(self, ctx: context.RequestContext, instance: objects.Instance) -> None:

@@ -1,4 +1,4 @@
-"""Power states: what the driver's events and a periodic comparison find, reported to the conductor."""
+"""Power states: changes found by driver events and by a periodic comparison are reported to the conductor."""
 import logging
 import threading
 
@@ -12,18 +12,18 @@ from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
 
-SETTLE_S = 0.5       # a guest that reboots goes through several states in this time
+SETTLE_S = 0.5       # seconds; a rebooting guest passes several states in this time
 
 
 class PowerStates:
-    """Keeps the power states of the servers' rows true.
+    """Keeps the power states in the servers' rows up to date.
 
-    A state is read and reported in the server's own queue, so that it is never that of a moment before a task.
+    A state is read and reported in the server's queue, so it is never older than a task.
     """
 
     def __init__(self, host: Host, strays: Strays, reporter: Reporter) -> None:
         self._host, self._strays, self._reporter = host, strays, reporter
-        self._changed: set[str] = set()          # servers with events that were not looked at yet
+        self._changed: set[str] = set()          # servers with unprocessed events
         self._lock = threading.Lock()
         self._event_came = threading.Event()
 
@@ -34,7 +34,7 @@ class PowerStates:
         concurrency.spawn(f'power-states-{host.name}', self._follow_events)
 
     def stop(self) -> None:
-        """The service stops: follow no more events."""
+        """Stop following events when the service stops."""
         self._host.stopping.set()
         self._event_came.set()
 
@@ -64,8 +64,9 @@ class PowerStates:
         self._host.queue.submit(uuid, self._report, uuid)
 
     def _report(self, uuid: str, unless: int | None = None) -> None:
-        """
-        :param unless: a state that needs no report; None: there is none
+        """Report the power state of one server.
+
+        :param unless: a state that needs no report, or None
         """
         host = self._host
         try:
@@ -79,7 +80,7 @@ class PowerStates:
             LOG.warning('The power state of server %s is not reported: %s', uuid, error.message)
 
     def synchronize(self) -> int:
-        """Compare every server with its guest; the number of those that differ. Remove what is of none of them."""
+        """Compare every server with its guest and remove strays; return the number of differences."""
         host, ctx = self._host, context.admin_context()
         guests = host.driver.guests()
         here = self._strays.find(guests)
@@ -95,6 +96,6 @@ class PowerStates:
         return different
 
     def look_again(self) -> None:
-        """Periodic: while something differs, look soon whether it was settled."""
+        """Check often whether a difference was resolved (periodic task)."""
         if self._reporter.is_waiting:
             self.synchronize()

@@ -1,6 +1,7 @@
-"""One task at a time for each server, without threads that wait: tasks of a busy server stand in its queue.
+"""Task queue: one task at a time for each server; waiting tasks use no thread.
 
-Projects take turns at the threads (nova/runtime/fairness.py): slow tasks of one project leave threads to the others.
+Threads are scheduled fairly between projects (nova/runtime/fairness.py): slow tasks of one project leave threads to
+others.
 """
 import collections
 import concurrent.futures
@@ -23,8 +24,8 @@ _Result = typing.TypeVar('_Result')
 Function = typing.Callable[..., object]
 
 MIGRATION = 'live-migration'
-COPIES, COPIES_AT_ONCE = 'copies', 4       # of volumes, in the background of the tasks that wait for them
-LOOK_S = 1           # seconds between two looks whether the awaited task was given up
+COPIES, COPIES_AT_ONCE = 'copies', 4       # of volumes, in the background of tasks that wait for them
+LOOK_S = 1           # seconds between two checks whether the awaited task was given up
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,10 +38,11 @@ class _Work:
 
 
 class TaskQueue:
-    """
-    :param builds: builds at once
-    :param tasks: other tasks at once
-    :param migrations: servers that leave this host live, at once
+    """Queue of the tasks of all servers.
+
+    :param builds: concurrent builds
+    :param tasks: other concurrent tasks
+    :param migrations: concurrent outgoing live migrations
     """
 
     def __init__(self, builds: int, tasks: int, migrations: int = 1) -> None:
@@ -50,20 +52,20 @@ class TaskQueue:
         self._pools = {kind: concurrency.Pool(name, size) for kind, (name, size) in sizes.items()}
         self._turns: dict[bool | str, fairness.FairQueue[_Work]] = {
             kind: fairness.FairQueue(size) for kind, (_name, size) in sizes.items()}
-        # uuid -> tasks that wait; a key means that one is running, or waits for its turn
+        # uuid -> waiting tasks; an existing key means that a task runs or waits for a thread
         self._waiting: dict[str, collections.deque[_Work]] = {}
         self._lock = threading.Lock()
         self._stopped = False
 
     def submit(self, uuid: str, function: typing.Callable[[*_Args], object], *args: *_Args,
                build: bool | str = False, project_id: str = '') -> None:
-        """Run ``function(*args)`` when this server has nothing before it; returns at once.
+        """Run ``function(*args)`` after the earlier tasks of this server; return immediately.
 
-        :param build: True for a build, MIGRATION for a live migration, COPIES for copies of volumes, which have bounds
-            of their own
-        :param project_id: whose turn it takes; '': the host's own work
+        :param build: True for a build, MIGRATION for a live migration, COPIES for copies of volumes; each has a
+            separate limit
+        :param project_id: project for fair scheduling; '': the host's own work
         """
-        # it may begin when another task ends, on that one's thread
+        # it may start on the thread of the previous task
         work = _Work(uuid, project_id, build, concurrency.with_context(function), args)
         with self._lock:
             if self._stopped:
@@ -77,7 +79,7 @@ class TaskQueue:
 
     def run(self, uuid: str, function: typing.Callable[[*_Args], _Result], *args: *_Args,
             project_id: str = '') -> _Result:
-        """``submit``, and wait for it: the function's result.
+        """Run ``submit`` and wait; return the function's result.
 
         :raises Unavailable: the service is stopping
         """
@@ -95,12 +97,12 @@ class TaskQueue:
         return future.result()
 
     def in_progress(self) -> dict[str, int]:
-        """{uuid: tasks that wait behind the one that runs}"""
+        """Return {uuid: number of tasks that wait behind the running one}."""
         with self._lock:
             return {uuid: len(waiting) for uuid, waiting in self._waiting.items()}
 
     def busy(self, uuid: str) -> bool:
-        """Whether the server has a task that runs."""
+        """Return whether the server has a running task."""
         return uuid in self._waiting
 
     def _run(self, work: _Work) -> None:
@@ -140,12 +142,12 @@ class TaskQueue:
             future.add_done_callback(functools.partial(self._cancelled, work.uuid))
 
     def _cancelled(self, uuid: str, future: concurrent.futures.Future[None]) -> None:
-        """Where no thread was free before the queue has stopped, nothing is under way."""
+        """Drop a task that got no thread before the queue stopped."""
         if future.cancelled():
             self._drop(uuid)
 
     def _forget(self) -> None:
-        """Drop what waits for its turn."""
+        """Drop the tasks that wait for a thread."""
         for waiting in self._turns.values():
             for work in waiting.forget():
                 self._drop(work.uuid)
@@ -155,7 +157,7 @@ class TaskQueue:
             self._waiting.pop(uuid, None)
 
     def stop(self, timeout: float) -> bool:
-        """Begin nothing more and wait for what runs; True when all has ended in time."""
+        """Start no further task and wait for the running ones; return True if all have ended in time."""
         deadline = time.monotonic() + timeout
         with self._lock:
             self._stopped = True
@@ -166,9 +168,9 @@ class TaskQueue:
 
 
 class Turns:
-    """So many at once; the others wait in a line, without a thread, and without holding up other tasks of theirs.
+    """Concurrency limit with a waiting line that uses no threads and blocks no other tasks of the same server.
 
-    :param limit: how many at once
+    :param limit: number of concurrent holders
     """
 
     def __init__(self, limit: int) -> None:
@@ -176,7 +178,7 @@ class Turns:
         self._line: collections.deque[typing.Callable[[], typing.Any]] = collections.deque()
 
     def take(self, begin: typing.Callable[[], typing.Any]) -> None:
-        """Call ``begin()`` when it is its turn, in this thread or in that of another's ``done``."""
+        """Call ``begin()`` when a place is free, in this thread or in the thread of another ``done``."""
         with self._lock:
             if not self._free:
                 self._line.append(begin)
@@ -185,7 +187,7 @@ class Turns:
         begin()
 
     def done(self) -> None:
-        """What has begun has ended: the next one's turn."""
+        """Release a place and start the next in line."""
         with self._lock:
             if not self._line:
                 self._free += 1

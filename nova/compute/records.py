@@ -1,10 +1,10 @@
-"""Records of guests: what a host itself knows of its servers, beside what the database says.
+"""Guest records: local records of a host about the servers that it runs.
 
-    <state path>/guest-records/<host>/<uuid>.json
+<state path>/guest-records/<host>/<uuid>.json
 
-A database that was restored from a backup is older than the guests. A host therefore compares the generation of a
-server's row, which rises whenever the server's host changes, with the one that it has recorded, and does nothing to a
-guest because of an older row (doc/source/adr/0135-record-the-generation-of-a-server-on-its-host.rst).
+A database that was restored from a backup is older than the guests. The generation of a server's row increases whenever
+the server's host changes. The host compares it with the recorded one and changes no guest because of an older row
+(doc/source/adr/0135-record-the-generation-of-a-server-on-its-host.rst).
 """
 from __future__ import annotations
 
@@ -27,18 +27,19 @@ from nova.runtime import versioned_records
 LOG = logging.getLogger(__name__)
 
 DIRECTORY, ENDING, COMPLETE = 'guest-records', '.json', 'complete'
-LOCKS = 16                   # records that are written at the same time
-DONE = 16                    # tasks of a server that are remembered as done
+LOCKS = 16                   # records that are written concurrently
+DONE = 16                    # completed tasks remembered for each server
 GUEST, FILES, SHARED, KEPT, COMING = 'guest', 'files', 'shared_files', 'kept', 'coming'
 
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """
+    """Record of one guest.
+
     generation  of the server's row when its last task here ended
-    done        (request id, event) of the last tasks that ended well here
-    left        the guest has left; what is here is kept for a way back
-    disputed    the host has seen an older row since; ends with the next task, or when the difference is settled
+    done        (request id, event) of the last tasks that succeeded here
+    left        the guest has left; its files are kept for a return
+    disputed    the host has since seen an older row; reset by the next task, or when the difference is resolved
     server      fields of the server (objects.Instance), as JSON
     unknown_fields  fields that another release has in the record
     """
@@ -51,7 +52,7 @@ class Record:
     unknown_fields: dict[str, typing.Any] = dataclasses.field(default_factory=dict, compare=False)
 
     def is_newer_than(self, generation: int | None) -> bool:
-        """Whether a row with this generation, None without one, is older than what happened here."""
+        """Return whether a row with this generation, or None without one, is older than the record."""
         return self.disputed or generation is None or generation < self.generation
 
 
@@ -62,10 +63,10 @@ FORMAT = versioned_records.RecordFormat(
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """What a conductor says of a server.
+    """State of a server as a conductor reports it.
 
     fate        one of nova.states
-    generation  of its row, or of the row that was deleted; None: no conductor says it
+    generation  of its row, or of the row that was deleted; None: no conductor has reported it
     """
 
     fate: str
@@ -73,23 +74,23 @@ class Row:
 
 
 def is_removable(what: str, record: Record | None, row: Row) -> bool:
-    """Whether a host may remove what it has of a server: the row says that it is gone, and is newer than the record.
+    """Return whether a host may remove its resources of a server: the row says so, and is newer than the record.
 
     :param what: GUEST, FILES, SHARED, KEPT or COMING
     """
     if row.fate not in states.GONE or what == SHARED and row.fate != states.DELETED_FOR_GOOD:
         return False
     if record is None:
-        # a guest that arrived and was not recorded, or of a release without records: in doubt it stays
+        # a guest that arrived without a record, or of a release without records, stays if in doubt
         return what != GUEST or row.fate == states.DELETED_FOR_GOOD
     if record.is_newer_than(row.generation) or row.generation is None:
         return False
-    # with the generation with which it left the host, what it kept is not needed either
+    # files kept for a return are also removed if the generation is that of the departure
     return row.fate == states.DELETED_FOR_GOOD or what == KEPT and record.left or row.generation > record.generation
 
 
 def refusal(record: Record | None, instance: objects.Instance, request_id: str | None, event: str) -> str | None:
-    """Why a task must not begin: its row is older than what happened here; None: it may."""
+    """Return the reason to refuse a task because its row is older than the record; None: allowed."""
     if record is None:
         return None
     if (request_id, event) in record.done:
@@ -103,9 +104,9 @@ def refusal(record: Record | None, instance: objects.Instance, request_id: str |
 class Records:
     """Records of one host's guests.
 
-    A write that fails is logged, and the record stays in memory: a full disk stops no task.
+    A failed write is logged and the record stays in memory: a full disk stops no task.
 
-    :param directory: of all hosts' records; None: they are kept in memory only
+    :param directory: of all hosts' records; None: records are in memory only
     """
 
     def __init__(self, directory: str | None, host: str) -> None:
@@ -137,7 +138,7 @@ class Records:
         return list(self._records)
 
     def server(self, uuid: str) -> dict[str, typing.Any]:
-        """Fields of the server as they were recorded last; empty: they cannot be read."""
+        """Return the last recorded fields of the server; empty: unreadable."""
         if self._directory is None:
             return self._records[uuid].server if uuid in self._records else {}
         try:
@@ -148,12 +149,12 @@ class Records:
 
     def note(self, server: objects.Instance, request_id: str | None = None, event: str | None = None,
              **values: typing.Any) -> None:
-        """Record that the server is here by this row.
+        """Record that the server is on this host, as its row says.
 
         :param request_id, event: of the task that has ended
-        :param values: fields that it has set
+        :param values: fields that the task has set
         """
-        if not server.obj_attr_is_set('generation'):     # of a conductor of the release before
+        if not server.obj_attr_is_set('generation'):     # from a conductor of the previous release
             return
         before = self._records.get(server.uuid)
         done = before.done if before else ()
@@ -167,13 +168,13 @@ class Records:
                                       unknown_fields=before.unknown_fields if before else {}))
 
     def note_left(self, uuid: str, generation: int) -> None:
-        """Record that the guest has left with this generation of its row, and is kept for a way back."""
+        """Record that the guest has left with this generation of its row, and that its files are kept for a return."""
         before = self._records.get(uuid)
         if before is not None:
             self._put(uuid, dataclasses.replace(before, generation=generation, left=True, server=self.server(uuid)))
 
     def dispute(self, uuid: str) -> None:
-        """Record that a row was seen that is older."""
+        """Record that an older row was seen."""
         before = self._records.get(uuid)
         if before is not None and not before.disputed:
             self._put(uuid, dataclasses.replace(before, disputed=True, server=self.server(uuid)))
@@ -187,7 +188,7 @@ class Records:
                     LOG.warning('The record of guest %s is not removed: %s', uuid, error)
 
     def finish(self) -> None:
-        """Every server of this host has a record by now: one without a record was never here."""
+        """Mark the records as complete: a server without a record was never on this host."""
         if not self.complete:
             self.complete = True
             if self._directory:
@@ -196,9 +197,9 @@ class Records:
     def check_name(self, host: str, guests: collections.abc.Iterable[str]) -> None:
         """Check that guests of this hypervisor are not recorded under another host name.
 
-        :raises InvalidInput: they are: the name in the configuration has changed
+        :raises InvalidInput: they are, because the name in the configuration has changed
         """
-        if self.complete or self._all is None or not os.path.isdir(self._all):      # it has run with this name
+        if self.complete or self._all is None or not os.path.isdir(self._all):  # the service has run with this name
             return
         here = {uuid + ENDING for uuid in guests if uuid not in self._records}
         own = os.path.basename(self._directory or '')
@@ -218,7 +219,7 @@ class Records:
                 self._write(os.path.join(self._directory, uuid + ENDING), FORMAT.encode(utils.to_record(record)))
 
     def _locked(self, uuid: str) -> threading.Lock:
-        """The lock of a server's record. Records of other servers are written at the same time."""
+        """Return the lock of a server's record. Records of other servers are written concurrently."""
         return self._locks[hash(uuid) % LOCKS]
 
     def _write(self, path: str, content: bytes) -> None:
@@ -229,11 +230,11 @@ class Records:
             LOG.error('%s cannot be written, and is as it was before: %s', path, error.strerror)
 
 
-_PLAIN = ('vm_state', 'task_state', 'power_state', 'network_info')     # fields that are as JSON what they are here
+_PLAIN = ('vm_state', 'task_state', 'power_state', 'network_info')     # fields without conversion to JSON
 
 
 def _record(values: dict[str, typing.Any]) -> Record:
-    """A Record without the fields of the server, which stay on the disk."""
+    """Return a Record without the fields of the server, which stay on the disk."""
     return utils.from_known(Record, {
         **values, 'generation': int(values['generation']), 'left': bool(values['left']),
         'disputed': bool(values['disputed']), 'server': {},

@@ -1,4 +1,4 @@
-"""What a compute does at its start: compare its guests with its servers, and take up what was interrupted."""
+"""Start-up recovery: compare guests with instance records and resume interrupted tasks."""
 import collections.abc
 import contextlib
 import dataclasses
@@ -30,15 +30,15 @@ LOG = logging.getLogger(__name__)
 Arguments = dict[str, typing.Any]            # of the open action
 
 INITS = ('systemd', 'init')              # names of PID 1
-START_FIELD = 19                         # of /proc/PID/stat behind the name: ticks from the kernel's start to its own
+START_FIELD = 19  # of /proc/PID/stat after the name: start time in ticks since the kernel's start
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def boot_time() -> float:
-    """Return when this machine was started, in seconds since the epoch.
+    """Return the boot time of this machine in seconds since the epoch.
 
-    A container has the uptime of its host's kernel: where PID 1 is a visible init system, its start counts.
+    A container has the uptime of its host's kernel. If PID 1 is a visible init system, its start time is used.
     """
     with open('/proc/uptime') as file:
         uptime = float(file.read().split()[0])
@@ -52,7 +52,7 @@ def boot_time() -> float:
 
 @dataclasses.dataclass(frozen=True)
 class _Settle:
-    """The frame (actions.Frame) of the comparison of a restored server, whose guest does not run, with its disks."""
+    """Frame (actions.Frame) of the comparison of a restored server without a running guest with its disks."""
 
     task_event: str = actions.ACTIONS['os-stop'].task_event
     taken_in: tuple[str | None] = (None,)
@@ -63,18 +63,18 @@ class _Settle:
 
 
 SETTLE = _Settle()
-# States that promise disks on this host.
+# states of servers with disks on this host
 WITH_DISKS = (states.ACTIVE, states.PAUSED, states.STOPPED, states.SUSPENDED, states.RESCUED, states.SHELVED)
 
 
 def decide(server: objects.Instance, power_state: int | None, *, booted_after: bool, resume: bool,
            restored: bool = False) -> str | None:
-    """What to do about a server of this host: 'build', 'again', 'start', 'lost', 'align', 'settle' or None.
+    """Return the step for a server of this host: 'build', 'again', 'start', 'lost', 'align', 'settle' or None.
 
     :param power_state: of its guest, None without one
-    :param booted_after: the machine was started after the row was written last
-    :param resume: servers that should run are started after the machine was
-    :param restored: the rows are those of a backup: no server is started, since another machine may run it
+    :param booted_after: the machine was booted after the last write of the row
+    :param resume: start servers that should run after a boot of the machine
+    :param restored: the rows come from a backup; no server is started, because another machine may run it
     """
     if server.vm_state == states.BUILDING:
         return 'build'
@@ -93,15 +93,15 @@ def decide(server: objects.Instance, power_state: int | None, *, booted_after: b
 
 
 def interrupted(server: objects.Instance) -> actions.Restart | None:
-    """What is to be done about the action whose task state a server is in; None: nothing."""
+    """Return the restart step of the action in the server's task state, or None."""
     action = None if server.task_state is None else actions.OF_TASK.get(server.task_state)
     return None if action is None else action.restart
 
 
 class Recovery:
-    """Takes up tasks that a restart interrupted.
+    """Resumes tasks that a restart interrupted.
 
-    :param methods: {method name: callable(ctx, instance, **arguments)}: all that restarts of actions name
+    :param methods: {method name: callable(ctx, instance, **arguments)} for each restart of an action
     """
 
     def __init__(self, host: Host, methods: collections.abc.Mapping[str, typing.Callable[..., typing.Any]],
@@ -119,7 +119,7 @@ class Recovery:
         }
 
     def recover(self) -> None:
-        """Compare guests with servers and queue what is to be done about each difference."""
+        """Compare guests with servers and queue the step for each difference."""
         host, ctx = self._host, context.admin_context()
         guests = host.driver.guests()
         here = self._strays.find(guests)
@@ -137,16 +137,16 @@ class Recovery:
             elif what:
                 LOG.info('Server %s is %s (task %s), its guest %s: %s.', server.uuid, server.vm_state,
                          server.task_state, guests.get(server.uuid), what)
-                # its task ends in the name of the request that began it
+                # its task ends with the request id that began it
                 self._recover[what](context.on_behalf_of(entry), server, entry['arguments'] or {})
         servers = [entry['instance'] for entry in entries]
         rows = self._strays.settle(ctx, here, {server.uuid for server in servers})
         self._reporter.look(ctx, guests, here, servers, rows, with_volumes=True)
 
     def _untouched(self, entry: Arguments, guests: collections.abc.Container[str]) -> str | None:
-        """Why nothing is done about a server; None: something may be done.
+        """Return the reason to leave a server untouched, or None.
 
-        :param guests: uuids of those of the driver
+        :param guests: uuids of the driver's guests
         """
         server, host_records = entry['instance'], self._host.records
         record = host_records.get(server.uuid)
@@ -180,9 +180,9 @@ class Recovery:
         self._power.start_again(ctx, server)
 
     def _settle(self, ctx: context.RequestContext, server: objects.Instance, arguments: Arguments) -> None:
-        """Let a restored server be off, or in ERROR with the reason where it cannot be started here.
+        """Set a restored server to off, or to ERROR with the reason if it cannot be started here.
 
-        Not in a queue: the next start knows no more that the rows were restored.
+        It uses no queue: at the next start the restored rows are no longer known as such.
         """
         with (contextlib.suppress(exception.InstanceChanged, exception.InstanceNotFound),
               tasks.task(self._host, ctx, server, dataclasses.replace(SETTLE, taken_in=(server.task_state,))) as task):

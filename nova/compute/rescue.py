@@ -1,4 +1,4 @@
-"""Rescue: a server runs from another image for a while, to be repaired."""
+"""Rescue: a server runs temporarily from another image, to be repaired."""
 import contextlib
 import typing
 
@@ -15,7 +15,7 @@ from nova.virt import metadata
 
 
 class _WayBack:
-    """Leaves a server whose rescue failed as it was: with its own disks, running if it ran.
+    """Restores a server after a failed rescue: with its own disks, running if it ran.
 
     runs   whether it ran
     begun  whether its guest may have the rescue disk
@@ -38,7 +38,7 @@ class _WayBack:
 
 
 class Rescue:
-    """Rescues servers, and ends it."""
+    """Rescues and unrescues servers."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -50,7 +50,7 @@ class Rescue:
 
     def _rescue(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str,
                 admin_password: str | None, clean_shutdown: bool) -> None:
-        """Repeated from the beginning after a crash: the rescue disk is made again."""
+        """Rescue a server. After a crash the task starts again with a new rescue disk."""
         host = self._host
         with tasks.task(host, ctx, instance, actions.ACTIONS['rescue']) as task:
             server = task.instance
@@ -58,12 +58,12 @@ class Rescue:
             devices = host.volumes.get_block_devices(ctx, instance_uuid=server.uuid)
             networks = host.set_up_networks(ctx, server)
             way_back = _WayBack(host, ctx, task, networks)
-            with contextlib.suppress(exception.GuestNotFound):       # a server in ERROR may have lost its guest
+            with contextlib.suppress(exception.GuestNotFound):       # a server in ERROR may have no guest
                 way_back.runs = host.driver.power_state(server) == states.RUNNING
                 task.undo(way_back.take)
                 host.driver.power_off(server, host.conf.shutdown_timeout if clean_shutdown else 0)
             drive = None
-            if server.config_drive:              # where the rescued system finds its password
+            if server.config_drive:              # the rescued system reads its password there
                 drive = metadata.files(server, networks, [], admin_password, host.conf.metadata.dhcp_domain, devices)
             way_back.begun = True
             host.driver_with(virt.Rescue).rescue(task.ctx, server, networks, image, admin_password or '', devices,

@@ -1,7 +1,8 @@
-"""Screenshots, as the compute service gives them out: JPEG of a bounded size, made by Pillow.
+"""Screenshots of consoles as the compute service returns them: JPEG of a bounded size, made by Pillow.
 
-Pillow is the package's extra ``screenshots``: it is loaded with the first screenshot. A guest decides what it
-shows and how large it is, so it is decoded in the two forms that hypervisors give alone, and its size is read before.
+Pillow is in the package's extra ``screenshots`` and is loaded with the first screenshot. A guest controls the content
+and the size of the screen. The decoder therefore accepts only the two formats of hypervisors, and checks the size
+first.
 """
 import importlib.util
 import io
@@ -9,32 +10,35 @@ import io
 from nova import exception
 
 FORMS = ('PPM', 'PNG')
-MOST_POINTS = 10 * 1000 * 1000          # of what is decoded: 3840 x 2400 are 9.2 million
-LARGEST = (2560, 1600)                  # points of what is given out; a larger screen is shown smaller
-QUALITIES = (85, 60, 30, 10)            # tried in this order, until it is small enough
+MOST_POINTS = 10 * 1000 * 1000          # points of a decoded screen: 3840 x 2400 are 9.2 million
+LARGEST = (2560, 1600)                  # points of the result; larger screens are scaled down
+QUALITIES = (85, 60, 30, 10)            # tried in this order until the result is small enough
 MOST_BYTES = 1024 * 1024
-AT_ONCE, RETRY_S = 2, 2                 # that a host takes at the same time; others are refused, and do not wait
+AT_ONCE, RETRY_S = 2, 2                 # concurrent screenshots of a host; more are refused without a wait
 
 
 def check() -> None:
-    """:raises Unsupported: Pillow is not installed"""
+    """Check that screenshots are possible.
+
+    :raises Unsupported: Pillow is not installed
+    """
     if importlib.util.find_spec('PIL') is None:
         raise exception.Unsupported("The server's host makes no screenshots: the Python package pillow is not "
                                     'installed there (nova[screenshots]).')
 
 
 def jpeg(taken: bytes) -> bytes:
-    """A screenshot as JPEG, at most MOST_BYTES.
+    """Return a screenshot as JPEG, at most MOST_BYTES.
 
     :param taken: PPM or PNG
-    :raises VirtError: it is neither, broken or too large
+    :raises VirtError: the format is another one, or the image is broken or too large
     """
     from PIL import Image
     try:
         with Image.open(io.BytesIO(taken), formats=FORMS) as opened:
             width, height = opened.size
             shown = opened.convert('RGB') if width * height <= MOST_POINTS else None
-    except Exception as error:                  # of any kind: what is read comes from a guest
+    except Exception as error:                  # any error: the data come from a guest
         raise _failed('it cannot be read') from error
     if shown is None:
         raise _failed(f'it has {width} x {height} points')

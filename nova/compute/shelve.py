@@ -1,4 +1,4 @@
-"""Shelving: a server becomes an image, leaves its host, and comes back on any host."""
+"""Shelving: a server becomes an image, leaves its host, and is unshelved on any host."""
 import logging
 import typing
 
@@ -37,9 +37,9 @@ class Shelve:
 
     def _shelve(self, ctx: context.RequestContext, instance: objects.Instance, image_id: str | None,
                 clean_shutdown: bool) -> None:
-        """After a crash it is repeated; an image that is whole already stays as it is.
+        """Shelve a server. After a crash the task is repeated; a complete image is kept.
 
-        :param image_id: the image to fill; None for a server that boots from a volume, which leaves its host at once
+        :param image_id: the image to fill; None for a server that boots from a volume, which is offloaded immediately
         """
         host = self._host
         with tasks.task(host, ctx, instance, actions.ACTIONS['shelve']) as task:
@@ -61,7 +61,7 @@ class Shelve:
                 task.ends(**shelved)
             else:
                 task.step(states.SHELVING_OFFLOADING, progress=0, **shelved)
-                task.keep()              # from here on it goes forward only
+                task.keep()              # no rollback from here on
                 self._leave_host(ctx, task)
 
     def shelve_offload_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
@@ -72,7 +72,7 @@ class Shelve:
             self._leave_host(ctx, task)
 
     def _leave_host(self, ctx: context.RequestContext, task: tasks.Task) -> None:
-        """Remove the guest; its addresses and volumes stay the server's."""
+        """Remove the guest; the server keeps its addresses and volumes."""
         host, server = self._host, task.instance
         host.driver.destroy(ctx, server, server.network_info)
         host.network.leave_host(ctx, instance_uuid=server.uuid, host=host.name)
@@ -88,9 +88,9 @@ class Shelve:
         self._host.submit(instance, self._unshelve, ctx, instance, spec, build=True)
 
     def _unshelve(self, ctx: context.RequestContext, instance: objects.Instance, spec: objects.RequestSpec) -> None:
-        """Bring the server back; the image is removed when the server does not need it any more.
+        """Unshelve the server; delete the image after the end of the task.
 
-        Repeated after a crash: while the row says SHELVED_OFFLOADED the guest is made again.
+        The task is repeated after a crash. While the row says SHELVED_OFFLOADED, the guest is created again.
         """
         host, action = self._host, actions.ACTIONS['unshelve']
 
@@ -136,5 +136,5 @@ class Shelve:
     def _remove_shelved_image(self, ctx: context.RequestContext, server: objects.Instance, image_id: str) -> None:
         try:
             images.remove(self._host, ctx, image_id)
-        except exception.Forbidden as error:          # a user protected it: it is his
+        except exception.Forbidden as error:          # a user protected the image, which belongs to that user
             LOG.warning('Image %s of server %s stays: %s', image_id, server.uuid, error.message)

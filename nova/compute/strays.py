@@ -1,7 +1,7 @@
-"""What a host has of servers that are not on it: guests, their files, and what was put aside for a way back.
+"""Strays: resources of servers that are not on this host, such as guests, files, and copies kept for a return.
 
-A host that was down, or cut off, hears of nothing that happens meanwhile: servers are deleted while they come, or go on
-to another host. So it looks at its start, when it is back, and from time to time, and asks a conductor about each.
+A host that was down or disconnected misses messages. Servers may be deleted during their move or move to another host.
+At its start, after a reconnect and periodically, the host looks for strays and asks a conductor about each.
 """
 import collections.abc
 import logging
@@ -28,11 +28,11 @@ _TEXTS = {GUEST: 'The guest', FILES: 'What a step that did not come to its end h
 _LEFT = {True: '%s of %s is of no server that is known; it is left alone and should be looked at.',
          False: '%s of %s is elsewhere by its row, which is not newer than this host\'s record; it is left alone. '
                 'See `nova-manage state differences`.'}
-Found = dict[str, str]                   # {uuid: what of it is here}
+Found = dict[str, str]                   # {uuid: kind of the resource}
 
 
 class Strays:
-    """Removes what belongs to no server of this host; in doubt it stays, and is to be looked at."""
+    """Removes resources of servers that are not on this host. Doubtful ones stay, for an administrator."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -40,13 +40,14 @@ class Strays:
         metrics.STRAYS_LEFT.watch(self, lambda strays: strays.left())
 
     def left(self) -> dict[tuple[str], int]:
-        """{(what,): number} of what was left alone when this looked last."""
+        """Return {(kind,): number} of the strays that the last check left in place."""
         return {(what,): list(self._left.values()).count(what) for what in _TEXTS}
 
     def find(self, guests: collections.abc.Iterable[str]) -> Found:
-        """What is here, to be looked for before the servers are read: so none is taken for a stray that comes.
+        """Return the resources of servers on this host. Call it before the servers are read: a server that arrives is
+        no stray.
 
-        :param guests: of the driver, as they were before
+        :param guests: of the driver, read earlier
         """
         driver = self._host.driver
         migration, resize = driver.get_feature(virt.LiveMigration), driver.get_feature(virt.Resize)
@@ -59,11 +60,10 @@ class Strays:
 
     def settle(self, ctx: context.RequestContext, found: Found,
                servers: collections.abc.Container[str]) -> dict[str, records.Row]:
-        """Remove what is of servers that are known to be deleted, or to live elsewhere, by a row that is newer than the
-        record; leave any other alone.
+        """Remove resources of servers that are deleted or elsewhere, as a row newer than the record says; keep others.
 
         :param servers: uuids of this host's
-        :returns: what conductors say of the others
+        :returns: reports of the conductors about the other servers
         """
         host = self._host
         others = {uuid: what for uuid, what in sorted(found.items()) if uuid not in servers}
@@ -77,32 +77,32 @@ class Strays:
                 host.queue.submit(uuid, self._remove, ctx, uuid, what)
             elif row.fate == states.UNKNOWN or what == GUEST and row.fate in states.GONE:
                 left[uuid] = what
-                if self._left.get(uuid) != what:         # once, and again after a restart
+                if self._left.get(uuid) != what:         # log it once, and again after a restart
                     LOG.warning(_LEFT[row.fate == states.UNKNOWN], _TEXTS[what], uuid)
         self._left = left
         return rows
 
     def _rows(self, ctx: context.RequestContext, uuids: list[str]) -> dict[str, records.Row]:
-        """{uuid: records.Row}; what is not named is not to be touched."""
+        """Return {uuid: records.Row}. Servers that are missing there must not be touched."""
         conductor, host = self._host.conductor, self._host.name
         try:
             return {uuid: records.Row(**row) for uuid, row in
                     conductor.server_rows(ctx, host=host, uuids=uuids).items()}
-        except exception.Unsupported:                    # conductors of the release before do not say how old it is
+        except exception.Unsupported:  # conductors of the previous release do not report the generation
             pass
         try:
             return {uuid: records.Row(fate) for uuid, fate in
                     conductor.server_fates(ctx, host=host, uuids=uuids).items()}
-        except exception.Unsupported:                    # nor in which way it is gone
+        except exception.Unsupported:                    # and not how the server was removed
             return dict.fromkeys(conductor.orphaned_guests(ctx, host=host, uuids=uuids), records.Row(states.ELSEWHERE))
 
     def may_remove(self, ctx: context.RequestContext, uuid: str, what: str) -> bool:
-        """Whether a server is gone by a row that is newer than this host's record."""
+        """Return whether a server is gone, as a row newer than this host's record says."""
         row = self._rows(ctx, [uuid]).get(uuid)
         return row is not None and records.is_removable(what, self._host.records.get(uuid), row)
 
     def _remove(self, ctx: context.RequestContext, uuid: str, what: str) -> None:
-        """In the server's queue: ask again right before it goes. A move may have begun, which passes no queue."""
+        """Remove a stray in the server's queue, after asking again: a move that uses no queue may have begun."""
         driver, guest = self._host.driver, objects.Instance(uuid=uuid, network_info=[])
         if not self.may_remove(ctx, uuid, what):
             return

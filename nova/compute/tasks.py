@@ -1,12 +1,12 @@
-"""The frame around everything that is done to a server: begin, undo, end.
+"""Frame of a server's tasks: begin, undo, end.
 
     with tasks.task(host, ctx, instance, actions.ACTIONS['os-stop']) as task:
         host.driver.power_off(task.instance)
         task.ends(power_state=SHUTDOWN)
 
-The action's row says in which task states it begins, and which states it leaves behind. The beginning is a conditional
-write: a message that came twice or too late ends there. On success one conditional write sets what the task ends with;
-when a delete came meanwhile, or the body failed, the undo stack unwinds.
+The action's row has the task states in which it begins, and the states at its end. The beginning is a conditional
+write: a repeated or late message ends there. On success one conditional write sets the end. If a delete came first, or
+the body failed, the undo stack unwinds.
 """
 import collections.abc
 import contextlib
@@ -29,24 +29,24 @@ LOG = logging.getLogger(__name__)
 
 UNREACHABLE = 'The hypervisor does not answer; the server keeps its state. Try again later.'
 
-SPACING = 10                    # hundredths, and
-SPACING_S = 1                   # seconds, at least, between two values of progress: each is a write of the conductor
+SPACING = 10                    # percent, and
+SPACING_S = 1  # seconds; smallest steps between two values of progress: each is a write of the conductor
 
-# events of tasks that make a guest on a host which had none
+# events of tasks that create a guest on a host which had none
 _MAKES = frozenset(frame.task_event for frame in (
     actions.BUILD, actions.ACTIONS['evacuate'], actions.ACTIONS['unshelve'], actions.FINISH, actions.LIVE_MIGRATION))
 
-# events of tasks that start what a host has: disks on storage that hosts share may be those of a running guest
+# events of tasks that start an existing guest: on shared storage another host may run it
 STARTS = frozenset(actions.ACTIONS[name].task_event for name in ('os-start', 'reboot', 'reboot-hard', 'resume'))
 
 _Params = typing.ParamSpec('_Params')
 
 
 class Undo:
-    """What to do, last one first, when something does not end well.
+    """Undo stack of a task or an action.
 
-    event      what it is
-    instance   the server as it was when it began
+    event      of the task or action
+    instance   the server when it began
     """
 
     def __init__(self, event: str, instance: objects.Instance) -> None:
@@ -55,21 +55,21 @@ class Undo:
         self._kept = False
 
     def undo(self, function: typing.Callable[_Params, object], *args: _Params.args, **kwargs: _Params.kwargs) -> None:
-        """Call this, last one first, when the task does not end well."""
+        """Add a function to call on failure, in reverse order."""
         self._undo.append(functools.partial(function, *args, **kwargs))
 
     def keep(self) -> None:
-        """What was done so far stays, whatever comes."""
+        """Clear the undo stack: everything done so far is kept."""
         self._undo.clear()
         self._kept = True
 
     @property
     def is_kept(self) -> bool:
-        """Whether something was done that stays, whatever comes."""
+        """Return whether ``keep`` was called."""
         return self._kept
 
     def unwind(self) -> bool:
-        """Undo; whether all of it could be undone."""
+        """Undo all; return whether all of it could be undone."""
         undone = not self._kept
         while self._undo:
             function = self._undo.pop()
@@ -82,16 +82,16 @@ class Undo:
 
 
 class Task(Undo):
-    """What the body of a task holds.
+    """State of a task in progress.
 
-    instance   the server as it was when the task began
-    ctx        the context of the request, with what the task may do with images
-    after      vm state at the usual end, None: the server keeps its own
-    on_failure vm state when the body fails, None: the server keeps its own
+    instance   the server when the task began
+    ctx        the context of the request, with the image grant of the task
+    after      vm state at the usual end, None: unchanged
+    on_failure vm state when the body fails, None: unchanged
     values     columns that the end sets
     ended      True once the end was written
     leaves     True: after it the server has no guest on this host
-    keeps_for_return   True: the guest has left, and what is here is kept for a way back; the body records it
+    keeps_for_return   True: the guest has left, and its files are kept for a return; the body records it
     """
 
     def __init__(self, host: Host, ctx: context.RequestContext, action: actions.Frame,
@@ -102,7 +102,7 @@ class Task(Undo):
         self.on_failure = action.on_failure
         self.ctx = ctx.granted(instance.image_grant if instance.obj_attr_is_set('image_grant') else None)
         self._host, self._ctx = host, ctx
-        # task states in which the row is ours
+        # task states in which the task owns the row
         self._holds = action.taken_in if action.started is None else (action.started,)
         self.values: dict[str, typing.Any] = {'task_state': None}
         if self.after is not None:
@@ -112,7 +112,7 @@ class Task(Undo):
         self._finish: typing.Callable[[], typing.Any] = self._write_end
 
     def ends(self, **values: typing.Any) -> None:
-        """Columns to set when all went well."""
+        """Add columns to set on success."""
         self.values.update(values)
 
     def ends_with(self, function: typing.Callable[[], typing.Any]) -> None:
@@ -120,9 +120,9 @@ class Task(Undo):
         self._finish = function
 
     def step(self, task_state: str, **values: typing.Any) -> None:
-        """Show another task state (and write columns) on the way.
+        """Write an intermediate task state and columns.
 
-        :raises InstanceChanged: the server is not in this task's hands any more
+        :raises InstanceChanged: the task no longer owns the server
         """
         self._host.conductor.update_instance(
             self._ctx, instance_uuid=self.instance.uuid, values={'task_state': task_state, **values},
@@ -130,22 +130,25 @@ class Task(Undo):
         self._holds = (task_state,)
 
     def gauge(self) -> 'Gauge':
-        """What shows how far this task is."""
+        """Return the progress of the current task."""
         return Gauge(self)
 
     def show(self, percent: int) -> None:
-        """Show how far it is; raises as ``step`` does."""
+        """Write the progress; raises as ``step`` does."""
         self._host.conductor.update_instance(self._ctx, instance_uuid=self.instance.uuid, values={'progress': percent},
                                              expect=self._expected())
 
     def end(self) -> None:
-        """Write the end; InstanceChanged, InstanceNotFound: the task was overtaken."""
+        """Write the end.
+
+        :raises InstanceChanged, InstanceNotFound: the task was overtaken
+        """
         self._finish()
         self.ended = True
 
     @contextlib.contextmanager
     def harmless(self) -> collections.abc.Iterator[None]:
-        """A block that may fail and leaves the server's vm state as it is."""
+        """Keep the server's vm state if the block fails."""
         on_failure, self.on_failure = self.on_failure, None
         yield
         self.on_failure = on_failure
@@ -153,7 +156,7 @@ class Task(Undo):
     def failed(self, error: Exception) -> None:
         """Record a failure: task state None, the vm state of ``on_failure``, fault and event.
 
-        A server whose hypervisor could not be reached keeps its vm state: its guest goes on as it is.
+        If the hypervisor could not be reached, the vm state is unchanged: the guest continues.
         """
         unreachable = isinstance(error, exception.HypervisorUnreachable) and not self.is_kept
         fault = faults.fault(error, UNREACHABLE if unreachable else None, details=faults.trace(error))
@@ -174,16 +177,15 @@ class Task(Undo):
 
 
 class Gauge:
-    """Shows how far a task is, in at most nine writes: a driver may report as often as it likes, and a task that is
-    short shows nothing.
-    """
+    """Progress of a task, in at most nine writes. A driver may report more often; a short task writes none."""
 
     def __init__(self, current: Task) -> None:
         self._task, self._shown, self._next = current, 0, time.monotonic() + SPACING_S
 
     def __call__(self, percent: int) -> None:
-        """
-        :raises InstanceChanged, InstanceNotFound: the server is not in this task's hands any more
+        """Report the progress.
+
+        :raises InstanceChanged, InstanceNotFound: the task no longer owns the server
         """
         now = time.monotonic()
         if percent < self._shown + SPACING or now < self._next:
@@ -205,7 +207,7 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, ac
 
     :param action: row of the action, or of the step of one
     :param give_up: called with (task, error) when the body fails, instead of the usual record of a failure
-    :param lives_on: the server's host where it is another one; such a task ends with a write of its own
+    :param lives_on: the server's host if it is another one; such a task writes its end separately
     :raises InstanceChanged, InstanceNotFound: the server is not waiting for this task (any more)
     """
     event = action.task_event
@@ -230,7 +232,7 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, ac
             with current.harmless():
                 current.failed(refused)
             raise refused
-        if record is None and event in _MAKES:           # a host that dies in the middle finds whose the guest was
+        if record is None and event in _MAKES:  # if a host dies during the task, it finds the owner of the guest
             host.records.note(row)
         try:
             yield current
@@ -262,7 +264,7 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, ac
 
 
 def _note(host: Host, task: Task, request_id: str | None, is_elsewhere: bool) -> None:
-    """Record the server as it is after a task that ended well."""
+    """Record the server after a successful task."""
     if task.leaves or is_elsewhere:
         host.records.forget(task.instance.uuid)
     elif not task.keeps_for_return:
@@ -270,7 +272,7 @@ def _note(host: Host, task: Task, request_id: str | None, is_elsewhere: bool) ->
 
 
 def _never_here(host: Host, server: objects.Instance, event: str) -> str | None:
-    """Why a guest must not be started that this host has never had; None: it may."""
+    """Return the reason not to start a guest that this host has never had, or None."""
     if (event in STARTS and host.records.complete and host.records.get(server.uuid) is None
             and server.uuid not in host.driver.guests()):
         return 'this host has no guest of the server, and no record that it had one'

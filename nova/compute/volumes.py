@@ -1,4 +1,4 @@
-"""Volumes and shares on this host: those of a server that is made or moved, and those that come, go or change later."""
+"""Volumes and shares on this host: of servers that are built or moved, and of later attachments and changes."""
 import collections.abc
 import contextlib
 import functools
@@ -20,15 +20,15 @@ from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
 
-POLL_S = 1           # between two looks at volumes that are being made
-REPORT_S = 5         # between two reports of a merge
-MERGED = 89          # hundredths of a snapshot's removal that are done at the end of its merge; 90 is what ends it
+POLL_S = 1           # seconds between two checks of volumes that are being created
+REPORT_S = 5         # seconds between two progress reports of a merge
+MERGED = 89          # percent of a snapshot's removal that are done at the end of its merge; 90 means complete
 
 Devices = list[dict[str, typing.Any]]
 
 
 class Volumes:
-    """Connects volumes of servers to this host, and their guests to them."""
+    """Connects volumes of servers to this host, and guests to the volumes."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -36,9 +36,9 @@ class Volumes:
     # ---- all volumes of a server
 
     def connect(self, ctx: context.RequestContext, server: objects.Instance, spec: objects.RequestSpec) -> Devices:
-        """The server's block devices: local disks as in the request, and its volumes, connected to this host.
+        """Return the server's block devices: local disks of the request, and volumes connected to this host.
 
-        :raises BuildFailed: a volume does not become usable in time, or the driver can attach none
+        :raises BuildFailed: a volume does not become usable in time, or the driver cannot attach volumes
         """
         host = self._host
         requested = spec.block_devices or []
@@ -57,21 +57,21 @@ class Volumes:
             host.stopping.wait(POLL_S)
 
     def connector(self) -> dict[str, typing.Any] | None:
-        """What a volume service must know of this host; None: the driver can attach no volumes."""
+        """Return the connector of this host for volume services, or None if the driver cannot attach volumes."""
         volumes = self._host.driver.get_feature(virt.Volumes)
         return volumes.volume_connector() if volumes else None
 
     def complete(self, ctx: context.RequestContext, server: objects.Instance, devices: Devices) -> None:
-        """The guest runs with these devices: mark the volumes among them as in use."""
+        """Mark the volumes of a running guest as in use."""
         if any(device.get('destination_type') == 'volume' for device in devices):
             self._host.volumes.complete_volumes(ctx, instance_uuid=server.uuid)
         device_addresses.record(self._host, ctx, server, device_addresses.has_tags((*server.network_info, *devices)))
 
     def disconnect(self, ctx: context.RequestContext, server: objects.Instance,
                    devices: Devices | None = None) -> None:
-        """Disconnect the server's volumes from this host; they stay the server's.
+        """Disconnect the server's volumes from this host; the server keeps them.
 
-        :param devices: what ``connect`` returned; None: not known
+        :param devices: result of ``connect``; None: unknown
         """
         if devices is None or any(device.get('destination_type') == 'volume' for device in devices):
             self._host.volumes.disconnect_volumes(ctx, instance_uuid=server.uuid)
@@ -82,7 +82,7 @@ class Volumes:
         self._host.submit(instance, self._attach_volume, ctx, instance, bdm_uuid)
 
     def _attach_volume(self, ctx: context.RequestContext, instance: objects.Instance, bdm_uuid: str) -> None:
-        """Repeated after a crash: every step may have been taken already."""
+        """Attach a volume. After a crash the task starts again; each step may be done already."""
         host = self._host
         with _recorded(), background_actions.action(host, ctx, instance, 'compute_attach_volume') as current:
             server, which = current.instance, {'instance_uuid': instance.uuid, 'bdm_uuid': bdm_uuid}
@@ -104,7 +104,7 @@ class Volumes:
             try:
                 device = host.volumes.get_volume_device(ctx, **which)
             except exception.InstanceChanged:
-                return                   # a crash came between the detachment and its record: it is done
+                return                   # a crash between the detachment and its record: the task is done
             current.undo(host.volumes.volume_detach_failed, ctx, **which)
             host.driver_with(virt.Volumes).detach_volume(ctx, current.instance, device)
             current.keep()
@@ -123,7 +123,7 @@ class Volumes:
                      'new_attachment_id': new_attachment_id}
             device = host.volumes.get_volume_device(ctx, instance_uuid=instance.uuid, bdm_uuid=bdm_uuid)
             info = device['connection_info']
-            if device['attachment_id'] != new_attachment_id:         # else it is recorded, but for its end
+            if device['attachment_id'] != new_attachment_id:         # otherwise recorded, but not completed
                 current.undo(host.volumes.volume_not_swapped, ctx, **which)
                 info = host.volumes.connect_new_volume(ctx, attachment_id=new_attachment_id,
                                                        connector=self.connector(), device_name=device['device_name'])
@@ -133,19 +133,19 @@ class Volumes:
                 driver.swap_volume(ctx, current.instance, device, new)
             current.keep()
             stays = host.volumes.volume_swapped(ctx, connection_info=info, **which)
-            if stays not in (None, new_volume_id):       # None: of a conductor of the release before
+            if stays not in (None, new_volume_id):       # None: from a conductor of the previous release
                 driver.rename_volume(ctx, current.instance, new_volume_id, stays)
 
 
 class _Copies:
-    """Copies of the volumes of one server that are made in the background of one of its tasks."""
+    """Copies of one server's volumes in the background of one of its tasks."""
 
     def __init__(self) -> None:
         self._begun: set[str] = set()
         self._changed = threading.Condition()
 
     def begin(self, snapshot_id: str) -> None:
-        """Of this moment is the snapshot, or it has failed."""
+        """Record that the copy of a snapshot has begun, which fixes its content, or that it has failed."""
         with self._changed:
             self._begun.add(snapshot_id)
             self._changed.notify_all()
@@ -158,7 +158,7 @@ class _Copies:
 
 
 class VolumeSnapshots:
-    """Copies of volumes, and files of volume snapshots that the hypervisor makes and merges for the volume service."""
+    """Copies of volumes, and snapshot files that the hypervisor creates and merges for the volume service."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -166,7 +166,7 @@ class VolumeSnapshots:
 
     @contextlib.contextmanager
     def copying(self, uuid: str) -> collections.abc.Iterator[_Copies]:
-        """While the block runs, which is a task of this server, its volumes may be copied: the task waits for that."""
+        """Allow copies of the server's volumes while the block runs: its task waits for them."""
         copies = self._beside[uuid] = _Copies()
         try:
             yield copies
@@ -193,7 +193,7 @@ class VolumeSnapshots:
                 make(begin)
             finally:
                 begin()
-        # One after the other: QEMU makes one copy of a guest at a time.
+        # one after the other: QEMU copies one disk of a guest at a time
         self._host.queue.submit(f'{instance.uuid} {queue.COPIES}', self._work, ctx, snapshot_id, 'creating', work,
                                 build=queue.COPIES, project_id=instance.project_id)
 
@@ -213,12 +213,12 @@ class VolumeSnapshots:
 
     def _note(self, ctx: context.RequestContext, instance: objects.Instance, volume_id: str,
               file: virt.VolumeFile) -> None:
-        """The volume's connection has this file from now on: a server that is built again here is to have it."""
+        """Record the new file of a volume in its connection, for later builds of the guest on this host."""
         self._host.volumes.volume_file_changed(ctx, instance_uuid=instance.uuid, volume_id=volume_id, file=dict(file))
 
     def _work(self, ctx: context.RequestContext, snapshot_id: str, status: str,
               work: typing.Callable[[], typing.Any]) -> None:
-        """Do it and report to the volume service, which waits for it: how far it is, or that it failed."""
+        """Run the work and report progress or failure to the volume service, which waits for the result."""
         try:
             work()
             progress = '90%'
@@ -232,7 +232,7 @@ SHARE_ATTACHED, SHARE_FAILED = 'attached', 'error'
 
 
 class Shares:
-    """Attaches and detaches shares of a stopped server; its guest has them when it is started."""
+    """Attaches and detaches shares of a stopped server; its guest mounts them at its next start."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -266,7 +266,7 @@ class Shares:
 
 @contextlib.contextmanager
 def _recorded() -> collections.abc.Iterator[None]:
-    """A refusal is in the action's record by now, and no caller waits for it."""
+    """Ignore a refusal: the action's record has it, and no caller waits."""
     try:
         yield
     except (exception.InstanceChanged, exception.InstanceNotFound):

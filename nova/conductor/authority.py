@@ -1,8 +1,7 @@
-"""What a compute host may let a conductor write, read and do: its own servers, moves and volumes alone.
+"""Rights of compute hosts at a conductor: each host may access only its own servers, moves and volumes.
 
-``RIGHTS`` has all of it, a row for each method of interface.py that hosts call; see rpc/admission.py. Methods without a
-row are for other services. Where a check says that the method's own statements decide, they have the caller's name
-(``host_is_caller``) among their conditions.
+``RIGHTS`` has a row for each method of interface.py that hosts call; see rpc/admission.py. Methods without a row are
+for other services. The condition ``host_is_caller`` means that the method's own statements check the host name.
 """
 import collections.abc
 import typing
@@ -40,12 +39,12 @@ SWAP = 'swap_volume'
 # (binary, topic)
 _OF_HOSTS = {('nova-compute', 'compute'), ('nova-network', 'network'), ('nova-network-agent', 'network_agent')}
 
-# columns of instances, by what a host writes there
+# columns of instances, by purpose
 _STATE = {'vm_state', 'task_state', 'power_state', 'launched_at', 'network_info', 'system_metadata'}
 _PROGRESS = {'status', *(f'{what}_{how}_bytes' for what in ('memory', 'disk')
                          for how in ('total', 'processed', 'remaining'))}
 _FAULT = {'code', 'message', 'details', 'created', 'final'}
-# of compute_nodes: what a host knows of itself. What is claimed there others write.
+# columns of compute_nodes that a host reports about itself; other services write the claims
 _NODE = {'node', 'vcpus', 'memory_mb', 'local_gb', 'hypervisor_type', 'hypervisor_version', 'host_ip', 'cpu_info',
          'disk_available_least', 'supported_instances', 'uptime', 'numa_topology', 'pci_devices', 'traits', 'metrics',
          'failed_builds', 'reserved_memory_mb', 'reserved_disk_gb', 'cpu_allocation_ratio', 'ram_allocation_ratio',
@@ -53,8 +52,9 @@ _NODE = {'node', 'vcpus', 'memory_mb', 'local_gb', 'hypervisor_type', 'hyperviso
 
 
 def _confirms(call: Call) -> None:
-    """The server is on the caller, or the caller is where it has left for good: the one task of a host on a server that
-    lives elsewhere (compute/moves/resize.py).
+    """Check that the caller runs the server or is the source of its finished move.
+
+    Confirming a resize is the only task of a host on a server that runs elsewhere (compute/moves/resize.py).
     """
     if admission.is_expecting_caller(call):
         return
@@ -68,16 +68,17 @@ def _confirms(call: Call) -> None:
 
 
 def _failure_here(call: Call) -> None:
-    """A failure changes more than the server's row (Rebuilds.image_kept)."""
+    """Check the host if the message reports a failure: a failure changes more columns (Rebuilds.image_kept)."""
     if call.arguments.get('fault') is not None:
         on_caller(call)
 
 
 def _own_metadata(call: Call) -> None:
-    """Of the system metadata a host writes what was requested of it: the image to shelve into, and that it is done with
-    one, the clients of its guest's disks, and the addresses of its guest's devices. An image that it names there is
-    deleted with the server, or put onto its root volume. It removes the password that a guest has posted before it
-    makes the root disk again.
+    """Restrict the system metadata that a host may write.
+
+    A host may write the requested shelve image and its removal, the clients of its guest's disks, and the addresses of
+    its guest's devices. The image named there is deleted with the server or written to its root volume. A host may also
+    remove the password that a guest posted before the root disk is recreated.
     """
     wanted = (call.arguments.get('values') or {}).get('system_metadata')
     if wanted is None:
@@ -106,7 +107,7 @@ def _images_of(call: Call) -> set[str]:
 
 
 def _image_of_action(call: Call) -> None:
-    """The image is one that a request of the server's owner has made, to be filled."""
+    """Check that a request of the server's owner created the image to be filled."""
     if call.arguments.get('image_id') not in _images_of(call):
         call.refuse(f'no request is for image {str(call.arguments.get("image_id"))[:40]} of the server')
 
@@ -118,16 +119,16 @@ def _image_of_rebuild(call: Call) -> None:
 
 
 def _own_action(call: Call) -> None:
-    """The request's action, where it is still open, was claimed by the caller. At a repeated call it is closed."""
+    """Check that the caller claimed the open action of the request. A closed action means a repeated call."""
     if call.server is None:
-        return                               # nothing is left of it
+        return                               # the server and its actions are gone
     for action in call.server.actions:
         if action['request_id'] == call.request_id and action['owner'] != f'compute:{call.host}':
             call.raise_not_on_host()
 
 
 def _step_of(call: Call) -> None:
-    """The caller is the host whose step the move waits for; one that is over the method leaves alone."""
+    """Check that the move waits for a step of the caller. The method itself ignores moves that are over."""
     if call.move is None:
         raise exception.MigrationNotFound(migration_id=call.arguments.get('migration_id'))
     row = call.move.row
@@ -140,7 +141,7 @@ def _step_of(call: Call) -> None:
 
 
 def _swap_of_server(call: Call) -> None:
-    """Volume and attachment are those of an open swap of the server."""
+    """Check that volume and attachment belong to an open swap of the server."""
     names = ('bdm_uuid', 'new_volume_id', 'new_attachment_id')
     given = {name: call.arguments.get(name) for name in names}
     for action in call.server.actions:
@@ -150,19 +151,19 @@ def _swap_of_server(call: Call) -> None:
 
 
 def _swap_on_host(call: Call) -> None:
-    """The attachment is that of an open swap of a server of the caller."""
+    """Check that the attachment belongs to an open swap of a server on the caller."""
     if call.arguments.get('attachment_id') not in call.read(call, 'swaps'):
         call.refuse(f'attachment {str(call.arguments.get("attachment_id"))[:40]} is for none of its servers')
 
 
 def _snapshot_on_host(call: Call) -> None:
-    """The snapshot is of a volume of a server of the caller."""
+    """Check that the snapshot belongs to a volume of a server on the caller."""
     if not call.read(call, 'snapshot'):
         call.refuse(f'snapshot {str(call.arguments.get("snapshot_id"))[:40]} is of none of its servers')
 
 
 def _service_of_host(call: Call) -> None:
-    """The services of a host are its nova-compute and the nova-network, or its agent, that plumbs it."""
+    """Check the service: a host reports nova-compute, and nova-network or its agent."""
     if (call.arguments.get('binary'), call.arguments.get('topic')) not in _OF_HOSTS:
         call.refuse(f'it reports {str(call.arguments.get("binary"))[:50]}')
 
@@ -177,7 +178,7 @@ def _own_nodes(call: Call) -> None:
 
 
 def _has_been_there(call: Call) -> None:
-    """The server is on the caller, or has been, or was to come."""
+    """Check that the server is, was or was to be on the caller."""
     if (call.server is None or call.server.host != call.host) and not call.read(call, 'was_there'):
         call.raise_not_on_host()
 
@@ -270,12 +271,12 @@ RIGHTS = {
 
 
 def admission_of(services: CellServices) -> admission.Admission:
-    """Return what checks the messages of hosts to a conductor."""
+    """Return the access checks for messages that hosts send to a conductor."""
     return admission.Admission('conductor', RIGHTS, Facts(services))
 
 
 class Facts:
-    """Reads the facts that checks need, once a call and kind."""
+    """Facts for the checks; each kind is read once a call."""
 
     def __init__(self, services: CellServices) -> None:
         self._cell_db, self._volumes = services.cell_db, services.volumes
@@ -299,7 +300,7 @@ class Facts:
             return ownership.was_there(conn, call.uuid, call.host)
 
     def _step(self, call: Call) -> tuple[str, str] | None:
-        """Return (method of a compute, its host) that the move's server waits for, None when it waits for nothing."""
+        """Return (compute method, host) that the move's server waits for, or None."""
         row = call.move.row
         with self._cell_db.reader() as conn:
             server = instances.get_many(conn, [row['instance_uuid']]).get(row['instance_uuid'])
@@ -315,7 +316,10 @@ class Facts:
                 if arguments.get('new_attachment_id') is not None}
 
     def _snapshot(self, call: Call) -> bool:
-        """:raises VolumeSnapshotNotFound:"""
+        """Return whether the snapshot belongs to a server of the calling host.
+
+        :raises VolumeSnapshotNotFound:
+        """
         snapshot = self._volumes.get_snapshot(context.admin_context(), str(call.arguments.get('snapshot_id')))
         with self._cell_db.reader() as conn:
             uuids = [row['instance_uuid'] for row in block_devices.by_volume(conn, snapshot['volume_id'])]

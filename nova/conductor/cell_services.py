@@ -1,4 +1,4 @@
-"""What every kind of work of a conductor needs: the databases, and the services that it calls."""
+"""Shared services of a conductor's parts: databases, and clients of other services."""
 import collections.abc
 import dataclasses
 import logging
@@ -22,7 +22,7 @@ LOG = logging.getLogger(__name__)
 
 Connection = engine.Connection
 Context = context.RequestContext
-Row = collections.abc.Mapping[str, typing.Any]              # of a table: {column: value}
+Row = collections.abc.Mapping[str, typing.Any]              # row of a table: {column: value}
 Fault = dict[str, typing.Any]            # see nova.objects.faults
 RpcClient = typing.Any                   # rpc.bus.Client: it has a method for each row of an interface
 
@@ -33,7 +33,8 @@ def _no_versions() -> dict[str, int]:
 
 @dataclasses.dataclass(frozen=True)
 class CellServices:
-    """
+    """Databases and clients that the parts of a conductor share.
+
     conf             the configuration
     api_db           the API database
     cells            the cells; the default one is the conductor's own
@@ -70,7 +71,7 @@ class CellServices:
     def host_is_up(self, host: str, conn: Connection | None = None) -> bool:
         """Return whether the compute service of a host is up.
 
-        :param conn: of the cell; None: read in a transaction of its own
+        :param conn: connection to the cell's database; None: use a new transaction
         """
         if conn is None:
             with self.cell_db.reader() as conn:
@@ -79,10 +80,9 @@ class CellServices:
         return services.any_up(conn, found, self.conf.service_down_time)
 
     def retry_soon(self, error: exception.NovaException, *uuids: str) -> None:
-        """Let a reconciler take up the actions of these servers at its next look: a service does not answer.
+        """Mark the actions of these servers as overdue, because a service does not answer: a reconciler takes them up.
 
-        It is the reconciler of the cell where they are by now: a scheduler whose answer was lost may have given them
-        to another cell.
+        The reconciler is the one of their present cell: a scheduler may have moved them before its answer was lost.
         """
         LOG.warning('%d servers wait, first %s: %s', len(uuids), uuids[0], error)
         now = utils.utcnow()

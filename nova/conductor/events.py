@@ -1,4 +1,4 @@
-"""Events of servers, recorded in the transactions of a conductor that make them true.
+"""Events of servers, recorded in the same transaction of a conductor as their change.
 
     def write(conn):
         change = self._events.of(conn, ctx, uuid)
@@ -6,10 +6,9 @@
         if change:
             change.record('pause', END, row, host)
 
-Every task begins and ends at a conductor, so an action needs no line for its events: its row in nova/actions.py names
-them. What a host began and did not end, because it died, is recorded by the conductor that ends it. What was rolled
-back, came a second time or too late records nothing. Where no notifications are configured there is no ``change``, and
-nothing is read.
+Every task begins and ends at a conductor. An action needs no code for its events: its row in nova/actions.py names
+them. The conductor that ends the task of a dead host records the event. Transactions that are rolled back, repeated or
+late record no event. Without notifications ``change`` is None and no rows are read.
 """
 import collections.abc
 import contextlib
@@ -39,10 +38,10 @@ from nova.notify.events import START
 
 
 class Change:
-    """What a transaction does to a server.
+    """Change of a server in one transaction.
 
-    ctx     who it is done for; what a host says of that counts for nothing
-    before  the server's row, read where changes of its states are events; else None
+    ctx     context of the request; a context from a host is not trusted
+    before  the server's row, read only if state changes are notified; else None
     """
 
     def __init__(self, notifier: notify.Notifier, conn: Connection, ctx: Context | None, uuid: str,
@@ -67,7 +66,7 @@ class Change:
                 return context.on_behalf_of(action)
         try:
             return context.on_behalf_of(instance_actions.get(self._conn, self._uuid, ctx.request_id))
-        except exception.InstanceActionNotFound:             # the host does it by itself
+        except exception.InstanceActionNotFound:             # the host acts without a request
             return ctx
 
     @property
@@ -84,13 +83,13 @@ class Change:
         return found[-1] if found else {}
 
     def on_host(self) -> bool:
-        """Return whether a host works on the server."""
+        """Return whether a host has a task on the server."""
         return (self.main_action.get('owner') or '').startswith('compute:')
 
     # ---- events
 
     def states(self, row: Row) -> None:
-        """Record, once, that the server's states have changed as far as is configured."""
+        """Record a state change of the server, once and as configured."""
         if self.before is not None and not self._states_recorded:
             with _harmless(self._notifier, 'instance.update'):
                 self._states_recorded = self._notifier.record_states(self._conn, self.ctx, self.before, row,
@@ -98,12 +97,12 @@ class Change:
 
     def record(self, name: str, phase: str | None, row: Row, host: str | None = None, by: str | None = None,
                **about: typing.Any) -> None:
-        """Record an event, after that of the server's states.
+        """Record an event, after the state change of the server.
 
         :param name: of a row of notify.events, without ``instance.``
-        :param row: columns of the server, as the transaction leaves them
-        :param host: that it happened on
-        :param by: service that it happened on, None: the event's
+        :param row: columns of the server at the end of the transaction
+        :param host: of the event
+        :param by: publishing service, None: the default of the event
         """
         self.states(row)
         with _harmless(self._notifier, f'instance.{name}'):
@@ -111,7 +110,7 @@ class Change:
                                   action=self.main_action.get('action'), **{**self.about(), **about})
 
     def failure(self, name: str | None, row: Row, host: str | None, fault: Fault, **about: typing.Any) -> None:
-        """Record that what a host was doing failed.
+        """Record a failed task of a host.
 
         :param name: of its event; None: it has none
         """
@@ -125,7 +124,7 @@ class Change:
     def no_host(self, task: str, row: Row, fault: Fault, spec: dict[str, typing.Any] | None) -> None:
         """Record that no host was found for a task: 'build_instances', 'migrate_server' or 'rebuild_server'.
 
-        :param spec: what ``Events.spec`` gave before the transaction
+        :param spec: result of ``Events.spec`` before the transaction
         """
         self.states(row)
         with _harmless(self._notifier, f'compute_task.{task}'):
@@ -133,7 +132,7 @@ class Change:
                                   fault=fault, state=row['vm_state'], method=task, spec=spec)
 
     def about(self) -> dict[str, typing.Any]:
-        """Return what events of the server have besides its row."""
+        """Return the additional facts of the server's events."""
         about = {'image_id': (self.main_action.get('arguments') or {}).get('image_id'),
                  **event_facts.attached(self._conn, self._uuid, self._notifier)}
         if self._migration is not None:
@@ -156,16 +155,16 @@ class Change:
             self.record('shutdown', START, row, host)
 
     def stepped(self, row: Row) -> None:
-        """Record that a task shows another task state: a shelved server may leave its host in the same task."""
+        """Record the next task state of a task: a shelved server may be offloaded in the same task."""
         self.states(row)
         if row['task_state'] == states.SHELVING_OFFLOADING:
             self.record('shelve', END, row, row['host'])
             self.record('shelve_offload', START, row, row['host'])
 
     def task_ended(self, row: Row, event: str, host: str | None, fault: Fault | None) -> None:
-        """Record that a task has ended, or has failed: with ``fault``."""
+        """Record the end of a task; ``fault`` means that it failed."""
         self.states(row)
-        if event == 'conductor_unshelve_instance':          # no host was found, and none has failed
+        if event == 'conductor_unshelve_instance':          # no host was found, so no host has failed
             return
         name = actions.NOTIFICATION_OF_TASK.get(event)
         if event == 'conductor_reconcile':
@@ -185,7 +184,7 @@ class Change:
     def background_ended(self, row: Row, host: str, error: str | None, traceback: str | None) -> None:
         """Record the end of the background action of the request.
 
-        :param error: what went wrong, None: nothing
+        :param error: message of a failure, or None
         """
         action = self.background_action
         name = _notification(action)
@@ -201,13 +200,13 @@ class Change:
 
 
 def _notification(action: dict[str, typing.Any]) -> str | None:
-    """Return the event of an open action's row, None where it has none."""
+    """Return the event of an open action, or None."""
     row = actions.OF_RECORD.get(action.get('action', ''))
     return None if row is None else row.notification
 
 
 def _arguments(action: dict[str, typing.Any]) -> dict[str, typing.Any]:
-    """Return what of an action's arguments stands in payloads."""
+    """Return the part of an action's arguments that payloads contain."""
     arguments = action.get('arguments') or {}
     return {**{name: arguments[name] for name in ('new_volume_id', 'share_id') if name in arguments},
             **arguments.get(instance_actions.EVENT_FACTS, {})}
@@ -215,7 +214,7 @@ def _arguments(action: dict[str, typing.Any]) -> dict[str, typing.Any]:
 
 @contextlib.contextmanager
 def _harmless(notifier: notify.Notifier, what: str) -> collections.abc.Iterator[None]:
-    """Nothing fails with its event; but a transaction that is broken is its owner's."""
+    """Ignore failures to record an event. Database errors propagate to the caller that owns the transaction."""
     try:
         yield
     except db_exc.DBError:
@@ -225,17 +224,17 @@ def _harmless(notifier: notify.Notifier, what: str) -> collections.abc.Iterator[
 
 
 class Events:
-    """Makes changes of servers into events, where notifications are configured."""
+    """Records changes of servers as events, where notifications are configured."""
 
     def __init__(self, services: CellServices) -> None:
         self._notifier, self._api_db, self._cell_db = services.notifier, services.api_db, services.cell_db
 
     def of(self, conn: Connection, ctx: Context | None, uuid: str, migration: Row | None = None) -> Change | None:
-        """Return what the transaction may record of a server; None where nothing is to be recorded.
+        """Return the change that a transaction can record for a server, or None without notifications.
 
         Call it before the transaction changes the server or its actions.
 
-        :param migration: the row of the move that it belongs to
+        :param migration: the row of its move
         """
         notifier = self._notifier
         if not notifier.on:
@@ -245,10 +244,10 @@ class Events:
         return None
 
     def spec(self, uuid: str) -> dict[str, typing.Any] | None:
-        """Read the request spec of a server for an event; None where nothing is recorded, or it is not there.
+        """Read the request spec of a server for an event; None without notifications or without a spec.
 
-        Call it before the transaction that records the event: that one would hold its locks in the cell until the API
-        database answers.
+        Call it before the transaction that records the event. Otherwise that transaction would hold its locks in the
+        cell until the API database answers.
         """
         if not self._notifier.on:
             return None
@@ -262,7 +261,7 @@ class Events:
 
     def publish(self, ctx: Context | None, name: str, phase: str | None, row: Row, host: str | None,
                 migration: Row | None = None) -> None:
-        """Publish what no transaction of this conductor makes true: a host is called, or says what it does.
+        """Publish an event outside of a transaction: a call to a host, or a report of a host.
 
         :param name: of a row of notify.events, without ``instance.``
         """

@@ -1,7 +1,7 @@
 """RPC methods of the conductor: building, and the writes of services that hold no database credentials."""
 from nova.rpc.interface import OBJECT_BACKPORT, Interface, Method, Newer
 
-BUILDS_AT_ONCE = 16      # requests that one conductor places; further ones wait, and what computes ask for does not
+BUILDS_AT_ONCE = 16      # requests that one conductor places concurrently; further ones wait, calls of computes do not
 
 INTERFACE = Interface(
     'conductor', '1.4',
@@ -54,7 +54,7 @@ INTERFACE = Interface(
     Method('volume_file_changed', ('instance_uuid', 'volume_id', 'file'), call=True, since='1.2',
            doc="Record the file that a volume uses from now on, next to that of its connection: {'name', 'format'}."),
 
-    # ---- cold moves: conductor/moves/cold.py; each end of a step is one transaction, followed by the next step
+    # ---- cold moves: conductor/moves/cold.py; each step ends in one transaction, followed by the next step
     Method('continue_move', ('instance_uuid',), doc='Send the next message that the server of a cold move waits for.'),
     Method('continue_moves', ('host', 'kept'), call=True,
            doc='Continue the moves of a host that has started. ``kept``: uuids of guests kept for a revert. Return '

@@ -1,4 +1,4 @@
-"""The conductor: its kinds of work, each handed what it needs, and the table of what serves which RPC method."""
+"""Conductor manager: creates the parts of the conductor and maps RPC methods to them."""
 import collections.abc
 import typing
 
@@ -44,9 +44,9 @@ PeriodicTask = tuple[str, float, collections.abc.Callable[[], typing.Any]]     #
 
 
 class ConductorManager:
-    """Each kind of work is an attribute.
+    """Parts of the conductor; each one is an attribute.
 
-    methods  what serves interface.py
+    methods  {RPC method of interface.py: function}
 
     :raises TypeError: the table does not fit the interface
     """
@@ -158,7 +158,7 @@ class ConductorManager:
         })
 
     def admission(self) -> admission.Admission:
-        """Return what compute hosts may ask of this conductor."""
+        """Return the access checks for messages of compute hosts."""
         return authority.admission_of(self.services)
 
     # ---- lifecycle: see nova.runtime.service
@@ -174,15 +174,15 @@ class ConductorManager:
         self.reconciler.messages_lost()
 
     def take_over(self) -> None:
-        """Take up at once what a process that died has left: for a deployment whose only process starts again.
+        """Take up the work of a dead process immediately, in a deployment with a single process.
 
-        Call it before the first request: until then a mapping without a row is one that was lost.
+        Call it before the first request: until then a mapping without a row is a lost one.
         """
         self.lost_mappings.remove_lost_mappings(0)
         self.reconciler.take_over()
 
     def in_progress(self) -> dict[str, int]:
-        """Return what a report about the process shows."""
+        """Return the figures for a report about the process."""
         return {'differences that the audit has mended': self.claim_check.drift}
 
     def periodic_tasks(self) -> list[PeriodicTask]:

@@ -6,14 +6,14 @@
         if notifier.on:
             notifier.record(conn, ctx, 'instance.power_off', 'end', row, host='host1')
 
-An event is recorded in the transaction that makes it true, with the row as that transaction leaves it, and queued after
-the commit; events of one server in the order of their commits. What is not committed in a transaction of its own is
-queued by ``publish``. A thread of the notifier renders and sends what is queued, and waits for a broker that is away.
-What does not fit into the queue meanwhile is dropped and counted; so is what waits when the process ends. An event is
-sent at most once in each form, and nothing fails because of it.
+``record`` stores an event with the row as its transaction leaves it, and queues the event after the commit. Events of
+one server keep the order of their commits. ``publish`` queues an event without a transaction. A thread of the notifier
+renders and sends the queued events, and waits for a broker that is away. Events that exceed the queue, or are unsent
+when the process ends, are dropped and counted. An event is sent at most once in each form. A failure to send an event
+does not fail the operation.
 
-Without a driver in [oslo_messaging_notifications] there is no notifier: ``on`` is False, and nothing is made, queued or
-read for it.
+Without a driver in [oslo_messaging_notifications] there is no notifier: ``on`` is False, and no event is created,
+queued or read.
 """
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ Message = tuple[str, dict[str, Any], str, str, str | None, dict[str, Any]]
 LOG = logging.getLogger(__name__)
 
 QUEUE = 10_000            # events that wait for the broker
-LOG_S = 60                # between two lines about what was dropped
-LAST_S = 2                # what waits at the end has so long to leave
-IDLE_S = 5                # the thread ends when nothing was queued for so long
+LOG_S = 60                # seconds between two log lines about dropped events
+LAST_S = 2                # seconds for sending the queued events at the end
+IDLE_S = 5                # the thread ends after so many seconds without an event
 OFF_DRIVERS = ('', 'noop')
-# of the caller's context; never his token
+# fields of the caller's context; never the token
 _CONTEXT = ('request_id', 'global_request_id', 'user_id', 'project_id', 'user_domain_id', 'project_domain_id',
             'is_admin', 'roles')
 
 
 class Off:
-    """Sends nothing."""
+    """Notifier that sends no notifications."""
 
     on: Literal[False] = False
 
@@ -73,23 +73,23 @@ OFF = Off()
 
 
 def new(conf: cfg.ConfigOpts, binary: str = events.API) -> Notifier | Off:
-    """The notifier of a configuration; OFF where it names no driver.
+    """Return the notifier of a configuration; OFF if it names no driver.
 
-    :param binary: the service that it is for
+    :param binary: publishing service
     :raises InvalidInput: the driver needs a broker, and there is no transport_url
     """
     return Notifier(conf, _senders(conf), binary) if wanted(conf) else OFF
 
 
 def wanted(conf: cfg.ConfigOpts) -> bool:
-    """Whether a configuration names a driver."""
+    """Return whether a configuration names a driver."""
     from nova.rpc import bus
     bus.register_options(conf)
     return any(name not in OFF_DRIVERS for name in conf.oslo_messaging_notifications.driver or ())
 
 
 def _senders(conf: cfg.ConfigOpts) -> dict[str, Any]:
-    """{form: oslo.messaging's notifier} of the forms that are wanted."""
+    """Return {form: oslo.messaging's notifier} of the configured forms."""
     import oslo_messaging
 
     from nova import exception
@@ -102,25 +102,26 @@ def _senders(conf: cfg.ConfigOpts) -> dict[str, Any]:
                                             'transport_url there, or in [DEFAULT].')
     transport = oslo_messaging.get_notification_transport(conf, transport_url.parse(conf, url or 'fake://'))
     topics = {'versioned': conf.notifications.versioned_notifications_topics, 'unversioned': options.topics}
-    # where it has no connection yet, its driver for RabbitMQ takes -1 for no retry at all
+    # before its first connection the driver for RabbitMQ takes -1 for no retry at all
     retry = options.retry if options.retry >= 0 else sys.maxsize
     return {form: oslo_messaging.Notifier(transport, topics=names, retry=retry)
             for form, names in topics.items() if wanted_form in (form, 'both')}
 
 
 class _Caller(dict[str, Any]):
-    """What is sent of a caller. Of a context oslo.messaging sends its redacted copy, of a plain dictionary nothing."""
+    """Caller in a message. oslo.messaging sends the redacted copy of a context, and omits a plain dictionary."""
 
     def redacted_copy(self) -> dict[str, Any]:
         return dict(self)
 
 
 class Notifier:
-    """
+    """Renders and sends notifications.
+
     :param senders: {'versioned', 'unversioned': an oslo_messaging.Notifier}
-    :param binary: the service that it is for
-    :ivar counts: how many events were 'sent' (handed to oslo.messaging, which logs what it cannot deliver), 'dropped'
-        (there was no room) and 'failed' (they could not be made, or handed over)
+    :param binary: publishing service
+    :ivar counts: number of events by result: 'sent' (passed to oslo.messaging, which logs failed deliveries), 'dropped'
+        (the queue was full) and 'failed' (not rendered or not passed on)
     """
 
     on: Literal[True] = True
@@ -144,12 +145,12 @@ class Notifier:
         """Queue an event of a server when the transaction is committed. The transaction holds the server's row.
 
         :param name, phase: of a row of events.EVENTS
-        :param row: the columns of the server, as the transaction leaves them; they must not change from now on
-        :param host: that it happened on; None: this one
+        :param row: the columns of the server at the end of the transaction; they must not change later
+        :param host: host of the event; None: this one
         :param by: binary in the publisher's id; None: the event's
-        :param action: name of the action that it belongs to
-        :param server_uuid: where the row is not the server's
-        :param about: what payloads.Subject has in addition to the columns
+        :param action: name of the event's action
+        :param server_uuid: required if the row is not the server's
+        :param about: fields of payloads.Subject in addition to the columns
         """
         uuid = server_uuid or row['uuid']
         event = Event(name, phase, uuid, row, action, By(ctx, by, host), about)
@@ -157,15 +158,15 @@ class Notifier:
 
     def publish(self, ctx: nova_context.RequestContext | None, name: str, phase: str | None, row: Row,
                 host: str | None = None, by: str | None = None, **about: Any) -> None:
-        """Queue an event of what is committed, or never is; the parameters are those of ``record``.
+        """Queue an event outside of a transaction; for the parameters see ``record``.
 
-        :param ctx: None: the service does it by itself
+        :param ctx: None: the service acts without a request
         """
         by_whom = By(ctx or nova_context.admin_context(), by, host)
         self._put(self._render, Event(name, phase, None, row, None, by_whom, about))
 
     def _render(self, event: Event) -> list[Message]:
-        """[(form, context, publisher, event type, phase, payload)] of the messages of an event."""
+        """Return [(form, context, publisher, event type, phase, payload)] of the messages of an event."""
         row, ctx = events.EVENTS[event.name], event.by.ctx
         subject = payloads.Subject(ctx, event.row, event.about)
         context = _Caller((key, getattr(ctx, key, None)) for key in _CONTEXT)
@@ -181,7 +182,7 @@ class Notifier:
         return messages
 
     def publish_audit(self, row: Row) -> None:
-        """Queue a record of the audit log as a CADF event: once, in the older form's queue where there is one.
+        """Queue a record of the audit log as a CADF event, once: in the older form's queue if there is one.
 
         :param row: of the table audit_records
         """
@@ -189,7 +190,7 @@ class Notifier:
             cadf.event, row, self.host, self.binary))
 
     def publish_seal(self, name: str, seal: Any) -> None:
-        """The same of the newest seal of the audit log of a database."""
+        """Queue the newest seal of a database's audit log as a CADF event."""
         self._put(self._render_cadf, cadf.SEALED, None, functools.partial(
             cadf.sealed, name, seal, self.host, self.binary))
 
@@ -200,9 +201,9 @@ class Notifier:
 
     def record_states(self, conn: commits.Connection, ctx: nova_context.RequestContext, before: Row | None, row: Row,
                       **about: Any) -> bool:
-        """Record ``instance.update`` when the server's states have changed as far as is configured; whether they have.
+        """Record ``instance.update`` if the server's states have changed as configured; return whether they have.
 
-        :param before: columns of the server before the transaction; None: it is not known, and nothing is recorded
+        :param before: columns of the server before the transaction; None: unknown, no event is recorded
         """
         changed = before is not None and any(before[state] != row[state] for state in self.states)
         if before is not None and changed:
@@ -211,7 +212,7 @@ class Notifier:
         return changed
 
     def failed(self, what: object) -> None:
-        """Count and log an event that could not be made; what it is about goes on."""
+        """Count and log an event that could not be rendered; the operation continues."""
         self._count('failed')
         LOG.exception('There is no notification of %s.', what)
 
@@ -220,7 +221,7 @@ class Notifier:
         metrics.NOTIFICATIONS.labels(result).inc()
 
     def _put(self, render: Callable[..., list[Message]], *args: Any) -> None:
-        """Queue what to render and send: a function that returns messages, and its arguments."""
+        """Queue a function that returns messages to send, with its arguments."""
         try:
             self._waiting.put_nowait((render, args))
             self._begin()
@@ -234,14 +235,14 @@ class Notifier:
             self.failed(args[0])
 
     def _begin(self) -> None:
-        """The thread begins with the first event: a process that forks before has none to lose."""
+        """Start the thread with the first event: a process that forks earlier loses no thread."""
         with self._lock:
             if self._thread is None:
                 atexit.register(self.stop)
                 self._thread = concurrency.spawn('notifications', self._send_all)
 
     def _idle(self) -> bool:
-        """Whether the thread may end: what is queued from now on begins another one."""
+        """Return whether the thread may end: a later event starts another one."""
         with self._lock:
             if not self._waiting.empty():
                 return False
@@ -282,11 +283,11 @@ class Notifier:
 
     @property
     def waiting(self) -> int:
-        """Events that were queued and are not sent."""
+        """Number of queued events that are not sent."""
         return self._waiting.unfinished_tasks
 
     def stop(self, timeout: float = LAST_S) -> None:
-        """What waits has ``timeout`` seconds to leave; nothing is lost by calling it again."""
+        """Wait up to ``timeout`` seconds for the queued events to be sent; repeatable."""
         deadline = time.monotonic() + timeout
         while self.waiting and time.monotonic() < deadline:
             time.sleep(0.01)

@@ -13,7 +13,7 @@ _OUTCOMES = {'accepted': 'success', 'denied': 'failure', 'failed': 'failure', 'u
 
 
 def event(row: Row, host: str, binary: str) -> dict[str, Any]:
-    """A record as a JSON-able CADF event.
+    """Return a record as a JSON-able CADF event.
 
     :param row: of the table audit_records
     """
@@ -37,7 +37,7 @@ def event(row: Row, host: str, binary: str) -> dict[str, Any]:
 
 
 def sealed(name: str, seal: Any, host: str, binary: str) -> dict[str, Any]:
-    """That the audit log of a database is sealed up to a record."""
+    """Return the CADF event about the newest seal of a database's audit log."""
     return {
         'typeURI': TYPE, 'eventType': 'monitor', 'id': str(uuidlib.uuid4()), 'action': 'monitor', 'outcome': 'success',
         'eventTime': utils.utcnow().isoformat(timespec='microseconds') + '+0000',
@@ -49,7 +49,7 @@ def sealed(name: str, seal: Any, host: str, binary: str) -> dict[str, Any]:
 def _action(row: Row) -> str:
     if row['action'] in _AUTHENTICATE:
         return 'authenticate'
-    # of an action on a server the body names it, and so does the route
+    # the body and the route both name an action on a server
     return f'update/{row["route"].rpartition(":")[2]}' if '/action:' in row['route'] else _ACTIONS.get(
         row['method'], 'unknown')
 

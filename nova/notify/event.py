@@ -1,4 +1,4 @@
-"""A domain event: something has happened, and is committed."""
+"""Domain event: a committed change."""
 import dataclasses
 import typing
 
@@ -9,10 +9,10 @@ Row = typing.Mapping[str, typing.Any]
 
 @dataclasses.dataclass(frozen=True)
 class By:
-    """Who did it.
+    """Initiator of an event.
 
-    ctx      of the request that it is done for
-    binary   service that it happened on; None: the one that the event's row names
+    ctx      context of the request
+    binary   publishing service; None: the one that the event's row names
     host     of that service; None: this one
     """
 
@@ -23,14 +23,15 @@ class By:
 
 @dataclasses.dataclass(frozen=True)
 class Event:
-    """
+    """One event.
+
     name         of a row of nova.notify.events
     phase        one of the row's phases
-    server_uuid  of the server that it is about; None: it is about none
-    row          columns of what it is about, as the transaction leaves them
-    action       name of the instance action's record that it belongs to, or None
-    by           who did it
-    about        {name: value} of what the row does not have: fault, volume_id, old_state, …; see payloads.Subject
+    server_uuid  of the event's server, or None
+    row          columns of the event's subject at the end of the transaction
+    action       name of the event's instance action record, or None
+    by           initiator
+    about        {name: value} in addition to the row: fault, volume_id, old_state, …; see payloads.Subject
     """
 
     name: str

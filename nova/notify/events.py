@@ -1,6 +1,6 @@
-"""Every event that is published: its name, its phases, its payload, when, and what it is called in the older form.
+"""Published events: name, phases, payload, condition, and name in the older form.
 
-The emission, the reference in the documentation and the samples' test read these rows.
+The notifier, the reference in the documentation and the samples' test read this table.
 """
 import dataclasses
 from typing import Any
@@ -15,13 +15,14 @@ COMPUTE, CONDUCTOR, API, SCHEDULER = 'nova-compute', 'nova-conductor', 'nova-api
 
 @dataclasses.dataclass(frozen=True)
 class Event:
-    """
+    """One kind of event.
+
     name      without its phase
     when      a sentence
     payload   name of its row in payloads.PAYLOADS
-    phases    a None among them: the name stands alone
+    phases    a None among them means the name without a phase
     by        the service that publishes it: the first part of the publisher's id
-    legacy    name in the older form, None: there is none
+    legacy    name in the older form, or None
     once      the older form has one event for all phases, at the end
     """
 
@@ -34,11 +35,11 @@ class Event:
     once: bool = False
 
     def types(self) -> list[str]:
-        """Every event type of it."""
+        """Return the event types of all phases."""
         return [typed(self.name, phase) for phase in self.phases]
 
     def old_type(self, phase: str | None) -> str | None:
-        """What the older form calls a phase; None: it does not publish it."""
+        """Return the name of a phase in the older form, or None if it is not published there."""
         if self.legacy is None:
             return None
         if not self.once:
@@ -50,13 +51,13 @@ class Event:
 
 
 def typed(name: str, phase: str | None) -> str:
-    """The event type of a phase."""
+    """Return the event type of a phase."""
     return name if phase is None else f'{name}.{phase}'
 
 
 def _instance(name: str, when: str, payload: str = 'InstanceActionPayload', legacy: bool | str | None = True,
               **more: Any) -> Event:
-    """An event of a server.
+    """Return an event of a server.
 
     :param legacy: True: the same name, which the older form has below ``compute``; a name there; or None
     """
@@ -67,7 +68,7 @@ def _instance(name: str, when: str, payload: str = 'InstanceActionPayload', lega
 _VOLUME, _SHARE = 'InstanceActionVolumePayload', 'InstanceActionSharePayload'
 
 ROWS = (
-    # ---- servers: what is done to them
+    # ---- servers: operations
     _instance('create', 'A host builds a server; error: it could not, and another host may be tried.',
               'InstanceCreatePayload', phases=WITH_ERROR),
     _instance('delete', 'A server is deleted.'),
@@ -125,7 +126,7 @@ ROWS = (
               phases=WITH_ERROR, legacy=None),
     _instance('share_attach', 'A server gets a share.', _SHARE, phases=WITH_ERROR, legacy=None),
     _instance('share_detach', 'A server loses a share.', _SHARE, phases=WITH_ERROR, legacy=None),
-    # ---- what is, and was
+    # ---- state and usage
     _instance('update', 'A server was requested, renamed or tagged, or its state has changed as far as '
                         '``notify_on_state_change`` says.', 'InstanceUpdatePayload', phases=ONCE),
     _instance('exists', 'Once for every server that was there in an audit period that has ended, where '
@@ -169,7 +170,7 @@ ROWS = (
 
 EVENTS = {row.name: row for row in ROWS}
 
-# Events that the compute API's documentation knows and that are never published here, each with the reason.
+# Events of the compute API's documentation that are never published here, each with the reason.
 NEVER = {
     'server_group.add_member': 'A server is a member from the moment at which it is made, which instance.create says.',
     'aggregate.cache_images': 'The progress of pre-caching is read from the aggregate, at any time.',

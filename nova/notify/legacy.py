@@ -7,12 +7,12 @@ from nova.notify import payloads
 
 
 def _moment(value: datetime.datetime | None) -> str:
-    """``2026-11-21 16:00:00+00:00``, '' for None: the form in which readers of these events parse times."""
+    """Return ``2026-11-21 16:00:00+00:00``, '' for None: the time format of the consumers of these events."""
     return '' if value is None else value.isoformat(sep=' ', timespec='seconds') + '+00:00'
 
 
 def instance(subject: payloads.Subject) -> dict[str, Any]:
-    """The usage of a server."""
+    """Return the usage of a server."""
     flavor, about = subject['flavor'], subject.about
     image = subject['image_id'] or ''
     values = {
@@ -36,7 +36,7 @@ def instance(subject: payloads.Subject) -> dict[str, Any]:
 
 
 def _beside(subject: payloads.Subject, about: Mapping[str, Any]) -> dict[str, Any]:
-    """What single events have besides: volumes, the states before, the failure, the addresses."""
+    """Return additional fields of some events: volumes, former states, failure, addresses."""
     more = {name: about[name] for name in ('volume_id', 'old_state', 'old_task_state', 'old_display_name')
             if name in about}
     if 'old_state' in about:
@@ -92,5 +92,5 @@ _OF = {'KeypairPayload': _keypair, 'AggregatePayload': _aggregate, 'ServerGroupP
 
 
 def build(payload: str, subject: payloads.Subject) -> dict[str, Any]:
-    """The older payload of an event whose versioned one has this name."""
+    """Return the older payload of an event; the name is that of the versioned payload."""
     return _OF.get(payload, instance)(subject)

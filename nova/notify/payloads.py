@@ -1,8 +1,8 @@
-"""Versioned payloads: rows of fields, and one builder.
+"""Versioned payloads: tables of fields, and one builder.
 
-A payload is what oslo.versionedobjects makes of an object: a name, a version, a namespace and the data. A field is
-added with a new minor version; none is removed, and none changes its meaning, without a new major one. What could let
-a person in (passwords, tokens, user data, private keys, how a volume is reached) is in no field.
+A payload is the serialized form of an object by oslo.versionedobjects: name, version, namespace and data. A new field
+needs a new minor version. Removing a field or changing its meaning needs a new major version. Payloads contain no
+secrets: no passwords, tokens, user data, private keys or volume connections.
 """
 import dataclasses
 import datetime
@@ -22,7 +22,8 @@ MARK = 'nova_object'
 
 @dataclasses.dataclass(frozen=True)
 class Payload:
-    """
+    """One payload.
+
     version  major and minor, as text
     fields   {name: function of a Subject}
     """
@@ -32,10 +33,10 @@ class Payload:
 
 
 class Subject(dict[str, Any]):
-    """The subject of an event: the columns of a row, and in addition
+    """Subject of an event: the columns of a row, and attributes.
 
     ctx      the context of the request
-    about    {name: value} of what the row has not: fault, volume_id, old_state, …
+    about    {name: value} in addition to the row: fault, volume_id, old_state, …
     """
 
     def __init__(self, ctx: context.RequestContext, row: Mapping[str, Any],
@@ -45,7 +46,7 @@ class Subject(dict[str, Any]):
 
 
 def build(name: str, subject: Subject) -> dict[str, Any]:
-    """The payload of this name."""
+    """Return the payload of this name."""
     payload = PAYLOADS[name]
     return {f'{MARK}.name': name, f'{MARK}.namespace': NAMESPACE, f'{MARK}.version': payload.version,
             f'{MARK}.data': {field: get(subject) for field, get in payload.fields.items()}}
@@ -71,22 +72,22 @@ def _same(value: object) -> Get:
 
 
 def _each(payload: str, rows: Callable[[Subject], Iterable[Mapping[str, Any]]]) -> Get:
-    """A list of payloads, one for each row of ``rows(subject)``."""
+    """Return a getter of a list of payloads, one for each row of ``rows(subject)``."""
     return lambda subject: [build(payload, Subject(subject.ctx, row)) for row in rows(subject)]
 
 
 def _one(payload: str, row: Callable[[Subject], Mapping[str, Any] | None]) -> Get:
-    """One payload, of the row ``row(subject)``; null without one."""
+    """Return a getter of one payload, of ``row(subject)``; null without a row."""
     def get(subject: Subject) -> dict[str, Any] | None:
         found = row(subject)
         return None if found is None else build(payload, Subject(subject.ctx, found, subject.about))
     return get
 
 
-# ---- what stands in the payloads of servers ---------------------------------
+# ---- fields of server payloads ----------------------------------------------
 
 def addresses(subject: Subject) -> list[dict[str, Any]]:
-    """[{column: value}] of every fixed address of a server."""
+    """Return [{column: value}] of every fixed address of a server."""
     return [{'label': vif['network']['label'], 'mac': vif['address'], 'port_uuid': vif['id'], 'address': ip['address'],
              'version': subnet['version'], 'device_name': vif.get('devname'), 'meta': {}}
             for vif in subject['network_info'] or () for subnet in vif['network']['subnets'] for ip in subnet['ips']]
@@ -101,15 +102,15 @@ def _keypairs(subject: Subject) -> list[dict[str, Any]]:
 
 
 def _fingerprint(public_key: str) -> str | None:
-    from nova.objects import keypair          # with all that reads keys; only who is notified needs it
+    from nova.objects import keypair          # imports cryptography; only deployments with notifications need it
     try:
         return keypair.fingerprint(public_key, 'x509' if 'CERTIFICATE' in public_key else 'ssh')
-    except exception.NovaException:           # a key that was stored by a laxer release
+    except exception.NovaException:           # an earlier release stored an invalid key
         return None
 
 
 def failure(fault: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """What an ExceptionPayload is of, from the fault of a server; None without one."""
+    """Return the source of an ExceptionPayload from a server's fault, or None."""
     if not fault:
         return None
     details = fault.get('details') or ''

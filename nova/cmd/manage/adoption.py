@@ -1,6 +1,6 @@
-"""nova-manage vm adopt: guests that libvirt has on a host, and that no server is of, become servers.
+"""nova-manage vm adopt: libvirt guests without a server become servers.
 
-The command looks at the guest and writes the server; the compute service of the host takes the guest over, as it would
+The command inspects the guest and creates the server. The compute service of the host takes over the guest, as it would
 build another one: doc/source/adr/0032-adopted-calls.rst.
 """
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 REFUSED, NOTHING_DONE = 1, 3
 BUS = 'nova-inprocess:///adoption'       # a message without a receiver: the conductor finds the server waiting
-WAIT_S = 300                             # for the compute service
+WAIT_S = 300                             # seconds for the compute service
 POLL_S = 0.5
 
 
@@ -60,7 +60,7 @@ def adopt(conf: cfg.ConfigOpts, guest: str, host: str | None, project: str, user
 
 
 def look(uri: str, guest: str) -> tuple[Any, list[str]]:
-    """(adopted.Found, [why it cannot be taken over]) of a guest of libvirt.
+    """Return (adopted.Found, [reasons against an adoption]) of a guest of libvirt.
 
     :raises InvalidInput: libvirt does not answer, or has no such guest
     """
@@ -92,7 +92,7 @@ def look(uri: str, guest: str) -> tuple[Any, list[str]]:
 
 
 def _known(cells: db_cells.Cells, host: str, uuid: str) -> list[str]:
-    """[why the databases do not let it become a server of this host]"""
+    """Return [reasons in the databases against an adoption on this host]."""
     from nova.db.placement import compute_nodes
     from nova.db.servers import listing
     able, why = False, []
@@ -122,7 +122,7 @@ def _show(found: Any, host: str, project: str, user: str, image: str, flavor: st
 
 
 def _make_flavor(application: Any, project: str, name: str, found: Any) -> None:
-    """A flavor of the size of the guest, for administrators alone, unless there is one of that name."""
+    """Create a private flavor of the guest's size, unless there is one of that name."""
     from nova import exception
     from nova.cmd.manage import api_calls as inner
     try:
@@ -140,13 +140,13 @@ def _create(application: Any, project: str, user: str, found: Any, server: dict[
 
 
 def _await(cells: db_cells.Cells, uuid: str) -> int:
-    """Let a conductor look at once, and wait until the host has the guest: 1 when it cannot be taken over."""
+    """Make the build due immediately, and wait until the host has the guest; return 1 if the adoption failed."""
     from nova import utils
     from nova.db.servers import instance_actions
     from nova.db.servers import listing
     reported, deadline = set(), time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
-        for cell in cells.all():             # it goes to the cell of its host
+        for cell in cells.all():             # the server moves to the cell of its host
             with cell.db.reader() as conn:
                 row = listing.by_uuid(conn, uuid)
             if row is None:

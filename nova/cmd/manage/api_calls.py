@@ -1,5 +1,6 @@
-"""Operations of the compute API, called by a command with all their checks: in its own process where there is a broker,
-of a nova-all that runs where there is none.
+"""Calls of the compute API by commands, with all its checks.
+
+With a broker the operation runs in the process of the command. Otherwise a running nova-all runs it.
 """
 from __future__ import annotations
 
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
 
 def ask(application: Any, project: str, method: str, path: str, body: Any, microversion: str = 'latest',
         query: str = '', user: str = 'nova-manage', **more: Any) -> Any:
-    """The JSON document that an operation answers with, None when it has none.
+    """Return the JSON document of an operation's answer, or None without one.
 
     :param application: nova.api.app.Application
-    :param project: id of the project in whose name an administrator asks
+    :param project: id of the project of the administrator's request
     :param path: below the version
     :param user: id of the administrator
     :param more: of the environ
-    :raises NotFound: there is no such thing
+    :raises NotFound: the resource does not exist
     :raises NovaException: the operation refuses the request, with its sentence
     """
     from nova import context
@@ -47,11 +48,10 @@ def ask(application: Any, project: str, method: str, path: str, body: Any, micro
 
 def ask_all_in_one(conf: cfg.ConfigOpts, path: str, body: Any, microversion: str, method: str = 'POST',
                    query: str = '') -> tuple[Any, str | None]:
-    """(the document that a nova-all which runs answers a request with, None when it has none; file with the authority
-    that its TLS is of).
+    """Return (JSON document of the answer of a running nova-all, or None; CA file of its TLS).
 
     :param path: below the version
-    :raises NotFound: there is no such thing
+    :raises NotFound: the resource does not exist
     :raises NovaException: there is no nova-all, or it refuses the request, with its sentence
     """
     from keystoneauth1 import exceptions as client_errors

@@ -1,4 +1,4 @@
-"""nova-manage db archive_deleted_rows, purge, null_instance_uuid_scan: what is left of deleted servers.
+"""nova-manage db archive_deleted_rows, purge, null_instance_uuid_scan: remaining rows of deleted servers.
 
 Exit codes are those of the man page; ``doc/source/cli/nova-manage.rst`` has them.
 """
@@ -75,9 +75,9 @@ def null_instance_uuid_scan(conf: cfg.ConfigOpts, delete: bool) -> int:
 
 
 def _date(text: str | None, code: int) -> datetime.datetime | None:
-    """A moment in UTC without a time zone; None of None.
+    """Parse a moment in UTC without a time zone; return None for None.
 
-    :raises Refused: it is none
+    :raises Refused: the text is no date
     """
     if text is None:
         return None
@@ -91,7 +91,7 @@ def _date(text: str | None, code: int) -> datetime.datetime | None:
 
 
 def _databases(conf: cfg.ConfigOpts, all_cells: bool, code: int) -> list[tuple[str, engine.Database]]:
-    """[(name of the cell, Database)]
+    """Return [(name of the cell, Database)].
 
     :raises Refused: the API database does not answer
     """

@@ -1,4 +1,4 @@
-"""nova-manage audit: is the log of who did what as it was written?"""
+"""nova-manage audit: verification of the audit log."""
 from __future__ import annotations
 
 import functools
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nova.db import engine
 
 BROKEN, UNREACHED = 3, 4
-# options of commands that say of what they are: names and ids, never a URL or a password
+# options that name the target of a command: names and ids, never a URL or a password
 TARGETS = ('cell_uuid', 'host', 'server', 'name', 'image_id', 'path', 'serial', 'user', 'project')
 
 
@@ -52,7 +52,7 @@ def verify(conf: cfg.ConfigOpts, seal: list[str] | None) -> int:
 
 
 def _parsed(text: str) -> tuple[str, Any]:
-    """(name of the database, Seal) of ``name=number:digest``."""
+    """Parse ``name=number:digest``; return (name of the database, Seal)."""
     from nova.db.audit import records
     name, _, seal = text.rpartition('=')
     try:
@@ -62,7 +62,7 @@ def _parsed(text: str) -> tuple[str, Any]:
 
 
 def record_of(words: list[str], options: dict[str, Any]) -> Any:
-    """The nova.db.audit.log.Record of a command.
+    """Return the nova.db.audit.log.Record of a command.
 
     :param words: category and action
     :param options: {name: value} that were given

@@ -1,6 +1,6 @@
-"""nova-manage vm check_boot_images: servers whose kernel or ramdisk their project may not see.
+"""nova-manage vm check_boot_images: find servers with a kernel or ramdisk that their project may not see.
 
-Releases before did not look at whose they are: see doc/source/admin/security-references.rst.
+Earlier releases did not check the owner: see doc/source/admin/security-references.rst.
 """
 from __future__ import annotations
 
@@ -48,16 +48,17 @@ def _of_cell(cell: db_cells.Cell, verdict: _Verdict) -> list[tuple[Any, str, str
 
 
 class _Verdict:
-    """
+    """Checks the images of servers.
+
     :param images: nova.image.api.Images
-    :param answers: whether it answers as the project of the caller: Glance needs a token of its user, who is not here
+    :param answers: whether ``images`` can check as the server's project: Glance needs a token of its user
     """
 
     def __init__(self, images: Any, answers: bool) -> None:
         self._images, self._answers = images, answers
 
     def of(self, server: Any, image_id: str) -> str | None:
-        """What is wrong with an image of a server, None when nothing is, or when there is no such image any more."""
+        """Return the problem of a server's image, or None if it is allowed or does not exist any more."""
         from nova import context
         from nova import exception
         try:
@@ -78,15 +79,15 @@ class _Verdict:
 
 
 def _detach(conn: engine.Connection, server: Any, image_id: str) -> bool:
-    """Take an image from a server's row, and a ramdisk with its kernel; whether the row was as it was read."""
+    """Remove an image from a server's row, a ramdisk together with its kernel; return whether the row was unchanged."""
     from nova.db.servers import instances
     instances.lock(conn, server.uuid)
     row: Mapping[str, Any] = instances.get(conn, server.uuid)
     gone = [kind for kind in KINDS if row[kind] == image_id]
     if 'kernel_id' in gone:
-        gone = list(KINDS)                   # a ramdisk alone is refused when the guest starts
+        gone = list(KINDS)                   # the guest cannot start with only a ramdisk
     if not gone:
-        return row['kernel_id'] is None      # it went with the kernel
+        return row['kernel_id'] is None      # removed with the kernel
     properties = {name: value for name, value in (row['image_properties'] or {}).items() if name not in gone}
     instances.update(conn, server.uuid, {**dict.fromkeys(gone), 'image_properties': properties})
     return True

@@ -1,4 +1,4 @@
-"""nova-manage cert: the authority of nova-cert, and what it has issued; on the host that has its files."""
+"""nova-manage cert: the authority of nova-cert and its certificates, on the host with its files."""
 from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING
@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
 
 def _authorities(conf: cfg.ConfigOpts) -> authorities.Authorities:
-    """
-    :raises InvalidInput: the files would become another user's than the daemon's
+    """Open the authorities.
+
+    :raises InvalidInput: new files would not belong to the daemon's user
     """
     import os
 

@@ -17,7 +17,7 @@ from nova.cmd.command_line import flag
 if TYPE_CHECKING:
     from oslo_config import cfg
 
-ESCAPE = b'\x1d'                         # Ctrl+], as telnet and virsh have it
+ESCAPE = b'\x1d'                         # Ctrl+], as in telnet and virsh
 HELP = ('\r\nCtrl+] and .  leaves, Ctrl+] and r  types stty with the size of this window, Ctrl+] twice  sends it.\r\n')
 PIECE = 4096
 MICROVERSION = '2.99'
@@ -49,7 +49,7 @@ def console(conf: cfg.ConfigOpts, server: str, follow_window: bool) -> None:
 
 
 def _of_all_in_one(conf: cfg.ConfigOpts, server: str) -> tuple[str, str | None]:
-    """(address of the console, file with the authority that its TLS is of), given by a nova-all that runs."""
+    """Return (address of the console, CA file of its TLS) from a running nova-all."""
     from nova.cmd.manage import api_calls
 
     document, authority = api_calls.ask_all_in_one(conf, f'/servers/{_checked(server)}/remote-consoles', _WANTED,
@@ -71,7 +71,7 @@ def _checked(server: str) -> str:
 
 
 def _of_fleet(conf: cfg.ConfigOpts, server: str) -> tuple[str, str | None]:
-    """As _of_all_in_one, from the compute host over the broker."""
+    """Return the same as _of_all_in_one, from the compute host over the broker."""
     from nova import policy
     from nova.api import app
     from nova.cloud import apis
@@ -94,12 +94,12 @@ def _of_fleet(conf: cfg.ConfigOpts, server: str) -> tuple[str, str | None]:
 
 @contextlib.contextmanager
 def _raw(terminal: int) -> Iterator[None]:
-    """A terminal that passes every key; as it was, afterwards."""
+    """Set a terminal to pass every key; restore it afterwards."""
     if not os.isatty(terminal):
         yield
         return
     before = termios.tcgetattr(terminal)
-    tty.setraw(terminal, termios.TCSADRAIN)         # and not TCSAFLUSH, which loses what is typed already
+    tty.setraw(terminal, termios.TCSADRAIN)         # TCSAFLUSH would lose typed keys
     try:
         yield
     finally:
@@ -107,7 +107,7 @@ def _raw(terminal: int) -> Iterator[None]:
 
 
 def _work(socket: Any, keys: int, screen: int, follow_window: bool) -> None:
-    """Pass bytes until one side ends it."""
+    """Pass bytes until one side closes."""
     from websockets import exceptions as refusals
 
     def say_size(*_signal: Any) -> None:
@@ -160,7 +160,7 @@ def _pass_keys(socket: Any, keys: int, screen: int, over: int, say_size: Callabl
 
 
 def size_line(screen: int) -> bytes:
-    """Commands that set the window's size in the shell of a guest: a serial line has no message for it."""
+    """Return shell commands that set the window's size in a guest: a serial line has no message for it."""
     columns, rows = os.get_terminal_size(screen)     # COLUMNS and LINES do not change with the window
     return f'stty rows {rows} cols {columns}\r'.encode()
 

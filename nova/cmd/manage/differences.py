@@ -1,7 +1,7 @@
-"""nova-manage state differences: differences between guests and rows, and how they are settled.
+"""nova-manage state differences: show and resolve differences between guests and rows.
 
-Hosts report differences by themselves, at their start and while they run (nova/compute/differences.py). A row that
-names another host follows a guest only by this command: a host alone must not take servers of others.
+Hosts report differences at their start and while they run (nova/compute/differences.py). A row that names another host
+follows a guest only by this command: a host must not take over servers of others without an administrator.
 """
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from nova.db.cells import cells as db_cells
 
 NOT_SETTLED = 3              # exit code
-FRESH_S = 60                 # hosts report again every 15 s; what an older report does not know would be undone
-ORDER = (rules.NEWER, rules.UNKNOWN, rules.VOLUMES, rules.ABSENT)      # first what has a guest
+FRESH_S = 60                 # hosts report every 15 s; older reports may lack later changes, which would be undone
+ORDER = (rules.NEWER, rules.UNKNOWN, rules.VOLUMES, rules.ABSENT)      # differences with a guest come first
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,9 +62,9 @@ def show_differences(conf: cfg.ConfigOpts, server: list[str] | None, settle: boo
 
 def settled(api_db: engine.Database, found: list[Difference], settle: bool,
             ports_are_here: bool = True) -> list[tuple[Difference, str, bool]]:
-    """[(difference, what is done about it, whether it was)]
+    """Return [(difference, step, whether it was resolved)].
 
-    :param settle: False: nothing is changed
+    :param settle: False: change nothing
     :param ports_are_here: ports are rows of the API database
     """
     guests, followed, outcomes = _guests(found), set(), []
@@ -80,7 +80,7 @@ def settled(api_db: engine.Database, found: list[Difference], settle: bool,
 
 
 def _enter_ports(api_db: engine.Database, difference: Difference) -> str:
-    """Enter the ports of a guest that the database does not have; a sentence about those that it cannot get back."""
+    """Insert the missing ports of a guest; return a sentence about ports that cannot be restored."""
     import ipaddress
 
     from nova.db.networks import lost_ports
@@ -99,7 +99,7 @@ def _of(difference: Difference, name: str) -> Any:
 
 
 def _guests(found: list[Difference]) -> dict[str, int]:
-    """{uuid: how many hosts have a guest of it that is newer than its row}"""
+    """Return {uuid: number of hosts with a guest that is newer than the row}."""
     counts: dict[str, int] = {}
     for each in found:
         if each.report['kind'] in (rules.NEWER, rules.UNKNOWN):
@@ -108,7 +108,7 @@ def _guests(found: list[Difference]) -> dict[str, int]:
 
 
 def read(cells: db_cells.Cells) -> list[Difference]:
-    """What the hosts of all cells report, in the order in which it is settled."""
+    """Return the reports of the hosts of all cells, in the order of their resolution."""
     from nova.db.servers import guest_reports
     from nova.db.servers import instances
     found = []
@@ -123,7 +123,7 @@ def read(cells: db_cells.Cells) -> list[Difference]:
 
 def _settle(api_db: engine.Database, difference: Difference, followed: bool,
             ports_are_here: bool) -> tuple[str, bool]:
-    """(what was done, whether it is settled)"""
+    """Return (step, whether the difference is resolved)."""
     from nova.db.servers import guest_reports
     from nova.db.servers import instances
     from nova.db.volumes import guest_volumes
@@ -168,12 +168,12 @@ def _settle(api_db: engine.Database, difference: Difference, followed: bool,
         guest_reports.settled(conn, report, True)
         return None
     lost = _enter_ports(api_db, difference) if ports_are_here and kind in (rules.NEWER, rules.UNKNOWN) else ''
-    refused = cell.db.run(write)           # last: its host plugs it then
+    refused = cell.db.run(write)           # last: then its host plugs it
     return refused or f'Its row follows the guest on {host}.{lost}', refused is None
 
 
 def _enter_mapping(conn: Any, cell_uuid: str, server: dict[str, Any]) -> None:
-    """Enter the server at the level of the API, where it is missing there, too."""
+    """Insert the missing rows of the server into the API database."""
     from nova import objects
     from nova.db.servers import mappings
     from nova.db.servers import request_specs

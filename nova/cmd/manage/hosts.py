@@ -1,4 +1,4 @@
-"""nova-manage host: which compute hosts belong to the deployment, by the keys that they sign their messages with."""
+"""nova-manage host: approved compute hosts, by the keys that sign their messages."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from nova.db import engine
 
 SECRET_BYTES = 24            # of a broker's password
-STAGED_S = 600               # in which every running host fetches the keys twice
+STAGED_S = 600               # seconds in which every running host fetches the keys twice
 
 
 def _api_db(conf: cfg.ConfigOpts) -> engine.Database:

@@ -1,4 +1,4 @@
-"""nova-manage identity: the keys that seal the tokens of the embedded identity service."""
+"""nova-manage identity: the token keys of the embedded identity service."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def key_ring(conf: cfg.ConfigOpts) -> KeyRing:
-    """The keys of tokens.
+    """Return the token keys.
 
     :raises InvalidInput: Keystone has them, or no cloud has started here
     """
@@ -77,7 +77,7 @@ def recover(conf: cfg.ConfigOpts, name: str) -> None:
     tokens of that user are void."""
     from nova.cloud import assembly
     from nova.identity.embedded import bootstrap
-    key_ring(conf)                                  # of this deployment, and here
+    key_ring(conf)                                  # check that this deployment has the keys, on this host
     api_db, _cells = assembly.checked_databases(conf)
     print(bootstrap.recover(assembly.identity(conf, api_db, ''), name))
 

@@ -1,4 +1,4 @@
-"""nova-manage image: files of this host become images of the Image service, Glance or the embedded one."""
+"""nova-manage image: import files of this host into the Image service, Glance or the embedded one."""
 from __future__ import annotations
 
 import json
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _OWNER = {'metavar': 'OWNER', 'help': f'the project whose image it is: {known_projects.HELP}'}
 _FILE = {'metavar': 'PATH', 'help': 'a file'}
-_KINDS = {'machine': 'ami', 'kernel': 'aki', 'ramdisk': 'ari'}      # the words of the Bexar format
+_KINDS = {'machine': 'ami', 'kernel': 'aki', 'ramdisk': 'ari'}      # names in the Bexar format
 
 
 def image_register(conf: cfg.ConfigOpts, path: str, owner: str | None, disk_format: str | None,
@@ -65,9 +65,9 @@ def convert(conf: cfg.ConfigOpts, directory: str) -> None:
 
 
 def _bexar(path: pathlib.Path) -> dict[str, Any]:
-    """What info.json says, in words of ours.
+    """Return the content of info.json with this code's names.
 
-    :raises InvalidInput: it is not of the format
+    :raises InvalidInput: it does not have the format
     """
     from nova import exception
     try:
@@ -82,12 +82,12 @@ def _bexar(path: pathlib.Path) -> dict[str, Any]:
 
 
 def project(conf: cfg.ConfigOpts, owner: str | None) -> str | None:
-    """The id of the owner's project: an image of another one would have no owner."""
+    """Return the id of the owner's project; an unknown project would leave the image without an owner."""
     return known_projects.look_up(conf, owner) if owner else None
 
 
 def store(conf: cfg.ConfigOpts) -> Any:
-    """The Images of this deployment."""
+    """Return the Images of this deployment."""
     from nova.cloud import assembly
     if conf.image.backend != 'embedded':
         return assembly.remote_images(conf)
@@ -103,7 +103,7 @@ def _format_of(path: str) -> str:
 
 def register(images: Any, path: str, owner: str | None, disk_format: str | None, container_format: str | None,
              name: str | None, properties: dict[str, str], private: bool, **columns: Any) -> str:
-    """Its id, which is printed; of an upload that fails nothing stays.
+    """Register an image, print its id and return it; a failed upload leaves no image.
 
     :param columns: more of the image: min_disk (GiB), min_ram (MiB)
     """

@@ -1,4 +1,4 @@
-"""Projects that commands name: nothing is to be written for one that is not there."""
+"""Lookup of projects that commands name, so that no rows are written for an unknown project."""
 from __future__ import annotations
 
 import re
@@ -14,9 +14,9 @@ HELP = 'its id, or its name; its id alone where Keystone has the projects'
 
 
 def find(conf: cfg.ConfigOpts, api_db: engine.Database, project: str) -> str:
-    """The id of a project of an id or, of the embedded identity service, of a name.
+    """Return the id of a project by id or, with the embedded identity service, by name.
 
-    :raises IdentityNotFound, InvalidInput: there is none, or it is no id that Keystone gives
+    :raises IdentityNotFound, InvalidInput: there is no such project, or Keystone does not use such ids
     """
     from nova import exception
     from nova.db.identity import directory
@@ -32,7 +32,7 @@ def find(conf: cfg.ConfigOpts, api_db: engine.Database, project: str) -> str:
 
 
 def look_up(conf: cfg.ConfigOpts, project: str) -> str:
-    """``find`` for a command that has no database open."""
+    """Run ``find`` for a command without an open database."""
     from nova.cloud import assembly
     if conf.identity.backend != 'embedded':
         return _keystone_id(project)

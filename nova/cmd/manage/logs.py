@@ -1,4 +1,4 @@
-"""nova-manage logs: what went wrong, out of log files and the system's log."""
+"""nova-manage logs: errors in log files and in the system's log."""
 from __future__ import annotations
 
 import datetime
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from oslo_config import cfg
 
-# The level stands behind time and process id, as nova.runtime.log and oslo.log write lines.
+# The level comes after time and process id in lines of nova.runtime.log and oslo.log.
 _ERROR = re.compile(r'\S+ \S+ \d+ (ERROR|CRITICAL) ')
 MOST = 10_000                 # lines of the journal that are read
 _ERR, _INFO = 3, 6            # priorities of syslog
@@ -63,9 +63,9 @@ def _errors_of_journal() -> None:
 
 
 def _journal(*words: str) -> list[str]:
-    """Lines of journalctl about daemons of ours.
+    """Return lines of journalctl about nova daemons.
 
-    :raises InvalidInput: it refuses, with its words
+    :raises InvalidInput: journalctl fails, with its message
     """
     from nova import exception
     from nova.runtime import monitoring

@@ -1,4 +1,4 @@
-"""nova-manage: schemas, and a look into the databases without the API."""
+"""nova-manage: schema management, and direct database access for operators."""
 from __future__ import annotations
 
 import argparse
@@ -42,15 +42,16 @@ if TYPE_CHECKING:
     from nova.db.audit import log
     from nova.db.cells import cells as db_cells
 
-UNEXPECTED = 255             # exit code of the commands whose EXIT_CODES have it, for what else fails
+UNEXPECTED = 255             # exit code for other failures of the commands with EXIT_CODES
 
 
 @tables.escaping()
 def main(arguments: list[str] | None = None) -> int:
-    """Runs one command; returns what it says, 1 (or its own code) with a sentence on stderr, or 2 for a wrong command
-    line.
+    """Run one command; return its exit code.
+
+    Other exit codes are 1 (or the command's own) with a sentence on stderr, and 2 for a wrong command line.
     """
-    warnings.filterwarnings('ignore', message=r'\s*Eventlet is deprecated')       # of libraries that could use it
+    warnings.filterwarnings('ignore', message=r'\s*Eventlet is deprecated')       # from libraries with optional support
     concurrency.setup()
     from oslo_config import cfg
     from oslo_db import exception as db_exc
@@ -61,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
     before, command = command_line.parted(sys.argv[1:] if arguments is None else arguments, COMMANDS)
     parser = _parser()
     given, rest = parser.parse_known_args(command)
-    if 'function' not in given:           # without a category, or an action: what there is
+    if 'function' not in given:           # without a category or an action: print the choices
         getattr(given, 'parser', parser).print_help()
         return 2
     unexpected = UNEXPECTED if UNEXPECTED in EXIT_CODES.get(given.function, ()) else 1
@@ -78,7 +79,7 @@ def main(arguments: list[str] | None = None) -> int:
         return common.failed('nova-manage', error, unexpected)
     except cfg.Error as error:
         return common.failed('nova-manage', error, 2)
-    except BrokenPipeError:              # the reader of our output has seen enough
+    except BrokenPipeError:              # the reader has closed our output
         sys.stdout = None
         return 1
     except OSError as error:
@@ -90,9 +91,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _recorded(function: Callable[..., int | None], command: list[str], conf: cfg.ConfigOpts,
               options: dict[str, Any]) -> int | None:
-    """Run a command; what it writes first has a record of it in the audit log. One that changes files alone has it in
-    the end.
-    """
+    """Run a command; the first write adds its record to the audit log. Commands that only change files add it at the
+    end."""
     from nova.db.audit import log
 
     record = manage_audit.record_of(_words(command), options)
@@ -110,7 +110,7 @@ def _recorded(function: Callable[..., int | None], command: list[str], conf: cfg
 
 
 def _record_alone(conf: cfg.ConfigOpts, record: log.Record) -> None:
-    """Write the record of a command that wrote to no database; where it cannot be written that is said."""
+    """Write the record of a command that wrote to no database; print a failure to write it."""
     from oslo_db import exception as db_exc
 
     from nova import exception
@@ -131,7 +131,7 @@ def _record_alone(conf: cfg.ConfigOpts, record: log.Record) -> None:
 
 
 def _words(command: list[str]) -> list[str]:
-    """The category of a command line, and its action."""
+    """Return the category of a command line, and its action."""
     actions = COMMANDS.get(command[0])
     return command[:1] if callable(actions) else command[:2]
 
@@ -160,7 +160,7 @@ def _database(branch: str) -> dict[str, Callable[..., None]]:
 
 def _services(conf: cfg.ConfigOpts,
               topic: str | None = None) -> tuple[list[tuple[db_cells.Cell, Any]], list[db_cells.Cell]]:
-    """([(Cell, row)], [cells that are down])"""
+    """Return ([(Cell, row)], [cells that are down])."""
     from nova.cloud import assembly
     from nova.db.services import services
     _api_db, cells = assembly.checked_databases(conf)
@@ -259,7 +259,7 @@ def _completion(conf: cfg.ConfigOpts, category: str | None) -> None:
     print(' '.join(() if callable(actions) else actions))
 
 
-# command: {action: function(conf, **options)}, or one function alone; a function's docstring is its help
+# command: {action: function(conf, **options)}, or one function; a function's docstring is its help
 COMMANDS: dict[str, Any] = {
     'db': {**_database('cell'), **manage_archive.COMMANDS, 'contract': manage_upgrade.contract('cell'),
            'convert': manage_upgrade.convert, 'online_data_migrations': manage_upgrade.online_data_migrations},
@@ -312,7 +312,7 @@ OPTIONS: dict[Any, Any] = {
     COMMANDS['db']['sync']: manage_cells.SYNC,
     manage_upgrade.online_data_migrations: manage_upgrade.OPTIONS,
 }
-# functions that write no database: they are recorded when they are done
+# functions that write no database: they are recorded at their end
 CHANGE_FILES = frozenset((*manage_certificates.CHANGE_FILES, *manage_identity.CHANGE_FILES,
                           *manage_state.CHANGE_FILES))
 # function: {exit code: when}, also for the man page

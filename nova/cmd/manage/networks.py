@@ -1,4 +1,4 @@
-"""nova-manage network, fixed, floating: the embedded network service's rows, without the API."""
+"""nova-manage network, fixed, floating: rows of the embedded network service, without the API."""
 from __future__ import annotations
 
 import ipaddress
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 HOST = {'metavar': 'HOST', 'nargs': '?', 'help': 'only those on this host'}
 ADDRESS = {'metavar': 'ADDRESS', 'help': 'the address'}
-RESERVED = 'reserved'            # in place of the id of a port
+RESERVED = 'reserved'            # replaces the id of a port
 
 
 def list_networks(conf: cfg.ConfigOpts) -> None:
@@ -35,7 +35,7 @@ def list_networks(conf: cfg.ConfigOpts) -> None:
 
 
 def create(conf: cfg.ConfigOpts, **wanted: Any) -> None:
-    """Make networks with ranges of addresses, each with a part of these; print their ids. All are made, or none."""
+    """Create networks, each with a part of the address ranges; print their ids. All are created, or none."""
     from nova import context
     from nova import exception
     from nova.network import ipam
@@ -60,7 +60,7 @@ def create(conf: cfg.ConfigOpts, **wanted: Any) -> None:
 
 
 def _kind(given: dict[str, Any], index: int) -> dict[str, Any]:
-    """What the Network API calls the VLAN of a network, {} where none is named."""
+    """Return the Network API's fields for the VLAN of a network, {} without one."""
     first = given.get('vlan', given.get('vlan_start'))
     if first is None and 'physical_network' not in given:
         return {}
@@ -69,7 +69,7 @@ def _kind(given: dict[str, Any], index: int) -> dict[str, Any]:
 
 
 def _networks(given: dict[str, Any], count: int) -> list[list[dict[str, Any]]]:
-    """The subnets of each network, as the Network API takes them.
+    """Return the subnets of each network, as the Network API takes them.
 
     :raises InvalidInput:
     """
@@ -96,7 +96,7 @@ def _networks(given: dict[str, Any], count: int) -> list[list[dict[str, Any]]]:
 
 
 def _pieces(text: str, version: int, count: int, size: int | None) -> list[Any]:
-    """The ranges of so many networks: equal parts of a range, of IPv6 those that guests make their addresses in.
+    """Split a range into equal parts, one for each network; of IPv6 into prefixes for address autoconfiguration.
 
     :param size: addresses of each
     :raises InvalidInput:
@@ -116,7 +116,7 @@ def _pieces(text: str, version: int, count: int, size: int | None) -> list[Any]:
 
 
 def _range_v6(text: str) -> ipaddress.IPv6Network:
-    """A range that may be wider than a network's, which is looked at when it is made.
+    """Return a range that may be wider than a network's, which is checked at its creation.
 
     :raises InvalidInput:
     """
@@ -128,7 +128,7 @@ def _range_v6(text: str) -> ipaddress.IPv6Network:
 
 
 def _pool(cidr: Any, given: dict[str, Any]) -> dict[str, str]:
-    """The first and the last address that ports get: those of --fixed-cidr without the gateway at its beginning.
+    """Return the first and the last address for ports: those of --fixed-cidr without the gateway at its beginning.
 
     :raises InvalidInput:
     """
@@ -222,8 +222,8 @@ def _number(metavar: str, text: str) -> dict[str, Any]:
     return {'type': int, **_text(metavar, text)}
 
 
-MOST = 4096                      # networks that are made at once
-EVERYBODY = 'nova-manage'        # whose a network is while it is made that is no project's
+MOST = 4096                      # networks created by one command
+EVERYBODY = 'nova-manage'        # temporary owner of a network without a project, during its creation
 REFUSED = {'vpn': 'the port of a VPN instance is that of os-cloudpipe'}
 CREATE = {
     '--label': _text('NAME', 'of the network, with a number where there are more'),

@@ -1,7 +1,6 @@
-"""nova-manage placement explain: how a server would be placed now, as POST /os-scheduler/explain answers it.
+"""nova-manage placement explain: placement of a server as POST /os-scheduler/explain answers it, at present.
 
-The operation itself runs in this process, with a scheduler of its own that only reads: no API and no scheduler
-have to run.
+The operation runs in this process with a read-only scheduler: no API and no scheduler have to run.
 """
 from __future__ import annotations
 
@@ -67,7 +66,7 @@ def _read(file: str) -> dict[str, Any]:
 
 
 class _Here:
-    """What an RPC client of the scheduler gives, of a manager in this process."""
+    """RPC client interface of the scheduler for a manager in this process."""
 
     def __init__(self, manager: Any) -> None:
         from nova.rpc import interface

@@ -1,4 +1,4 @@
-"""nova-manage image prepare: a distribution's cloud image becomes an image with the properties that suit it."""
+"""nova-manage image prepare: import a distribution's cloud image with suitable properties."""
 from __future__ import annotations
 
 import hashlib
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 GIB = 1 << 30
 FORMATS = ('qcow2', 'raw')
-MIN_RAM = 512                            # MiB: what current distributions boot with
+MIN_RAM = 512                            # MiB: enough to boot current distributions
 PROPERTIES_MOST = 64
 
 
@@ -35,10 +35,10 @@ def prepare(conf: cfg.ConfigOpts, source: str, owner: str | None, checksum: str 
     given = _properties(property or [])
     project = manage_images.project(conf, owner)
     images = manage_images.store(conf)
-    os.umask(0o027)                      # the sandbox reads by its group, and no other user does
-    place = os.environ.get('TMPDIR') or '/var/tmp'           # /tmp may be memory, and images are large
+    os.umask(0o027)                      # group-readable for the sandbox, closed for other users
+    place = os.environ.get('TMPDIR') or '/var/tmp'           # /tmp may be in memory, and images are large
     with tempfile.TemporaryDirectory(prefix='nova-prepare-', dir=place) as directory:
-        os.chmod(directory, 0o711)           # the user of the sandbox passes through
+        os.chmod(directory, 0o711)           # the user of the sandbox traverses it
         path = _local(conf, source, checksum, directory, allow_network or [], ca_file)
         raw, target = os.path.join(directory, 'disk.raw'), os.path.join(directory, 'disk.' + disk_format)
         virtual_size, facts = _checked(conf, source, path, raw)
@@ -63,7 +63,8 @@ def _properties(pairs: list[str]) -> dict[str, str]:
 
 def _local(conf: cfg.ConfigOpts, source: str, checksum: str | None, directory: str, networks: list[str],
            ca_file: str | None) -> str:
-    """The path of a copy of the source with the right checksum: it does not change, and the sandbox may read it."""
+    """Return the path of a copy of the source with the right checksum: it does not change, and the sandbox may read
+    it."""
     from nova import exception
     from nova.image import fetch
     from nova.image.embedded import files
@@ -98,9 +99,9 @@ def _compare(source: str, path: str, wanted: fetch.Checksum) -> None:
 
 
 def _checked(conf: cfg.ConfigOpts, source: str, path: str, raw: str) -> tuple[int, boot_facts.Facts]:
-    """(bytes of the disk, its Facts), after it was copied to ``raw``.
+    """Return (bytes of the disk, its Facts), after copying it to ``raw``.
 
-    :raises InvalidInput: it is no disk that boots, or of another format
+    :raises InvalidInput: it is no bootable disk, or of another format
     :raises ImageUnacceptable: it refers to other files, or is larger than [image] max_virtual_size
     """
     from nova import exception
@@ -129,7 +130,7 @@ def _tool(conf: cfg.ConfigOpts) -> Any:
 
 
 def _suiting(facts: boot_facts.Facts) -> dict[str, str]:
-    """Properties for a disk: every cloud image has the drivers of virtio."""
+    """Return the properties for a disk: every cloud image has the drivers of virtio."""
     return {'hw_disk_bus': 'virtio', 'hw_vif_model': 'virtio', 'os_type': 'linux',
             'hw_firmware_type': 'bios' if facts.bios else 'uefi',
             **({'hw_qemu_guest_agent': 'yes'} if facts.agent else {}),

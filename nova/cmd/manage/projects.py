@@ -1,4 +1,4 @@
-"""nova-manage project: the projects of the embedded identity service, and what they have of compute."""
+"""nova-manage project: the projects of the embedded identity service, and their compute resources."""
 from __future__ import annotations
 
 import contextlib
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 Ask = Callable[..., Any]                 # see _api
 PROJECT = {'metavar': 'PROJECT', 'help': 'its id, or its name'}
-GONE_S = 120                 # scrub waits so long for servers to go
-LOOK_S = 0.5                 # between two looks whether they have gone
-PAGE = 1000                  # servers, as the API's own bound of a page
+GONE_S = 120                 # seconds that scrub waits for the deletion of servers
+LOOK_S = 0.5                 # seconds between two checks of the deletion
+PAGE = 1000                  # servers; the API's limit of a page
 
 
 def list_projects(conf: cfg.ConfigOpts) -> None:
@@ -106,10 +106,13 @@ def scrub(conf: cfg.ConfigOpts, project: str) -> int:
     return 1 if left else 0
 
 
-# ---- what they share ---------------------------------------------------------
+# ---- shared parts ------------------------------------------------------------
 
 def identity(conf: cfg.ConfigOpts) -> Any:
-    """:raises InvalidInput: the projects are Keystone's, or no cloud has started here"""
+    """Return the embedded identity service.
+
+    :raises InvalidInput: the projects are Keystone's, or no cloud has started here
+    """
     from nova import exception
     from nova.cloud import assembly
     from nova.cmd.manage import identity as manage_identity
@@ -130,7 +133,7 @@ def project_row(service: Any, project: str) -> Row:
 
 
 def _owned(api_db: engine.Database, project_id: str) -> dict[str, int]:
-    """{noun: number} of what a project has."""
+    """Return {noun: number} of a project's resources."""
     from nova.db.images import images
     from nova.db.projects import quotas
     from nova.db.volumes import volumes
@@ -149,7 +152,7 @@ def _groups(api_db: engine.Database, project_id: str) -> list[str]:
 
 
 def _servers(ask: Ask, project_id: str) -> list[str]:
-    """Ids of the servers that have not gone yet."""
+    """Return ids of the servers that still exist."""
     found, marker = [], ''
     while True:
         page = ask('GET', '/servers', query=f'all_tenants=1&project_id={project_id}&limit={PAGE}{marker}')['servers']
@@ -161,7 +164,7 @@ def _servers(ask: Ask, project_id: str) -> list[str]:
 
 @contextlib.contextmanager
 def api(conf: cfg.ConfigOpts, project_id: str) -> Iterator[Ask]:
-    """ask(method, path, body, query, missing) -> the document of an operation's answer."""
+    """Yield ask(method, path, body, query, missing) -> the document of an operation's answer."""
     from nova import exception
     from nova import policy
     from nova.api import app
@@ -178,7 +181,10 @@ def api(conf: cfg.ConfigOpts, project_id: str) -> Iterator[Ask]:
             conf, bus, api_db, cells, assembly.images(conf, api_db), policy.Policy(conf)))
 
     def ask(method: str, path: str, body: Any = None, query: str = '', missing: bool = False) -> Any:
-        """:param missing: that it is gone already is well"""
+        """Run an operation.
+
+        :param missing: accept that the resource is gone already
+        """
         try:
             if application is None:
                 return api_calls.ask_all_in_one(conf, path, body, 'latest', method, query)[0]

@@ -1,4 +1,4 @@
-"""nova-manage quota: what projects may store, and what they use of it."""
+"""nova-manage quota: storage limits of projects, and their usage."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""nova-manage vm list, live-migration, service: servers and services as the databases have them."""
+"""nova-manage vm list, live-migration, service: servers and services as stored in the databases."""
 from __future__ import annotations
 
 import re
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _EC2_ID = re.compile(r'i-([0-9a-f]{17}|[0-9a-f]{8})')
 _HOST = {'metavar': 'HOST', 'help': 'its name as service list shows it'}
 _BINARY = {'metavar': 'SERVICE', 'help': 'its kind, nova-compute for instance'}
-TAKEN_S = 5                  # for the broker to accept the notifications
+TAKEN_S = 5                  # seconds for the broker to accept the notifications
 
 
 # ---- vm ----------------------------------------------------------------------
@@ -51,7 +51,7 @@ def evacuate(conf: cfg.ConfigOpts, server: str, host: str | None, accept_risk: s
 
 
 def _act(conf: cfg.ConfigOpts, server: str, wanted: dict[str, Any]) -> str:
-    """Have the API do an action of a server; the server's uuid."""
+    """Run an action of a server through the API; return the server's uuid."""
     from nova import policy
     from nova.api import app
     from nova.cloud import apis
@@ -76,7 +76,7 @@ def _act(conf: cfg.ConfigOpts, server: str, wanted: dict[str, Any]) -> str:
 
 
 def find(api_db: engine.Database, cells: db_cells.Cells, name: str) -> Any:
-    """(uuid, project_id) of a server by its uuid or its EC2 id of 17 or 8 digits.
+    """Return (uuid, project_id) of a server by its uuid or its EC2 id of 17 or 8 digits.
 
     :raises InstanceNotFound: no cell has it
     """

@@ -1,4 +1,4 @@
-"""nova-manage shell: Python with this deployment's databases and images at hand."""
+"""nova-manage shell: Python with this deployment's databases and images loaded."""
 from __future__ import annotations
 
 import code
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 WORDS = ('conf, the configuration; api_db and db, the databases (with db.reader() as conn: …); cells; images; '
          'ctx, the system as caller')
-_BETTER = ('bpython', 'ipython', 'python')          # each stands in for the one before that is not installed
+_BETTER = ('bpython', 'ipython', 'python')          # each one is the fallback of the one before
 _MODULES = {'bpython': 'bpython', 'ipython': 'IPython', 'python': 'code'}
 
 

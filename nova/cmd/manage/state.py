@@ -32,7 +32,7 @@ def backup(conf: cfg.ConfigOpts, file: str, images: bool, encrypt: bool, passphr
 
 
 def _refuse_plain(file: str, passphrase_file: str | None) -> None:
-    """A passphrase proves who made a backup: one that is not encrypted may be anybody's."""
+    """Check that an expected passphrase is used: it proves the origin of a backup, an unencrypted file does not."""
     from nova import exception
     from nova.runtime import backup_file
     from nova.runtime import passphrases

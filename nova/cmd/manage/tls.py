@@ -1,4 +1,4 @@
-"""nova-manage tls: the certificates that this deployment makes for itself."""
+"""nova-manage tls: the certificates that this deployment issues for its services."""
 from __future__ import annotations
 
 import pathlib
@@ -39,9 +39,9 @@ def status(conf: cfg.ConfigOpts, directory: str | None = None) -> int:
     return int(any(row.ends_at < soon for row in rows if row.hosts))
 
 
-OF_CLIENT = '-client'              # behind the name of a host, whose certificates are two
-# What a certificate is for: the lines of the server, and those of its clients; both have {name}.
-# memcached and PostgreSQL read their files as a user of their own.
+OF_CLIENT = '-client'              # suffix of a host's second certificate
+# Configuration lines of the server, and of its clients, by purpose, with {name}. memcached and PostgreSQL read
+# their files as separate users.
 LINES: dict[str, tuple[str, ...]] = {
     'rabbitmq': ('''/etc/rabbitmq/rabbitmq.conf
 listeners.tcp = none
@@ -116,8 +116,8 @@ metadata_ca_file = /etc/nova/ca.pem'''),
 }
 
 
-# What libvirt and QEMU of a compute host read, below PKI: (path, part of the certificate, mode). QEMU runs as a user of
-# its own, whose group may read its keys.
+# Files of libvirt and QEMU on a compute host, below PKI: (path, part of the certificate, mode). QEMU runs as a separate
+# user; its group may read the keys.
 PKI = 'etc/pki'
 HYPERVISOR = (
     ('CA/cacert.pem', 'ca', 0o644), ('qemu/ca-cert.pem', 'ca', 0o644),
@@ -131,7 +131,7 @@ QEMU_GROUP = 'libvirt-qemu'
 
 
 def _pack(path: str, parts: dict[str, pathlib.Path]) -> None:
-    """An archive that root unpacks at / of a compute host.
+    """Write an archive that root unpacks at / of a compute host.
 
     :param parts: {part: path}
     """
@@ -191,7 +191,7 @@ def renew(conf: cfg.ConfigOpts, authority: bool = False, directory: str | None =
             print(there.renew(row.name, row.hosts, certificates.CLIENT, row.subject).certificate)
         elif row.hosts:
             print(there.renew(row.name, row.hosts).certificate)
-            if certificates.CLIENT in row.uses:          # of an earlier release, which was for both
+            if certificates.CLIENT in row.uses:          # from an earlier release, which used one certificate for both
                 print(there.renew(row.name + OF_CLIENT, row.hosts, certificates.CLIENT, row.name).certificate)
 
 

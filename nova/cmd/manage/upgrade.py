@@ -1,6 +1,6 @@
 """nova-manage db|api_db contract, db online_data_migrations and db convert: steps of an upgrade.
 
-Exit codes are those of the man page; doc/source/admin/upgrades.rst has the whole way.
+Exit codes are those of the man page; doc/source/admin/upgrades.rst has the whole procedure.
 """
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def convert(conf: cfg.ConfigOpts) -> None:
 
 
 def print_copies(paths: list[str]) -> None:
-    """Print which files have the databases as they were before a conversion."""
+    """Print the paths of the database copies made before a conversion."""
     for path in paths:
         print(f'Converted. The data before the conversion are in {path}.')
 
@@ -58,7 +58,7 @@ def online_data_migrations(conf: cfg.ConfigOpts, max_count: str | None) -> int:
 
 def _run(online: Any, api_db: engine.Database, cells: db_cells.Cells, totals: dict[str, list[int]],
          limit: int | None) -> tuple[int, bool]:
-    """(rows converted, whether a migration failed) of all batches; when one failed, of the last batches alone.
+    """Return (rows converted, whether a migration failed) of all batches; after a failure, of the last batches only.
 
     :param totals: {migration: [rows found, rows converted]}, added to
     """
@@ -86,7 +86,7 @@ def _run(online: Any, api_db: engine.Database, cells: db_cells.Cells, totals: di
 
 
 def contract(branch: str) -> Callable[[cfg.ConfigOpts], None]:
-    """The command that contracts the databases of one branch."""
+    """Return the command that contracts the databases of one branch."""
     def command(conf: cfg.ConfigOpts) -> None:
         """Drop and tighten what only older releases need; refused while their services are alive."""
         from nova import exception
@@ -112,9 +112,9 @@ def contract(branch: str) -> Callable[[cfg.ConfigOpts], None]:
 
 
 def older_services(conf: cfg.ConfigOpts, cells: db_cells.Cells, alive: bool = True) -> list[tuple[db_cells.Cell, Any]]:
-    """[(Cell, row)] of services of an older VERSION than this code.
+    """Return [(Cell, row)] of services of an older VERSION than this code.
 
-    :param alive: only those whose heartbeats arrive
+    :param alive: only those with current heartbeats
     :raises InvalidInput: a cell cannot be reached
     """
     from nova import exception

@@ -1,4 +1,4 @@
-"""nova-manage vpn: the VPN instances of projects, as os-cloudpipe makes and shows them."""
+"""nova-manage vpn: the VPN instances of projects, through the operations of os-cloudpipe."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ from nova.cmd.manage import projects
 if TYPE_CHECKING:
     from oslo_config import cfg
 
-NO_PROJECT = 'nova-manage'           # in place of a project, of requests that are for none
+NO_PROJECT = 'nova-manage'           # id for requests that concern no project
 
 
 def _list(conf: cfg.ConfigOpts) -> None:
@@ -62,7 +62,7 @@ def _run(ask: projects.Ask, project_id: str) -> str:
 
 
 def _ident(conf: cfg.ConfigOpts, project: str) -> str:
-    """The id of a project that is named by it, or with the embedded identity service by its name."""
+    """Return the id of a project by id or, with the embedded identity service, by name."""
     from nova.api.proxies import cloudpipe
     if conf.identity.backend != 'embedded':
         return cloudpipe.checked_project(project)

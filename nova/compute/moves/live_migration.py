@@ -1,6 +1,6 @@
-"""Live migration, on the host that a server leaves and on the one where it arrives.
+"""Live migration on the source host and on the destination host.
 
-The conductor stands between the two: it holds the rows, and lets the destination make ready, finish or roll back.
+The conductor coordinates both: it holds the rows, and requests preparation, completion and rollback at the destination.
 """
 import logging
 import time
@@ -23,13 +23,13 @@ from nova.virt import driver as virt
 
 LOG = logging.getLogger(__name__)
 
-REPORT_S = 1             # between two reports of progress, each of which is a write of the conductor
+REPORT_S = 1             # seconds between two progress reports; each one is a write of the conductor
 
 
 class LiveMigration:
     """Sends and receives running guests.
 
-    :param turns: how many servers leave this host at once
+    :param turns: limit of concurrent outgoing migrations
     """
 
     def __init__(self, host: Host, volumes: volumes.Volumes, notifier: notifications.Notifier,
@@ -42,7 +42,10 @@ class LiveMigration:
     def check_live_migration_destination(self, ctx: context.RequestContext, instance: objects.Instance,
                                          block_migration: bool | None, disk_over_commit: bool,
                                          ) -> dict[str, typing.Any]:
-        """{'facts', 'connector'} of this host; :raises MigrationPreCheckError: the server cannot come"""
+        """Return {'facts', 'connector'} of this host.
+
+        :raises MigrationPreCheckError: the host cannot take the server
+        """
         host = self._host
         migration = host.driver.get_feature(virt.LiveMigration)
         if migration is None:
@@ -53,7 +56,7 @@ class LiveMigration:
     def pre_live_migration(self, ctx: context.RequestContext, instance: objects.Instance,
                            block_devices: list[dict[str, typing.Any]], facts: dict[str, typing.Any],
                            ) -> dict[str, typing.Any]:
-        """Make ready to receive the guest: facts for the source."""
+        """Prepare to receive the guest; return facts for the source."""
         host = self._host
         vifs = host.network.prepare_for_instance(ctx, instance=instance, host=host.name)
         grant = instance.image_grant if instance.obj_attr_is_set('image_grant') else None
@@ -61,7 +64,7 @@ class LiveMigration:
             ctx.granted(grant), instance, vifs, block_devices, facts)
 
     def has_guest(self, ctx: context.RequestContext, instance_uuid: str) -> bool:
-        """Whether the hypervisor has a guest of this server that has arrived."""
+        """Return whether the guest of this server has arrived at the hypervisor."""
         migration = self._host.driver.get_feature(virt.LiveMigration)
         return migration is not None and migration.has_arrived(instance_uuid)
 
@@ -95,7 +98,8 @@ class LiveMigration:
 
     def _rollback_live_migration(self, ctx: context.RequestContext, instance: objects.Instance,
                                  facts: dict[str, typing.Any]) -> None:
-        """Remove what was made ready, and a guest that has come all the same, unless the server belongs here by now."""
+        """Remove the prepared resources and a guest that has arrived, unless the server already belongs to this
+        host."""
         host = self._host
         what = records.GUEST if host.records.get(instance.uuid) else records.COMING
         if not self._strays.may_remove(ctx, instance.uuid, what):
@@ -110,7 +114,10 @@ class LiveMigration:
 
     def check_live_migration_source(self, ctx: context.RequestContext, instance: objects.Instance,
                                     facts: dict[str, typing.Any]) -> dict[str, typing.Any]:
-        """The source's facts, added to the destination's; :raises MigrationPreCheckError: the server cannot leave"""
+        """Return the facts of source and destination.
+
+        :raises MigrationPreCheckError: the server cannot leave
+        """
         host = self._host
         migration = host.driver.get_feature(virt.LiveMigration)
         if migration is None:
@@ -119,7 +126,7 @@ class LiveMigration:
 
     def live_migrate_instance(self, ctx: context.RequestContext, instance: objects.Instance,
                               migration: objects.Migration) -> None:
-        # Administrators move servers: each has a turn of its own, whatever its project.
+        # Administrators move servers, so the order does not depend on projects.
         self._turns.take(lambda: self._host.queue.submit(
             instance.uuid, self._live_migrate_in_turn, ctx, instance, migration, build=queue.MIGRATION,
             project_id=instance.uuid))
@@ -147,7 +154,7 @@ class LiveMigration:
                     ctx, server, {'host': migration.dest_compute, 'address': migration.dest_host}, facts,
                     _Throttle(lambda values: self._obey(server, self._report(ctx, migration, values))))
             except exception.InstanceChanged as error:
-                # deleted, or given up: what the frame does for a loser is not enough, the destination has to know
+                # deleted or given up: the destination must be informed too
                 self._live_migration_failed(ctx, migration, error)
                 raise
             task.leaves = True
@@ -160,7 +167,9 @@ class LiveMigration:
                                                 deadline_s=host.conf.conductor.task_deadline)
 
     def _obey(self, server: objects.Instance, requests: dict[str, bool]) -> None:
-        """:param requests: what a user requested meanwhile, should its message have been lost
+        """Follow the requests of users that may have been lost as messages.
+
+        :param requests: current requests, as the conductor has them
         :raises MigrationAborted:
         """
         if requests['abort']:
@@ -170,7 +179,7 @@ class LiveMigration:
 
     def _left(self, ctx: context.RequestContext, server: objects.Instance, migration: objects.Migration,
               facts: dict[str, typing.Any]) -> None:
-        """The guest runs at the destination."""
+        """Complete the migration: the guest runs at the destination."""
         host = self._host
         try:
             host.driver_with(virt.LiveMigration).post_live_migration_at_source(ctx, server, server.network_info, facts)
@@ -200,23 +209,23 @@ class LiveMigration:
             self._host.driver_with(virt.LiveMigration).force_complete_live_migration(instance)
 
     def stop(self, instance: objects.Instance) -> None:
-        """A delete does not wait for a migration to end."""
+        """Abort a migration for a delete, which does not wait for it."""
         migration = self._host.driver.get_feature(virt.LiveMigration)
         if migration:
             migration.abort_live_migration(instance)
 
-    # ---- after a restart, or when a message was lost ----
+    # ---- after a restart, or after a lost message ----
 
     def resume_live_migration(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         self._host.submit(instance, self._resume_live_migration, ctx, instance)
 
     def _resume_live_migration(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
-        """Report whether the guest is here; the conductor decides by it."""
+        """Report whether the guest is here; the conductor decides about the migration."""
         host = self._host
         migration = host.driver.get_feature(virt.LiveMigration)
         if migration:
             migration.await_live_migration(instance, _Throttle(lambda values: self._still_leaves(ctx, instance)))
-        # after the end of this host's machine its libvirt still has the definition of a guest that had gone
+        # after a crash of this machine its libvirt still has the definition of a guest that has left
         here = host.driver.guest_state(instance.uuid) not in (None, states.SHUTDOWN)
         left = host.moves.resume_live_migration(ctx, instance_uuid=instance.uuid, host=host.name, here=here)
         if left:
@@ -225,7 +234,8 @@ class LiveMigration:
 
 
     def _still_leaves(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
-        """
+        """Check that the migration is still wanted.
+
         :raises InstanceChanged, InstanceNotFound: the server was deleted, or its migration was given up
         """
         self._host.conductor.update_instance(ctx, instance_uuid=instance.uuid, values={}, expect={
@@ -233,7 +243,7 @@ class LiveMigration:
 
 
 class _Throttle:
-    """Progress in portions: the newest values, at most once in REPORT_S, and when all is copied."""
+    """Throttled progress reports: the newest values, at most one report in REPORT_S, and the last one."""
 
     def __init__(self, report: typing.Callable[[dict[str, typing.Any]], None]) -> None:
         self._report, self._next = report, 0.0

@@ -1,4 +1,4 @@
-"""Rebuilding a server: in place, with new disks, or on this host when its own is dead (evacuation)."""
+"""Rebuild of a server in place with new disks, or on this host after its own host died (evacuation)."""
 import logging
 import typing
 
@@ -22,7 +22,7 @@ from nova.virt import driver as virt
 LOG = logging.getLogger(__name__)
 
 NOT_PRESERVED = 'its ephemeral disk would be made again, and preserve_ephemeral asks to keep it'
-# The guest with a new root disk posts a password of its own; the former one is of a guest that is gone.
+# Remove the posted password of the former guest; a new root disk posts another one.
 FORGET = {'system_metadata': {POSTED_PASSWORD: None}}
 
 
@@ -38,12 +38,12 @@ class Rebuild:
 
     def _rebuild(self, ctx: context.RequestContext, instance: objects.Instance, spec: objects.RequestSpec,
                  preserve_ephemeral: bool) -> None:
-        """Repeated from the beginning after a crash: nothing of the old disks is needed."""
+        """Rebuild a server. After a crash the task starts again: the old disks are not needed."""
         host = self._host
         with tasks.task(host, ctx, instance, actions.ACTIONS['rebuild']) as task:
             server = task.instance
             with task.harmless():
-                if preserve_ephemeral and server.ephemeral_gb:           # of an API of the release before
+                if preserve_ephemeral and server.ephemeral_gb:           # from an API of the previous release
                     raise exception.VirtError(operation='rebuild the server', reason=NOT_PRESERVED)
                 host.conductor.check_rebuild(ctx, instance_uuid=server.uuid)
             devices = self._volumes.connect(ctx, server, spec)
@@ -65,16 +65,16 @@ class Rebuild:
 
 
 def _was_off(server: objects.Instance, request: dict[str, typing.Any]) -> bool:
-    """Whether the former host had switched the server off, and was not about to start it.
+    """Return whether the former host had switched the server off, and was not about to start it.
 
-    :param request: arguments of the evacuation; one of a release before does not say what the server was doing
+    :param request: arguments of the evacuation; those of the previous release lack the server's state
     """
     return (server.vm_state == states.STOPPED and server.power_state == states.SHUTDOWN
             and request.get('interrupted_task', '') is None)
 
 
 class Evacuation:
-    """Takes in servers of a dead host, and cleans up when this host was the dead one."""
+    """Accepts servers of a dead host, and cleans up when this host was the dead one."""
 
     def __init__(self, host: Host, volumes: volumes.Volumes, clients: disk_clients.DiskClients) -> None:
         self._host, self._volumes, self._clients = host, volumes, clients
@@ -85,7 +85,7 @@ class Evacuation:
 
     def _evacuate(self, ctx: context.RequestContext, instance: objects.Instance, spec: objects.RequestSpec,
                   migration: objects.Migration) -> None:
-        """Repeated from the beginning after a crash."""
+        """Evacuate a server to this host. After a crash the task starts again."""
         host, volumes = self._host, self._volumes
 
         def give_up(task: tasks.Task, error: Exception) -> None:
@@ -121,15 +121,15 @@ class Evacuation:
                 ctx, migration_id=migration.id, host=host.name, values=task.values))
 
     def _fence(self, ctx: context.RequestContext, server: objects.Instance, migration: objects.Migration) -> None:
-        """Shut the former host out of the server's disks and volumes, before anything of it is changed.
+        """Fence the former host off from the server's disks and volumes before they are changed.
 
-        :raises NotFenced: it may still write there, and no operator has accepted that
+        :raises NotFenced: the former host may still write there, and no operator has accepted that
         """
         source, request = migration.source_compute, migration.arguments
         if source is None:
             return
         record = clients.read(server.system_metadata)
-        if record is None or record.fenced != source:            # else an attempt that was cut off has done it
+        if record is None or record.fenced != source:            # otherwise an interrupted attempt has done it
             done = self._host.driver.fence(server, virt.FormerHost(
                 source, _was_off(server, request),
                 self._host.volumes.get_block_devices(ctx, instance_uuid=server.uuid),
@@ -140,11 +140,11 @@ class Evacuation:
         self._clients.evacuating(server.uuid, source)
 
     def _disks_are_here(self, server: objects.Instance, source: str | None, requested: bool | None) -> bool:
-        """Whether the disks stand on storage that this host shares with the dead one.
+        """Return whether this host and the dead one share the storage of the disks.
 
-        :param source: the dead host; the server is this one's already
-        :param requested: what the request says of it; None: nothing
-        :raises VirtError: the request says so, and it is not true
+        :param source: the dead host; the server already belongs to this one
+        :param requested: value in the request, or None
+        :raises VirtError: the request says so, but the storage is not shared
         """
         found = source is not None and self._host.driver.has_disks(server, source)
         if requested and not found:
@@ -152,22 +152,22 @@ class Evacuation:
         return found and requested is not False
 
     def remove_evacuated_guests(self, ctx: context.RequestContext) -> None:
-        """Remove guests whose servers were taken elsewhere; only stop those of which the evacuation goes on.
+        """Remove guests of evacuated servers. Guests of unfinished evacuations are only stopped.
 
-        One server never runs twice.
+        A server never runs twice.
         """
         for entry in self._host.moves.evacuated_from(ctx, host=self._host.name):
             self._host.queue.submit(entry['instance_uuid'], self._clean_up, ctx, entry)
 
     def clean_up(self) -> None:
-        """Periodic: the same, should a message have been lost."""
+        """Run remove_evacuated_guests periodically, in case that a message was lost."""
         self.remove_evacuated_guests(context.admin_context())
 
     def _clean_up(self, ctx: context.RequestContext, entry: dict[str, typing.Any]) -> None:
         host = self._host
         guest = objects.Instance(uuid=entry['instance_uuid'], network_info=[])
         record = host.records.get(guest.uuid)
-        # absent from an answer: of a conductor of the release before; None: the server is deleted
+        # absent from the answer of a conductor of the previous release; None: the server is deleted
         generation = entry.get('generation')
         if record is not None and (record.disputed or generation is not None and generation < record.generation):
             LOG.error('Server %s was evacuated from this host by a row that is older than its guest here; the guest '

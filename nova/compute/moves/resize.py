@@ -1,8 +1,8 @@
-"""Cold moves on the hosts: resize and migrate, their confirmation and their way back.
+"""Cold moves on the hosts: resize and migrate, with confirmation and revert.
 
-Each step is one message of a conductor and ends with one of its calls, which decides what comes next
-(conductor/moves/cold.py). A step that is requested again, after a crash or a lost message, is repeated or, when the
-server has gone on meanwhile, ends at its beginning.
+Each step is one message of a conductor. The step ends with a call to a conductor, which decides the next one
+(conductor/moves/cold.py). A repeated request, after a crash or a lost message, repeats the step. The step ends at its
+beginning if the server has already advanced.
 """
 import contextlib
 import logging
@@ -34,7 +34,7 @@ class Resize:
 
     def prep_resize(self, ctx: context.RequestContext, instance: objects.Instance,
                     migration: objects.Migration) -> None:
-        """On the destination: look whether it can take the server."""
+        """On the destination: check whether the host can take the server."""
         self._host.submit(instance, self._prep, ctx, instance, migration)
 
     def _prep(self, ctx: context.RequestContext, instance: objects.Instance,
@@ -79,7 +79,7 @@ class Resize:
 
     def finish_resize(self, ctx: context.RequestContext, instance: objects.Instance,
                       migration: objects.Migration, spec: objects.RequestSpec) -> None:
-        """On the destination: make the guest of what the source put aside."""
+        """On the destination: create the guest from the files of the source."""
         self._host.submit(instance, self._finish, ctx, instance, migration, spec, build=True)
 
     def _finish(self, ctx: context.RequestContext, instance: objects.Instance,
@@ -101,7 +101,7 @@ class Resize:
 
     def confirm_resize(self, ctx: context.RequestContext, instance: objects.Instance,
                        migration: objects.Migration) -> None:
-        """On the source: forget what was kept for a revert."""
+        """On the source: remove the files kept for a revert."""
         self._host.submit(instance, self._confirm, ctx, instance, migration)
 
     def _confirm(self, ctx: context.RequestContext, instance: objects.Instance,
@@ -127,7 +127,7 @@ class Resize:
 
     def finish_revert_resize(self, ctx: context.RequestContext, instance: objects.Instance,
                              migration: objects.Migration) -> None:
-        """On the source: bring the guest back as it was."""
+        """On the source: restore the guest as it was."""
         self._host.submit(instance, self._finish_revert, ctx, instance, migration)
 
     def _finish_revert(self, ctx: context.RequestContext, instance: objects.Instance,
@@ -142,7 +142,7 @@ class Resize:
 
     def grow_instance(self, ctx: context.RequestContext, instance: objects.Instance,
                       migration: objects.Migration) -> None:
-        """Give the guest what its new flavor has, while it runs."""
+        """Resize the guest while it runs."""
         self._host.submit(instance, self._grow, ctx, instance, migration)
 
     def _grow(self, ctx: context.RequestContext, instance: objects.Instance,
@@ -159,7 +159,7 @@ class Resize:
                 network_info=task.instance.network_info))
 
     def discard_migrated_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
-        """The server is deleted, or lives elsewhere: nothing of it stays on this host."""
+        """Remove the files of a server that is deleted or on another host."""
         self._host.submit(instance, self._drop, ctx, instance)
 
     def _drop(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
@@ -174,7 +174,7 @@ class Resize:
 
     def _step(self, ctx: context.RequestContext, instance: objects.Instance, migration: objects.Migration,
               step: actions.Step, lives_on: str | None = None) -> contextlib.AbstractContextManager[tasks.Task]:
-        """The frame of a step: its failure is a conductor's to decide about."""
+        """Return the frame of a step: a conductor handles its failure."""
         host = self._host
 
         def give_up(task: tasks.Task, error: Exception) -> None:
@@ -185,7 +185,7 @@ class Resize:
 
     def _take_back(self, ctx: context.RequestContext, server: objects.Instance, power_on: bool,
                    ) -> list[dict[str, typing.Any]]:
-        """Bring back a guest that was put aside here; its VIFs, plumbed on this host again."""
+        """Restore a guest that was put aside here; return its VIFs, plugged on this host again."""
         host = self._host
         networks = host.set_up_networks(ctx, server)
         volumes = self._volumes.connect(ctx, server, objects.RequestSpec(block_devices=[]))
@@ -194,7 +194,7 @@ class Resize:
         return networks
 
     def recover(self) -> None:
-        """At the start: go on with the moves of this host, and bring back guests put aside for no move."""
+        """At start-up: continue the moves of this host, and restore guests that were put aside without a move."""
         host = self._host
         ctx = context.admin_context()
         resize = host.driver.get_feature(virt.Resize)

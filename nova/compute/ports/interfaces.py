@@ -1,4 +1,4 @@
-"""Ports and addresses that a server gets and loses while it is there."""
+"""Ports and addresses that a server gains and loses after its build."""
 import typing
 
 from nova import context
@@ -10,29 +10,29 @@ from nova.virt import driver as virt
 
 
 def is_device(vif: dict[str, typing.Any]) -> bool:
-    """Whether a port is a device of the host, which is another guest's when this one has let go of it."""
+    """Return whether a port uses a PCI device of the host, which must be released with the port."""
     return bool(vif.get('pci_slot'))
 
 
 def _devices_of(server: objects.Instance, port_id: str) -> list[dict[str, typing.Any]]:
-    """What is known of a port that is gone, and whose device the guest may have still."""
+    """Return PCI devices of a deleted port that the guest may still have."""
     return [{'id': port_id, 'pci_slot': device.address, 'address': None} for device in server.devices()
             if device.request_id == port_id]
 
 
 class Interfaces:
-    """Plugs and unplugs ports, adds and removes fixed addresses."""
+    """Attaches and detaches ports, adds and removes fixed addresses."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
 
     def attach_interface(self, ctx: context.RequestContext, instance: objects.Instance, port_id: str,
                          network_id: str | None, fixed_ip: str | None, tag: str | None) -> dict[str, typing.Any]:
-        """Give the server a port and plug it: the port's VIF.
+        """Allocate a port for the server and plug it; return the port's VIF.
 
-        :param port_id: of a port that the project has, or the id that one made in ``network_id`` gets
+        :param port_id: of an existing port, or the id of the new port in ``network_id``
         :raises NetworkNotFound, PortNotFound, PortInUse, FixedIpInUse, NoMoreFixedIps, NetworkRequestInvalid,
-                QuotaExceeded, VirtError: nothing of it stays
+            QuotaExceeded, VirtError: everything is rolled back
         """
         request = {'port_id': port_id, 'network_id': network_id, 'fixed_ip': fixed_ip, 'tag': tag}
         return self._host.queue.run(instance.uuid, self._attach_interface, ctx, instance, request,
@@ -56,8 +56,7 @@ class Interfaces:
 
     def _take_back(self, ctx: context.RequestContext, server: objects.Instance, port_id: str,
                    plugged: list[dict[str, typing.Any]]) -> None:
-        """Unplug what was plugged, and give the port back. A device that the guest holds stays the server's, and so
-        does its port."""
+        """Unplug the port and release it. If the guest holds the device, the server keeps the device and the port."""
         try:
             for vif in plugged:
                 self._host.driver_with(virt.Interfaces).detach_interface(ctx, server, vif)
@@ -73,7 +72,7 @@ class Interfaces:
 
     def abandon_interface(self, ctx: context.RequestContext, instance: objects.Instance, port_id: str,
                           **_request: typing.Any) -> None:
-        """Take back what an attachment had begun when this service stopped: its caller has seen it fail."""
+        """Roll back an attachment that a restart interrupted: its caller has seen it fail."""
         self._host.submit(instance, self._abandon_interface, ctx, instance, port_id)
 
     def _abandon_interface(self, ctx: context.RequestContext, instance: objects.Instance, port_id: str) -> None:
@@ -92,7 +91,7 @@ class Interfaces:
             current.fails('The service was restarted while the port was being attached.')
 
     def detach_interface(self, ctx: context.RequestContext, instance: objects.Instance, port_id: str) -> None:
-        """Unplug a port and take it back; repeated after a crash it ends what was begun."""
+        """Unplug a port and release it; idempotent, so it is repeated after a crash."""
         self._host.submit(instance, self._detach_interface, ctx, instance, port_id)
 
     def _detach_interface(self, ctx: context.RequestContext, instance: objects.Instance, port_id: str) -> None:
@@ -121,7 +120,7 @@ class Interfaces:
             current.ends(network_info=host.set_up_networks(ctx, current.instance))
 
     def abandon_fixed_ip(self, ctx: context.RequestContext, instance: objects.Instance, network_id: str) -> None:
-        """What had begun when this service stopped is not begun twice: the server shows the addresses that it has."""
+        """Abandon an address request that a restart interrupted; update the server's addresses."""
         self._host.submit(instance, self._abandon_fixed_ip, ctx, instance)
 
     def _abandon_fixed_ip(self, ctx: context.RequestContext, instance: objects.Instance) -> None:

@@ -1,9 +1,9 @@
-"""Ports that a server has lost and whose devices its guest has still: the event that said so was lost.
+"""Lost ports: the server has lost them, but the guest still has their devices, because an event was lost.
 
-What a server shows of its ports is what its guest was given; what the network service lists is what it has. What is
-shown and is not listed any more is taken from the guest. A network service that lists nothing proves nothing: its user
-may have lost the rights to see ports, and every guest would lose its own. So devices are taken away only where another
-port is listed, of the same server or, at the start, of any server of the host.
+A server shows the ports that its guest was given; the network service lists the ports that it has. A port that is shown
+but not listed is detached from the guest. An empty list is no proof: the service's user may have lost the right to see
+ports. Devices are therefore detached only if another port is listed, of the same server or, at start-up, of any server
+of the host.
 """
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Vif = dict[str, typing.Any]
 
 
 def lost(shown: list[Vif], listed: list[Vif]) -> list[Vif]:
-    """Of the ports that a server shows, those that the network service does not list."""
+    """Return the ports that a server shows and the network service does not list."""
     known = {vif['id'] for vif in listed}
     return [vif for vif in shown if vif['id'] not in known]
 
 
 def detach(host: Host, ctx: context.RequestContext, server: objects.Instance, vif: Vif) -> None:
-    """Take the device of a port that is gone from the guest, and give it back when it is one of the host.
+    """Detach the device of a deleted port from the guest; release it if it is a PCI device of the host.
 
     :raises VirtError: the guest holds it
     """
@@ -44,7 +44,7 @@ def detach(host: Host, ctx: context.RequestContext, server: objects.Instance, vi
 
 def settle(host: Host, ctx: context.RequestContext, server: objects.Instance, listed: list[Vif],
            trusted: bool) -> list[Vif]:
-    """Detach what the server has lost; what it is to show: that which is listed, and what its guest has still.
+    """Detach lost ports; return the ports to show: the listed ones and those the guest still has.
 
     :param trusted: the network service lists ports of other servers of the host
     """
@@ -65,10 +65,10 @@ def settle(host: Host, ctx: context.RequestContext, server: objects.Instance, li
 
 
 class LostPorts:
-    """The comparison at the start of the service, in the background: it waits for a network service that is away.
+    """Comparison of ports at start-up, in the background: it waits until a network service answers.
 
-    :param settled: function(ctx, server, trusted) that reads the ports of a server again, in the server's own queue
-    :param differs: function: whether guests are newer than the database, which may not know ports either
+    :param settled: function(ctx, server, trusted) that reads the ports of a server again, in the server's queue
+    :param differs: function that returns whether guests are newer than the database, which then may not know ports
     """
 
     def __init__(self, host: Host,
@@ -86,7 +86,7 @@ class LostPorts:
             LOG.warning('The ports of guests are not compared with those of servers: %s', error.message)
 
     def look(self) -> None:
-        """Ask for the ports of each server that has a guest here; queue what is to be done about those that differ."""
+        """Compare the ports of each server with a guest here; queue the servers that differ."""
         host, ctx = self._host, context.admin_context()
         if virt.Interfaces not in host.driver.features:
             return

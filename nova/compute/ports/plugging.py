@@ -1,4 +1,4 @@
-"""Waiting until the Networking service says that the ports of a new guest are plugged."""
+"""Wait for the Networking service to plug the ports of a new guest."""
 from __future__ import annotations
 
 import logging
@@ -12,19 +12,20 @@ from nova import exception
 LOG = logging.getLogger(__name__)
 
 PLUGGED, UNPLUGGED = 'network-vif-plugged', 'network-vif-unplugged'
-LOOK_S = 5            # seconds between two looks whether the server is still wanted
+LOOK_S = 5            # seconds between two checks whether the server is still wanted
 
 Vif = dict[str, typing.Any]
 Event = dict[str, typing.Any]
 
 
 class Waiter:
-    """One wait for the ports of one server; it takes reports from when it is made, for they may come before the wait.
+    """One wait for the ports of one server; it collects reports from its creation, because they may come before the
+    wait.
 
-    A false report, or one that comes twice, changes nothing: only ``completed`` of plugging ends the wait for a port,
-    and only ``failed`` of plugging fails it. That a port is unplugged is also said of one that never was plugged.
+    False or repeated reports are ignored. Only ``completed`` of plugging ends the wait for a port, and only ``failed``
+    of plugging fails it. An unplug report also comes for ports that were never plugged.
 
-    :param look: called from time to time; raises when the server is wanted no more
+    :param look: function that is called periodically; raises when the server is no longer wanted
     """
 
     def __init__(self, uuid: str, vifs: list[Vif], timeout: float, fatal: bool,
@@ -45,9 +46,9 @@ class Waiter:
             self._change.notify_all()
 
     def __call__(self) -> None:
-        """Wait; the VIFs that are plugged are active then.
+        """Wait; set the plugged VIFs active.
 
-        :raises VifPluggingFailed: not all are in time, and [DEFAULT] vif_plugging_is_fatal
+        :raises VifPluggingFailed: a port is not plugged in time, and [DEFAULT] vif_plugging_is_fatal
         """
         deadline = time.monotonic() + self._timeout
         while True:
@@ -79,7 +80,7 @@ class Plugging:
 
     def waiter(self, uuid: str, vifs: list[Vif], timeout: float, fatal: bool,
                look: typing.Callable[[], typing.Any]) -> Waiter | None:
-        """A wait for those of the VIFs that are not active; None where there is nothing to wait for."""
+        """Return a wait for the inactive VIFs, or None if all are active."""
         missing = [vif for vif in vifs if not vif['active']]
         if not missing or not timeout:
             return None
@@ -89,7 +90,7 @@ class Plugging:
         return made
 
     def report(self, uuid: str, events: list[Event]) -> None:
-        """Pass on what came, at once: the server's own queue is busy with the build that waits for it."""
+        """Pass reports on immediately: the server's queue is busy with the build that waits for them."""
         with self._lock:
             waiters = [waiter for waiter in self._waiters if waiter.uuid == uuid]
         for waiter in waiters:

@@ -1,4 +1,4 @@
-"""The keys that hosts sign with: a host sends its own, and an operator or a join token approves it."""
+"""Enrolment of host keys: a host sends its public key, and an operator or a join token approves it."""
 from __future__ import annotations
 
 import base64
@@ -21,16 +21,16 @@ LOG = logging.getLogger(__name__)
 
 
 class Enrolment:
-    """Enters keys of hosts."""
+    """Enrols keys of hosts."""
 
     def __init__(self, services: CellServices) -> None:
         self._api_db, self._key_days = services.api_db, services.conf.messages.host_key_days
 
     def enroll_host(self, ctx: Context, host: str, public: str, token_id: str | None, number: int,
                     proof: str | None) -> Row:
-        """See interface.py. The message is signed with the key itself, or with the one that it replaces.
+        """See interface.py. The message is signed with the new key, or with the key that it replaces.
 
-        :raises HostKeyRefused: it has no such form, was revoked, or belongs to another host
+        :raises HostKeyRefused: the key is malformed, revoked, or belongs to another host
         """
         try:
             key = base64.b64decode(public, validate=True)
@@ -48,7 +48,7 @@ class Enrolment:
             return self._renew_key(conn, signed_by, host, ident, key)
         known = message_keys.get(conn, ident)
         if known is not None and known['state'] == message_keys.RETIRED and message_keys.is_good(known):
-            # the host was stopped before it had kept its new key: it makes another one
+            # the host stopped before it had stored its new key: it generates another one
             return _answer(conn, message_keys.RENEWING)
         if known is not None and known['state'] == message_keys.REVOKED:
             raise exception.HostKeyRefused(host=host, reason=(
@@ -57,7 +57,7 @@ class Enrolment:
         if known is not None and known['state'] == message_keys.RETIRED:
             raise exception.HostKeyRefused(host=host, reason='it is retired')
         proved = secret is not None and join_tokens.is_proved(proof, secret, 'host', host, public, str(number))
-        # a token takes no name from a host that has a key: an operator decides that
+        # A token cannot take over the name of a host that has a key: an operator must approve that.
         if proved and signed_by == ident and (known is not None or not message_keys.has_good(conn, host)):
             proved = message_keys.use_token(conn, token_id)
         else:
@@ -91,9 +91,9 @@ class Enrolment:
 
 
 def _answer(conn: engine.Connection, state: str) -> dict[str, Any]:
-    """What a host is answered, and by which it follows the deployment's keys: see Enrolment._follow_deployment."""
+    """Return the answer to a host, with the keys of the deployment: see Enrolment._follow_deployment."""
     rows = message_keys.of_deployment(conn)
-    if not rows:                                     # a conductor without signatures has not made it
+    if not rows:                                     # no key yet: the conductors do not sign
         message_keys.signing_key(conn, signatures.Key)
         rows = message_keys.of_deployment(conn)
     return {'state': state, 'proof': None,

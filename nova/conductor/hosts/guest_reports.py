@@ -1,4 +1,4 @@
-"""Differences between guests and rows, as hosts report them; an administrator settles them."""
+"""Differences between guests and instance rows, as hosts report them; an administrator resolves them."""
 import typing
 
 from nova import differences
@@ -36,8 +36,9 @@ class GuestReports:
         return {'settled': sorted(settled), 'open': is_open}
 
     def _follows(self, conn: Connection, host: str, report: dict[str, typing.Any]) -> bool:
-        """Let the row of a server follow its guest at once where it names this host already: a host says of its own
-        servers what they are. Whether it did.
+        """Update the row of a server from its guest if the row names this host; return whether it did.
+
+        A host decides about the state of the servers that run on it.
         """
         if report['kind'] != differences.NEWER:
             return False
@@ -49,13 +50,14 @@ class GuestReports:
 
 
 def _report(guest: dict[str, typing.Any]) -> dict[str, typing.Any]:
-    """
-    :raises InvalidInput: it is no report
+    """Validate a report of a host.
+
+    :raises InvalidInput: the report is malformed
     """
     if not isinstance(guest, dict) or guest.get('kind') not in differences.KINDS:
         raise exception.InvalidInput(reason='a report of guests has an unknown form')
     server, volumes = guest.get('server') or {}, guest.get('volumes') or {}
-    if len(dump_json(volumes)) > MAX_RECORD:         # without them the row would lose its volumes
+    if len(dump_json(volumes)) > MAX_RECORD:         # a report without them would remove the volumes from the row
         raise exception.InvalidInput(reason='a report of guests has too many volumes')
     if len(dump_json(server)) > MAX_RECORD:
         server = {}
@@ -65,7 +67,7 @@ def _report(guest: dict[str, typing.Any]) -> dict[str, typing.Any]:
 
 def _of_volumes(conn: Connection, host: str, volumes: dict[str, dict[str, typing.Any]]) -> list[dict[str, typing.Any]]:
     rows = guest_reports.of_host(conn, host)
-    # an attachment or a detachment may be under way
+    # skip servers with an attachment or a detachment in progress
     for action in instance_actions.background_on_host(conn, host):
         rows.pop(action['instance_uuid'], None)
     return [{'instance_uuid': uuid, 'kind': differences.VOLUMES, 'server': {}, 'generation': 0, 'power_state': 0,

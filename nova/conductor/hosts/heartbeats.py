@@ -1,4 +1,4 @@
-"""Heartbeats that need no answer: those of a moment are written in one statement."""
+"""Heartbeats without an answer: concurrent heartbeats are written in one statement."""
 import collections.abc
 import logging
 import threading
@@ -16,18 +16,19 @@ from nova.runtime import concurrency
 
 LOG = logging.getLogger(__name__)
 
-GATHER_S = 0.5               # a heartbeat waits at most so long for others to be written with
-QUIET = 3                    # report intervals without any heartbeat in which none can have been written
+GATHER_S = 0.5               # seconds; longest delay of a heartbeat that waits for others
+QUIET = 3                    # report intervals without a heartbeat after which the database counts as unavailable
 
 Name = tuple[str, str]                   # (host, binary)
 Beat = dict[str, typing.Any]             # {'topic', 'version', 'zone', 'identity'}
 
 
 class Heartbeats:
-    """
+    """Writer of heartbeats.
+
     :param db: Database of the cell
     :param conf: the configuration
-    :param after_silence: called without arguments when none could be written for a while
+    :param after_silence: function without arguments, called when heartbeats can be written again after an outage
     """
 
     def __init__(self, db: engine.Database, conf: cfg.ConfigOpts,
@@ -35,14 +36,14 @@ class Heartbeats:
         self._db, self._after_silence = db, after_silence
         self._down_time, self._quiet_s = conf.service_down_time, QUIET * conf.report_interval
         self._written_at = float('-inf')
-        self._silent = threading.Event()         # and ``after_silence`` was not called yet
+        self._silent = threading.Event()         # set: ``after_silence`` is still to be called
         self._lock = threading.Lock()
         self._waiting: dict[typing.Any, typing.Any] = {}
         self._at_work = False
         self._known: dict[typing.Any, typing.Any] = {}             # {(host, binary): (number of its row, identity)}
 
     def add(self, host: str, binary: str, topic: str, version: int, zone: str, identity: str) -> None:
-        """Let a heartbeat be written soon."""
+        """Queue a heartbeat for the next write."""
         with self._lock:
             self._waiting[host, binary] = {'topic': topic, 'version': version, 'zone': zone, 'identity': identity}
             begins, self._at_work = not self._at_work, True
@@ -50,7 +51,7 @@ class Heartbeats:
             concurrency.spawn('heartbeats', self._work)
 
     def flush(self) -> None:
-        """Write what waits, in this thread: the process stops."""
+        """Write the queued heartbeats in this thread, when the process stops."""
         with self._lock:
             beats, self._waiting = self._waiting, {}
         if beats:
@@ -69,19 +70,19 @@ class Heartbeats:
     def _write(self, beats: dict[Name, Beat]) -> None:
         try:
             self.write(beats)
-        except Exception as error:       # the next ones come soon
+        except Exception as error:       # the next heartbeats come soon
             LOG.warning('%d heartbeats were not written: %s', len(beats), error,
                         exc_info=not isinstance(error, exception.NovaException))
 
     def write(self, beats: dict[Name, Beat]) -> int:
-        """Write these in one transaction; return how many were written."""
+        """Write these heartbeats in one transaction; return how many were written."""
         self.resume()
         strange = {name for name, beat in beats.items() if self._of(name, beat) is None}
         if strange:
             self._look(strange)
         numbers = {name: number for name, beat in beats.items() if (number := self._of(name, beat)) is not None}
         if self._db.run(heartbeats.seen, numbers.values()) < len(numbers):
-            self._look(beats)                # rows were removed, or made again
+            self._look(beats)                # rows were removed or replaced
         gone = [name for name in beats if name not in self._known]
         for name in gone:
             beat = beats[name]
@@ -94,9 +95,9 @@ class Heartbeats:
         return len(numbers) + len(gone)
 
     def resume(self) -> None:
-        """Give services time that are down only because no heartbeat could be written for a while.
+        """Extend the deadline of services after an outage in which no heartbeats could be written.
 
-        Call it before a heartbeat is written. A conductor that has written one lately knows that they can be.
+        Call it before a heartbeat is written. It does nothing if this conductor has written a heartbeat recently.
         """
         if time.monotonic() - self._written_at > self._quiet_s:
             count = self._db.run(services.resume, self._down_time, self._quiet_s)
@@ -113,7 +114,7 @@ class Heartbeats:
             LOG.warning('What waits since no service could report is looked after with the next heartbeat: %s', error)
 
     def _of(self, name: Name, beat: Beat) -> int | None:
-        """Return the number of this service's row, None when there is none or it belongs to another service."""
+        """Return the number of this service's row, or None without a row or if another service owns it."""
         number, identity = self._known.get(name, (None, None))
         return number if identity == beat['identity'] else None
 

@@ -1,4 +1,4 @@
-"""What hosts report of themselves and their guests, and what they read of their servers."""
+"""Inventory reports of hosts and their guests, and reads of their servers."""
 import collections.abc
 import functools
 import typing
@@ -25,7 +25,7 @@ _NO_ACTION = dict.fromkeys(('arguments', 'request_id', 'project_id', 'user_id'))
 
 
 class Inventory:
-    """Keeps account of hosts; see interface.py for its methods."""
+    """Stores inventory reports; see interface.py for its methods."""
 
     def __init__(self, services: CellServices, power_states: PowerStates) -> None:
         self._cell_db, self._notifier, self._power_states = services.cell_db, services.notifier, power_states
@@ -76,16 +76,16 @@ class Inventory:
     def server_rows(self, ctx: Context | None, host: str, uuids: list[str]) -> dict[str, dict[str, typing.Any]]:
         """See interface.py."""
         with self._cell_db.reader() as conn:
-            # Before the rows: a move that ends meanwhile has written there where the server is, and one that has just
-            # come is not taken for one that is elsewhere.
+            # Read moves before instances. A move that ends between the two reads has already updated the instance row.
+            # A server that has just arrived is therefore not treated as one that is elsewhere.
             moves = server_migrations.open_of_many(conn, uuids)
             evacuated = live_migrations.evacuated_from(conn, host)
             rows = instances.get_many(conn, uuids)
             gone = history.generations(conn, [uuid for uuid in uuids if uuid not in rows])
-        # a guest that comes or goes: the move decides about it
+        # the move decides about a guest that comes or goes
         moving = {uuid for uuid, move in moves.items()
                   if uuid in rows and host in (move['source_compute'], move['dest_compute'])}
-        # their disks may be those of the new guest
+        # their disks may belong to the new guest
         moving.update(entry['instance_uuid'] for entry in evacuated)
 
         def fate(uuid: str) -> str:

@@ -1,7 +1,7 @@
-"""Power states as hosts find them: those that come at the same moment are compared, and written, as one batch.
+"""Power state reports of hosts: concurrent reports are compared and written as one batch.
 
-A host waits for the answer before it begins something else with a server, so that what is written is never a state
-from before a task. No batch waits for more: what comes while others are written is written next.
+A host waits for the answer before its next task on a server, so a stale state is never written. A batch does not wait
+for further reports: reports that arrive during a write are in the next batch.
 """
 import collections
 import collections.abc
@@ -19,24 +19,24 @@ LOG = logging.getLogger(__name__)
 
 MOST = 500                   # reports of one transaction
 
-# What a power state makes of a server that nothing works on: (vm state, power state) -> vm state.
+# Server state that follows from a power state while no task is in progress: (vm state, power state) -> vm state.
 _SETTLED = (states.ACTIVE, states.STOPPED, states.PAUSED, states.SUSPENDED)
 _FOLLOWS = {states.RUNNING: states.ACTIVE, states.POWER_PAUSED: states.PAUSED, states.SHUTDOWN: states.STOPPED,
             states.CRASHED: states.STOPPED, states.POWER_SUSPENDED: states.SUSPENDED}
 
-# A console's port may be another guest's when this one does not run any more.
+# Console tokens of other states are revoked: the port may belong to another guest now.
 WITH_CONSOLE = frozenset({states.RUNNING, states.POWER_PAUSED})
 
 
 def vm_state_for(vm_state: str, power_state: int) -> str:
-    """Return the vm state of a server whose guest is found in this power state; most stay as they are."""
+    """Return the new vm state of a server for the power state of its guest; most are unchanged."""
     if vm_state not in _SETTLED or (vm_state == states.SUSPENDED and power_state == states.SHUTDOWN):
         return vm_state
     return _FOLLOWS.get(power_state, vm_state)
 
 
 class Report(batching.Item):
-    """What one host has found: {uuid: power state}."""
+    """Power states reported by one host: {uuid: power state}."""
 
     def __init__(self, host: str, found: dict[str, int]) -> None:
         super().__init__()
@@ -44,7 +44,8 @@ class Report(batching.Item):
 
 
 class PowerStates:
-    """
+    """Writer of the batches.
+
     :param db: Database of the cell
     """
 
@@ -53,16 +54,16 @@ class PowerStates:
         self._batches = batching.Batch(self.write, MOST)
 
     def report(self, host: str, found: dict[str, int]) -> None:
-        """Return when the servers of this host that nothing works on have these power states, {uuid: power state}."""
+        """Store {uuid: power state} of the host's servers that have no task in progress; return after the write."""
         self._batches.run(Report(host, found))
 
     @property
     def waiting(self) -> int:
-        """How many reports wait for the transaction that is under way."""
+        """Number of reports that wait for the transaction in progress."""
         return self._batches.waiting
 
     def write(self, reports: collections.abc.Sequence[Report]) -> None:
-        """Write all of these in one transaction; nothing where nothing has changed."""
+        """Write these reports in one transaction, or nothing if no state has changed."""
         found = {(uuid, report.host): state for report in reports for uuid, state in report.found.items()}
         with self._db.reader() as conn:
             changed = _changed(power_states.of(conn, {uuid for uuid, _host in found}), found)
@@ -71,7 +72,7 @@ class PowerStates:
 
 
 def _changed(rows: collections.abc.Iterable[Row], found: dict[tuple[str, str], int]) -> list[tuple[Row, str, int]]:
-    """Return [(row, its vm state, its power state)] of the rows that are to be changed."""
+    """Return [(row, new vm state, new power state)] of the changed servers."""
     idle = [(row, found[row['uuid'], row['host']]) for row in rows
             if row['task_state'] is None and (row['uuid'], row['host']) in found]
     after = [(row, vm_state_for(row['vm_state'], state), state) for row, state in idle]

@@ -1,4 +1,4 @@
-"""Services that report: their rows, their heartbeats, and the cell of a compute host."""
+"""Service registration: service rows, heartbeats, and the cell of a compute host."""
 import collections.abc
 import functools
 import typing
@@ -22,7 +22,7 @@ class Registration:
         self._services, self._conf = services, services.conf
         self._cell_db, self._api_db = services.cell_db, services.api_db
         self._heartbeats = heartbeats
-        self._reported: set[tuple[str, str]] = set()         # (host, binary) whose rows are there
+        self._reported: set[tuple[str, str]] = set()         # (host, binary) with existing rows
 
     def report_service(self, ctx: Context | None, host: str, binary: str, topic: str,
                        version: int) -> dict[str, typing.Any]:
@@ -43,7 +43,7 @@ class Registration:
 
     def _write(self, ctx: Context | None, host: str, binary: str,
                report: collections.abc.Callable[[Connection], Row]) -> Row:
-        """Run ``report(conn)``, which returns the row of a service; the first one is an event."""
+        """Run ``report(conn)``, which returns the row of a service; publish an event for a new service."""
         notifier = self._services.notifier
 
         def write(conn: Connection) -> Row:
@@ -61,7 +61,7 @@ class Registration:
     def report_availability(self, ctx: Context, host: str, reason: str) -> None:
         """Disable the compute service of a host with this reason, or enable it again.
 
-        A service that an operator has disabled stays as it is.
+        A service that an operator has disabled stays disabled.
         """
         notifier = self._services.notifier
 
@@ -80,7 +80,7 @@ class Registration:
                 'versions': self._services.lowest_versions()}
 
     def _map_host(self, host: str) -> None:
-        """Let a compute host belong to this cell.
+        """Map a compute host to this cell.
 
         :raises HostInAnotherCell:
         """

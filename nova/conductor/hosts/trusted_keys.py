@@ -1,4 +1,4 @@
-"""Whose messages a service with databases accepts: the deployment's and those of hosts with an approved key."""
+"""Trusted keys for message signatures: the deployment's key and approved host keys."""
 from __future__ import annotations
 
 import base64
@@ -13,20 +13,20 @@ from nova.db import engine
 from nova.db.services import message_keys
 from nova.rpc import signatures
 
-LOOK_S = 10                  # a key that was revoked is good for so long at most
-UNKNOWN_S = 1                # a key that is not known is looked up after so long again, where its messages are accepted
+LOOK_S = 10                  # longest time for which a revoked key is accepted
+UNKNOWN_S = 1                # lifetime of a failed lookup in mode ACCEPT
 MOST = 10_000
-# When a key is due, others that were used are looked up with it in one statement, up to so many: those whose time is
-# half over. Else each host's message would cost a statement.
+# Largest number of keys in one lookup. Used keys past half of their lifetime are included, so that not every host's
+# message costs a statement.
 BATCH = 500
 
 
 @dataclasses.dataclass
 class _Known:
-    """A key that was looked up.
+    """Result of a key lookup.
 
-    trusted  what it is; None: its messages are not accepted
-    at       when it was looked up
+    trusted  the key; None: its messages are refused
+    at       time of the lookup
     used     whether a message came since then
     """
 
@@ -36,24 +36,25 @@ class _Known:
 
 
 class TrustedKeys:
-    """
+    """Cache of key lookups.
+
     :param api_db: Database of the API database
     """
 
     def __init__(self, api_db: engine.Database) -> None:
         self._api_db = api_db
         self._lock, self._looking = threading.Lock(), threading.Lock()
-        self._known: dict[str, _Known] = {}          # by key id, the one whose look is longest ago first
+        self._known: dict[str, _Known] = {}          # by key id, oldest lookup first
         self._unknown_s = 0
 
     def use(self, keys: signatures.Signatures) -> None:
-        """Let messages be signed with the deployment's key, and be trusted by the keys of this object.
+        """Sign messages with the deployment's key, and verify them with the keys of this object.
 
         :raises DBError: the account may not read the private half
         """
         if keys.undecided:
             keys.decide(bool(self._signing_row()['signatures_required']))
-        # elsewhere it may be approved at any moment, and costs its sender a call
+        # in other modes an unknown key may be approved at any time, and each call of its sender is a lookup
         self._unknown_s = UNKNOWN_S if keys.mode == signatures.ACCEPT else 0
         keys.trusted = self.of
         keys.follow(self._own)
@@ -65,7 +66,7 @@ class TrustedKeys:
         return dict(self._api_db.run(message_keys.signing_key, signatures.Key))
 
     def of(self, key_id: str) -> signatures.Trusted | None:
-        """Return what is known of a key, None when its messages are not accepted."""
+        """Return a trusted key, or None if its messages are refused."""
         now = time.monotonic()
         known = self._known.get(key_id)
         if known is not None:
@@ -85,7 +86,7 @@ class TrustedKeys:
         return found
 
     def _good_s(self, known: _Known) -> float:
-        """Seconds after which a key is looked up again."""
+        """Return the lifetime of a lookup in seconds."""
         return self._unknown_s if known.trusted is None else LOOK_S
 
     def _note(self, found: Mapping[str, signatures.Trusted | None], now: float, used: str) -> None:
@@ -97,8 +98,9 @@ class TrustedKeys:
                 self._known[key_id] = _Known(trusted, now, key_id == used)
 
     def _look_again(self, key_id: str, now: float) -> None:
-        """Look up a key with others that are due now or soon. Those that no message used are forgotten, as are those
-        that are not found: the next message of each looks it up alone.
+        """Look up a key together with other keys that are due now or soon.
+
+        Unused and unknown keys are dropped from the cache; their next message looks them up again.
         """
         due = {key_id}
         with self._lock:

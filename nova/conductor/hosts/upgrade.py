@@ -1,4 +1,4 @@
-"""What a conductor does for services of other releases: objects in their versions."""
+"""Object backports for services of older releases."""
 import typing
 
 from oslo_versionedobjects import exception as object_exc

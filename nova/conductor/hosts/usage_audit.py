@@ -1,4 +1,4 @@
-"""The record of what servers a host ran in a period, made once for each."""
+"""Usage audit: notifications about the servers of a host in a period, once for each host and period."""
 import datetime
 import logging
 import time
@@ -14,7 +14,7 @@ from nova.db.services import task_log
 
 LOG = logging.getLogger(__name__)
 
-STALE = datetime.timedelta(hours=1)          # an audit that runs for so long has died
+STALE = datetime.timedelta(hours=1)          # a running audit of this age is dead
 
 
 class UsageAudit:
@@ -48,7 +48,7 @@ class UsageAudit:
 
     def _publish(self, notifier: notify.Notifier, ctx: Context, host: str,
                  period: tuple[datetime.datetime, datetime.datetime]) -> None:
-        """Publish every server of the host in a period that has ended."""
+        """Publish every server that the host had in a completed period."""
         about = dict(zip(('audit_period_beginning', 'audit_period_ending'), period, strict=True))
         try:
             with self._cell_db.reader() as conn:

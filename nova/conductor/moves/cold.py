@@ -1,22 +1,22 @@
 """Cold moves: resize and migrate, from the request to the confirmation.
 
-The move's row and the server's task state say where it is; ``continue_move`` sends the step that follows from them,
-for every caller: the API that began it, a host that has started again, or the reconciler. Computes do the steps
-(compute/moves/resize.py), and end each with one of the calls here: one transaction, then the next step.
+The move's row and the server's task state hold the progress. ``continue_move`` sends the next step for every caller:
+the API, a restarted host or the reconciler. Computes run the steps (compute/moves/resize.py) and end each with one of
+the calls here: one transaction, then the next step.
 
-    resize_prep        pre-migrating    the destination is chosen and checks it         prep_resize
-    resize_migrating   migrating        the source stops the guest and puts it aside    resize_instance
+    resize_prep        pre-migrating    the destination is chosen and checks the guest   prep_resize
+    resize_migrating   migrating        the source stops the guest and puts it aside     resize_instance
     resize_migrated    post-migrating   the server's row has moved
-    resize_finish                       the destination makes the guest                 finish_resize
+    resize_finish                       the destination creates the guest                finish_resize
     None (RESIZED)     finished
-    resize_confirming  confirming       the source forgets it                           confirm_resize
-    resize_reverting   reverting        the destination removes it, the row goes back   revert_resize
-                                        the source brings it back                       finish_revert_resize
+    resize_confirming  confirming       the source removes its copy                      confirm_resize
+    resize_reverting   reverting        the destination removes it, the row goes back    revert_resize
+                                        the source restores the guest                    finish_revert_resize
 
-A resize that leaves the guest running (``grows`` in the move's arguments, hardware/growth.py) claims the difference on
-the server's own host, and has one step, with which it is over:
+A resize of a running guest (``grows`` in the move's arguments, hardware/growth.py) claims the difference on the
+server's own host. It has one step:
 
-    resize_prep        pre-migrating    the room is claimed; the host gives the guest   grow_instance
+    resize_prep        pre-migrating    the room is claimed; the host gives the guest    grow_instance
     resize_finish      pre-migrating    the CPUs and the memory
 """
 import logging
@@ -54,14 +54,14 @@ _SENT = ('finished', 'confirming', 'confirmed', 'reverting', 'reverted')      # 
 
 
 def grows(migration: Row) -> bool:
-    """Whether the guest keeps running, and where it is."""
+    """Return whether the guest is resized while it runs, on its host."""
     return bool(migration['arguments'].get('grows'))
 
 
 def next_step(task_state: str, migration: Row) -> tuple[str, str] | None:
-    """Return (method of a compute, its host) that a server in this task state waits for.
+    """Return (compute method, host) of the next step in this task state.
 
-    None: it waits for the choice of a destination.
+    None: the destination is not chosen yet.
 
     :param migration: its open move
     """
@@ -82,7 +82,7 @@ class ColdMoves:
         self._events, self._specs = events, specs
 
     def continue_move(self, ctx: Context, instance_uuid: str) -> None:
-        """Send what the server of a cold move waits for; nothing when it waits for nothing."""
+        """Send the next message of a cold move, if the server waits for one."""
         with self._cell_db.reader() as conn:
             row = instances.get_many(conn, [instance_uuid]).get(instance_uuid)
             migration = server_migrations.open_of_many(conn, [instance_uuid]).get(instance_uuid)
@@ -113,7 +113,7 @@ class ColdMoves:
                 LOG.warning('The move of server %s goes on waiting: %s', row['uuid'], error)
         needed = {move['instance_uuid'] for move in moves if move['source_compute'] == host}
         living = {uuid for uuid in kept if uuid in rows and rows[uuid]['host'] == host}
-        # of a server on another host the answer says no more than that
+        # hide details of servers on other hosts
         return [{'instance': objects.Instance.from_row(rows[uuid]) if uuid in living else objects.Instance(uuid=uuid),
                  'returns': uuid in living}
                 for uuid in kept if uuid not in needed and (uuid in rows or uuid in gone)]
@@ -145,7 +145,7 @@ class ColdMoves:
             self._send_step(ctx, row, migration, *_step_of(first, migration))
 
     def move_refused(self, ctx: Context, migration_id: int, host: str, fault: Fault) -> None:
-        """The destination cannot take it: try the next one."""
+        """Try the next destination after a refusal."""
         def write(conn: Connection) -> tuple[Row, int] | None:
             migration = server_migrations.get(conn, migration_id, lock=True)
             if migration['status'] != 'pre-migrating' or migration['held_host'] != host:
@@ -170,7 +170,7 @@ class ColdMoves:
             self.continue_move(ctx, migration['instance_uuid'])
 
     def move_accepted(self, ctx: Context, migration_id: int, host: str) -> None:
-        """The destination can take it: the source begins."""
+        """Start the source after the destination has accepted."""
         def write(conn: Connection) -> tuple[Row, Row] | None:
             migration = server_migrations.get(conn, migration_id, lock=True)
             if server_migrations.update(conn, migration_id, {'status': 'migrating'}, {
@@ -191,7 +191,7 @@ class ColdMoves:
     # ---- the server moves ----
 
     def move_sent(self, ctx: Context, migration_id: int, host: str, guest: dict[str, typing.Any]) -> None:
-        """The source has put the guest aside: from here on the server is the destination's."""
+        """Move the server to the destination after the source has put the guest aside."""
         def write(conn: Connection) -> tuple[Row | None, Row]:
             migration = server_migrations.get(conn, migration_id)
             if migration['swapped'] and migration['status'] == 'post-migrating':
@@ -214,7 +214,7 @@ class ColdMoves:
 
     def move_finished(self, ctx: Context, migration_id: int, host: str, power_state: int,
                       network_info: list[Row]) -> None:
-        """The destination has the guest: the server waits for its owner."""
+        """Wait for the owner's confirmation: the destination has created the guest."""
         migration = self._move(migration_id)
         if grows(migration):
             self._grown(ctx, migration, host, power_state)
@@ -235,7 +235,7 @@ class ColdMoves:
         self._cell_db.run(write)
 
     def _grown(self, ctx: Context, migration: Row, host: str, power_state: int) -> None:
-        """The guest has what its new flavor says: the move is over."""
+        """End the move of a guest that has been resized while it runs."""
         if migration['status'] in server_migrations.OVER:
             return                                              # a repeated call
         flavor = migration['new_flavor']
@@ -253,7 +253,7 @@ class ColdMoves:
         self._cell_db.run(write)
 
     def move_confirmed(self, ctx: Context, migration_id: int, host: str | None) -> None:
-        """The source has removed what it had, or is down: the move is over."""
+        """End the move after the source has removed its copy, or is down."""
         migration = self._move(migration_id)
         if migration['status'] != 'confirming':
             return
@@ -271,7 +271,7 @@ class ColdMoves:
         self._cell_db.run(write)
 
     def move_dropped(self, ctx: Context, migration_id: int, host: str) -> None:
-        """The destination has removed the guest: the server is the source's again."""
+        """Return the server to its source after the destination has removed the guest."""
         if self._move(migration_id)['status'] == 'reverted':
             return                                              # a repeated call
         row, migration = self._cell_db.run(self._swap_back, migration_id, None)
@@ -293,7 +293,7 @@ class ColdMoves:
 
     def move_reverted(self, ctx: Context, migration_id: int, host: str, power_state: int,
                       network_info: list[Row]) -> None:
-        """The source has the guest again: the move is over, as requested or because the destination failed."""
+        """End a move after the return of the guest to the source, by request or after a failure of the destination."""
         migration = self._move(migration_id)
         if migration['status'] != 'reverting':
             return
@@ -307,15 +307,15 @@ class ColdMoves:
                 'network_info': network_info}, {'task_state': states.RESIZE_REVERTING, 'host': host})
             if change:
                 change.states(row)
-                if not fault:            # of a destination that failed the failure was recorded
+                if not fault:            # failures of the destination are already recorded
                     change.record('resize_revert', END, row, host)
             server_migrations.release(conn, migration_id, status='error' if fault else 'reverted')
         self._cell_db.run(write)
 
-    # ---- what fails ----
+    # ---- failures ----
 
     def move_failed(self, ctx: Context, migration_id: int, host: str | None, event: str, fault: Fault) -> None:
-        """A step failed, and its host has undone what it did: the server goes back to what it was before it."""
+        """Roll back after a failed step that its host has undone."""
         migration = self._move(migration_id)
         with self._cell_db.reader() as conn:
             row = instances.get_many(conn, [migration['instance_uuid']]).get(migration['instance_uuid'])
@@ -335,7 +335,7 @@ class ColdMoves:
 
     def _return_move(self, ctx: Context, moved: Row, migration_id: int, host: str | None, event: str,
                      fault: Fault) -> None:
-        """The destination could not make the guest: the source brings it back."""
+        """Return the guest to the source after the destination failed."""
         spec = self._events.spec(moved['uuid']) if event == _UNPLACED else None
 
         def write(conn: Connection) -> tuple[Row, Row]:
@@ -350,10 +350,10 @@ class ColdMoves:
         self._send_step(ctx, row, migration, *_step_of(actions.TAKE_BACK, migration))
 
     def _end_move(self, ctx: Context, row: Row, migration: Row, host: str | None, event: str, fault: Fault) -> None:
-        """End a move of which nothing has to be undone any more, in one write.
+        """End a move that needs no rollback, in one write.
 
-        A confirmation or a revert that failed can be requested again; only a guest that its source cannot start
-        again leaves the server in ERROR, from which a hard reboot may help.
+        A failed confirmation or revert can be requested again. A guest that its source cannot start again leaves the
+        server in ERROR; a hard reboot may help.
         """
         task_state = row['task_state']
         over: str | None = 'error'
@@ -379,10 +379,10 @@ class ColdMoves:
         self._cell_db.run(write)
 
     def end_all(self, conn: Connection, uuid: str) -> set[str]:
-        """Give back what the moves of a server hold that is being deleted.
+        """Release the resources that moves of a deleted server hold.
 
         :param conn: of the caller's transaction
-        :returns: the other hosts that may have something of it
+        :returns: the other hosts that may have files of the server
         """
         hosts: set[str] = set()
         for move in server_migrations.open_of(conn, uuid):
@@ -392,7 +392,7 @@ class ColdMoves:
         return hosts
 
     def drop_on(self, ctx: Context, host: str, uuid: str) -> None:
-        """Have a host remove all it has of a server; one that is down finds out when it is back."""
+        """Remove a server's files from a host. A host that is down removes them when it is back."""
         try:
             self._services.compute.discard_migrated_instance(
                 ctx, server=host, instance=objects.Instance(uuid=uuid, host=None))
@@ -412,11 +412,11 @@ class ColdMoves:
         if method == 'finish_resize':
             arguments['spec'] = self._specs.get_request_spec(ctx, row['uuid'])
         if method == 'confirm_resize' and not self._services.host_is_up(host):
-            # it will find, when it is back, that no move needs what it keeps
+            # the host removes its copy when it is back
             self.move_confirmed(ctx, migration['id'], None)
             return
         if method == 'prep_resize' and not self._services.host_is_up(host):
-            # a broker would keep the message for it
+            # a broker would keep the message for a host that is down
             self.move_refused(ctx, migration['id'], host, faults.fault(exception.HostUnavailable(host=host)))
             return
         try:
@@ -428,9 +428,9 @@ class ColdMoves:
                 self._services.retry_soon(error, row['uuid'])
 
     def _settle_quota(self, uuid: str, flavor: Row | None = None) -> None:
-        """Let the project's quota count that flavor of a server, or as much as its move may need.
+        """Set the quota usage of a server to this flavor, or to the maximum that its move may need.
 
-        It is written before the server is free for the next move, whose request reserves its own.
+        The write precedes the end of the move: the next request makes its own reservation.
         """
         if flavor is not None:
             self._api_db.run(quotas.set_size, uuid, flavor['vcpus'], flavor['memory_mb'])
@@ -446,7 +446,7 @@ def _step_of(step: actions.Step, migration: Row) -> tuple[str, str]:
 
 
 def _note_flavor(conn: Connection, uuid: str, flavor: Row) -> None:
-    """Let the server be placed and built with this flavor from now on."""
+    """Store the flavor for later placements and builds of the server."""
     spec = request_specs.get_many(conn, [uuid]).get(uuid)
     if spec is not None:
         spec.flavor = flavor
@@ -467,7 +467,7 @@ def _record_failure(change: Change, row: Row, event: str, host: str | None, faul
 
 def _end(conn: Connection, change: Change | None, migration: Row, event: str, host: str | None, fault: Fault | None,
          values: dict[str, typing.Any], expect: dict[str, typing.Any]) -> Row:
-    """Do the last write of an action on a server: its row, which is returned for a change, the event, the action."""
+    """Run the last write of an action; return the server's row for a change, with event and action recorded."""
     uuid = migration['instance_uuid']
     values = {'task_state': None, **values}
     if fault is not None:

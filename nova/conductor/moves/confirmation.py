@@ -1,4 +1,4 @@
-"""Cold moves that their owners do not confirm."""
+"""Automatic confirmation of cold moves."""
 import datetime
 import logging
 
@@ -14,13 +14,13 @@ LOG = logging.getLogger(__name__)
 
 
 class Confirmation:
-    """Confirms moves after a time."""
+    """Confirms cold moves after a time."""
 
     def __init__(self, services: CellServices, moves: ColdMoves) -> None:
         self._conf, self._cell_db, self._moves = services.conf, services.cell_db, moves
 
     def confirm_old_moves(self) -> int:
-        """Confirm the moves whose owners were silent for longer than resize_confirm_window; return how many."""
+        """Confirm moves that wait longer than resize_confirm_window; return their number."""
         window = self._conf.resize_confirm_window
         if not window:
             return 0

@@ -1,4 +1,4 @@
-"""Consoles that are open while their server moves without a stop lead to its new host then."""
+"""Console sessions follow their server to its new host after a live move."""
 from __future__ import annotations
 
 import logging
@@ -15,7 +15,7 @@ LOG = logging.getLogger(__name__)
 
 
 def follow(cell_db: Database, compute: typing.Any, ctx: context.RequestContext, instance_uuid: str, host: str) -> None:
-    """Let the tokens of a server's sessions lead to the host that it has come to; those that cannot end.
+    """Point the console tokens of a server to its new host. Sessions that cannot follow are closed.
 
     :param compute: RPC client of compute hosts
     """

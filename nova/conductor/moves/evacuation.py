@@ -1,13 +1,13 @@
-"""Evacuation: servers of a host that is down, built again elsewhere with the same addresses and volumes.
+"""Evacuation: rebuild the servers of a host that is down on other hosts, with the same addresses and volumes.
 
     accepted        a destination is chosen and claimed
-    pre-migrating   the server is the destination's, which builds it    evacuate_instance; the claim at the old host
-                    is kept, so that a failure takes the server back
-    done            it is there; its guest on the old host, if any, goes when that host is back
-    completed       that is done
+    pre-migrating   the destination owns and builds the server          evacuate_instance; the old host keeps its claim,
+                                                                        so that a failure returns the server
+    done            the server runs; the old guest, if any, is removed when the old host is back
+    completed       the old guest is removed
 
-A host that is up keeps its servers: that it is down stands in the condition of the same transaction in which a server
-leaves it, and a heartbeat waits for that transaction.
+Servers of a host that is up are not evacuated. The transaction that moves a server has the condition that its host is
+down, and a heartbeat waits for that transaction.
 """
 import logging
 import typing
@@ -46,7 +46,7 @@ class Evacuations:
         self._events, self._specs = events, specs
 
     def continue_evacuation(self, ctx: Context, instance_uuid: str) -> None:
-        """Send what the server waits for, also when a message was lost; what fails stands in the rows."""
+        """Continue an evacuation from its rows, also after a lost message. Failures are recorded in the rows."""
         with self._cell_db.reader() as conn:
             row = instances.get_many(conn, [instance_uuid]).get(instance_uuid)
             migration = live_migrations.open_of(conn, instance_uuid, server_migrations.EVACUATION) if row else None
@@ -75,7 +75,7 @@ class Evacuations:
         self._send_evacuation(ctx, row, migration)
 
     def _take_over_server(self, ctx: Context, row: Row, migration: Row) -> tuple[InstancesRow, MigrationsRow]:
-        """Choose and claim a destination and give it the server; return (row, migration) then."""
+        """Choose and claim a destination and move the server there; return the new (row, migration)."""
         self._forget_live_migration(ctx, row, migration['arguments'].get('interrupted'))
         if migration['held_host'] is None:
             spec = self._specs.get_request_spec(ctx, row['uuid'])
@@ -89,7 +89,7 @@ class Evacuations:
                              migration_id: int) -> tuple[InstancesRow, MigrationsRow]:
         migration = server_migrations.get(conn, migration_id)
         source = migration['source_compute']
-        assert source is not None                # of the server that is evacuated
+        assert source is not None                # set for every evacuation
         if not services.host_is_down(conn, source, self._conf.service_down_time):
             raise exception.ComputeServiceInUse(host=source)
         change = self._events.of(conn, ctx, migration['instance_uuid'], migration)
@@ -100,7 +100,7 @@ class Evacuations:
         return row, server_migrations.get(conn, migration_id)
 
     def _forget_live_migration(self, ctx: Context, row: Row, interrupted: dict[str, typing.Any] | None) -> None:
-        """Take the server from a host that was about to get it, before another one is chosen."""
+        """Cancel an interrupted live migration before a destination is chosen."""
         if interrupted:
             try:
                 self._services.compute.rollback_live_migration(
@@ -120,7 +120,7 @@ class Evacuations:
     # ---- what the destination calls ----
 
     def evacuation_finished(self, ctx: Context, migration_id: int, host: str, values: dict[str, typing.Any]) -> None:
-        """The server is there: the claim at the old host is given back."""
+        """Mark the server as rebuilt and release the claim at the old host."""
         def write(conn: Connection) -> str | None:
             migration = server_migrations.get(conn, migration_id)
             if migration['status'] in ('done', 'completed'):
@@ -137,14 +137,14 @@ class Evacuations:
         if source is None:
             return
         try:
-            # a host that is only said to be down hears it at once
+            # a host that was only reported down can remove its guests now
             self._services.compute.remove_evacuated_guests(ctx, server=source)
         except exception.Unavailable:
             LOG.debug('Host %s removes what it has when it is back.', source)
 
     def evacuation_failed(self, ctx: Context, migration_id: int, host: str, fault: Fault,
                           traceback: str | None) -> None:
-        """It could not be built there: the server is its old host's again, which may come back with its disks."""
+        """Return the server to its old host after a failed build. The old host may come back with its disks."""
         def write(conn: Connection) -> None:
             migration = server_migrations.get(conn, migration_id)
             if migration['status'] in server_migrations.OVER:
@@ -158,7 +158,7 @@ class Evacuations:
                 change.failure('rebuild', ended, host, fault)
         self._cell_db.run(write)
 
-    # ---- what the old host calls when it is back ----
+    # ---- called by the old host when it is back ----
 
     def evacuated_from(self, ctx: Context, host: str) -> list[dict[str, typing.Any]]:
         with self._cell_db.reader() as conn:
@@ -171,7 +171,7 @@ class Evacuations:
 
 def _end(conn: Connection, change: Change | None, migration: Row, event: str, host: str | None, fault: Fault,
          traceback: str | None = None) -> Row | None:
-    """End an evacuation that failed: the server is idle on its old host, and the claim on the other is given back.
+    """End a failed evacuation: the server is idle on its old host and the destination's claim is released.
 
     :returns: the server's row, for a change; None when it was not as expected
     """

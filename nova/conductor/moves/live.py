@@ -1,13 +1,13 @@
-"""Live migration: from the request to the server at its destination, or back to what it was before.
+"""Live migration: from the request to the guest at its destination, or the rollback.
 
     accepted        a destination is chosen, claimed and checked, then the source
-    queued          the source has it, and does so many at once          live_migrate_instance
-    preparing       volumes and network are made ready at the destination
+    queued          the source has queued it; its concurrency is limited       live_migrate_instance
+    preparing       volumes and network are prepared at the destination
     running         the guest is being copied
-    post-migrating  it runs at the destination, which owns it now        finish_live_migration
+    post-migrating  the guest runs at the destination, which owns it now       finish_live_migration
     completed, cancelled (aborted), error (before it ran), failed (while it ran)
 
-The rows say where it is; ``continue_live_migration`` goes on from there, for every caller.
+The rows hold the progress; ``continue_live_migration`` continues from there, for every caller.
 """
 import collections.abc
 import logging
@@ -45,7 +45,7 @@ LOG = logging.getLogger(__name__)
 
 EVENT = 'compute_live_migration'
 ABORTED = 'The live migration was aborted.'
-_SOURCE = ('queued', 'preparing', 'running')          # the source goes on with it
+_SOURCE = ('queued', 'preparing', 'running')          # statuses in which the source has the next step
 
 
 class LiveMigrations:
@@ -59,7 +59,7 @@ class LiveMigrations:
         self._progress = write_batch.WriteBatches(self._cell_db)
 
     def continue_live_migration(self, ctx: Context, instance_uuid: str) -> None:
-        """Send what the server waits for, also when a message was lost; what fails stands in the rows."""
+        """Continue a live migration from its rows, also after a lost message. Failures are recorded in the rows."""
         row, migration = self._live_migration(instance_uuid)
         if row is None:
             return
@@ -78,9 +78,9 @@ class LiveMigrations:
             self._ask_destination(ctx, row, migration)
 
     def live_migrate_checked(self, ctx: Context, instance_uuid: str) -> None:
-        """The same for a request that waits for the checks (before 2.34).
+        """Migrate as continue_live_migration does, for a request that waits for the checks (before 2.34).
 
-        :raises BadRequest: what they found; the server is as before
+        :raises BadRequest: a check failed; the server is unchanged
         """
         row, migration = self._live_migration(instance_uuid)
         if row is not None and migration is not None and migration['status'] == 'accepted':
@@ -102,25 +102,25 @@ class LiveMigrations:
     # ---- the destination ----
 
     def _begin_live_migration(self, ctx: Context, row: Row, migration: Row) -> None:
-        """Choose, claim and check a destination; then let the source begin.
+        """Choose, claim and check a destination; then start the source.
 
-        :raises NovaException: it cannot be done, and is over
+        :raises NovaException: the migration failed and is over
         """
         try:
             found = self._find_destination(ctx, row, migration)
             migration = self._cell_db.run(live_migrations.note, migration['id'], ('accepted',), found, status='queued')
         except (exception.InstanceChanged, exception.InvalidMigrationState):
-            raise exception.InstanceChanged(instance_id=row['uuid']) from None       # another conductor goes on with it
+            raise exception.InstanceChanged(instance_id=row['uuid']) from None       # another conductor continues it
         except exception.NovaException as error:
             shown = _for_users(error)
-            # hosts are named to administrators alone, in the action's event: who may see this fault sees all of it
+            # Host names are for administrators only: users see this fault without them, the action's event has them.
             self._over(ctx, migration, 'error', 'conductor_live_migrate_instance', None, shown,
                        traceback=faults.fault(error)['details'])
             raise shown from None
         self._to_compute(ctx, row['host'], 'live_migrate_instance', row, migration=_object(migration))
 
     def _find_destination(self, ctx: Context, row: Row, migration: Row) -> dict[str, typing.Any]:
-        """Return {'facts', 'connector'} of a destination that is claimed, and can take the guest."""
+        """Return {'facts', 'connector'} of a claimed destination that can take the guest."""
         arguments, ignore = migration['arguments'], [row['host']]
         if not self._services.host_is_up(row['host']):
             raise exception.ComputeServiceUnavailable(host=row['host'])
@@ -153,7 +153,7 @@ class LiveMigrations:
                 migration = self._move(migration['id'])
 
     def _ask_hosts(self, ctx: Context, row: Row, migration: Row) -> dict[str, typing.Any]:
-        """Return what destination and source find out about this guest: {'facts', 'connector'}.
+        """Return the facts that destination and source report about this guest: {'facts', 'connector'}.
 
         :raises MigrationPreCheckError:
         """
@@ -175,7 +175,7 @@ class LiveMigrations:
         return {'facts': facts, 'connector': checked['connector']}
 
     def _nodes_of(self, migration: Row) -> tuple[Row, Row]:
-        """Return the nodes that it goes from and to."""
+        """Return the nodes of source and destination."""
         def node(end: str) -> Row:
             host, name = migration[f'{end}_compute'], migration[f'{end}_node']
             for found in compute_nodes.by_host(conn, host):
@@ -185,7 +185,7 @@ class LiveMigrations:
         with self._cell_db.reader() as conn:
             return node('source'), node('dest')
 
-    # ---- what the source calls ----
+    # ---- called by the source ----
 
     def prepare_live_migration(self, ctx: Context, migration_id: int) -> dict[str, typing.Any]:
         """See interface.py."""
@@ -211,7 +211,10 @@ class LiveMigrations:
     def _claimed_by_source(self, migration_id: int, status: str | None = None,
                            record: collections.abc.Callable[[Connection, Row], None] | None = None,
                            **changes: typing.Any) -> Row:
-        """:raises InstanceChanged: it was aborted, or is over"""
+        """Change the open migration for its source and return its row.
+
+        :raises InstanceChanged: the migration was aborted or is over
+        """
         values = {} if status is None else {'status': status}
 
         def write(conn: Connection) -> Row:
@@ -225,7 +228,7 @@ class LiveMigrations:
             raise exception.InstanceChanged(instance_id=error.kwargs['instance_id']) from None
 
     def _connect_at_destination(self, ctx: Context, row: Row, migration: Row) -> list[Row]:
-        """Return block devices with connections for the destination: those of the source are never used there."""
+        """Return block devices connected for the destination. Connections of the source are never used there."""
         system, made = context.admin_context(ctx.request_id), dict(migration['arguments'].get('volumes') or {})
         with self._cell_db.reader() as conn:
             devices = block_devices.by_instance(conn, row['uuid'])
@@ -266,11 +269,11 @@ class LiveMigrations:
             raise exception.InstanceChanged(instance_id=migration['instance_uuid']) from None
 
     def live_migration_arrived(self, ctx: Context, migration_id: int, host: str) -> None:
-        """The guest runs at the destination: from here on the server is that host's."""
+        """Move the server to the destination, where its guest runs now."""
         def write(conn: Connection) -> tuple[Row, Row, list[str]]:
             migration = server_migrations.get(conn, migration_id)
             if migration['swapped']:
-                # a repeated call: what the first one had to give back it may not have given back
+                # a repeated call: the first one may not have released the old attachments
                 row = instances.get(conn, migration['instance_uuid'])
                 return row, migration, migration['arguments'].get('old_attachments', [])
             if migration['status'] not in _SOURCE:
@@ -292,7 +295,7 @@ class LiveMigrations:
         try:
             row, migration, old = self._cell_db.run(write)
         except (exception.InstanceChanged, exception.InstanceNotFound):
-            # a delete has won: the guest there is to be removed
+            # the server was deleted: the guest at the destination must be removed
             self._over(ctx, self._move(migration_id), 'cancelled', EVENT, host,
                        exception.InstanceChanged(instance_id=self._move(migration_id)['instance_uuid']))
             raise
@@ -304,7 +307,7 @@ class LiveMigrations:
 
     @staticmethod
     def _swap_attachments(conn: Connection, migration: Row) -> list[str]:
-        """Let the server's volumes be reached through the destination's attachments; return the ids of the source's."""
+        """Switch the server's volumes to the destination's attachments; return the ids of the source's."""
         old = []
         for device in block_devices.by_instance(conn, migration['instance_uuid']):
             new = (migration['arguments'].get('volumes') or {}).get(device['uuid'])
@@ -315,7 +318,7 @@ class LiveMigrations:
 
     def live_migration_failed(self, ctx: Context, migration_id: int, host: str, fault: Fault, traceback: str | None,
                               aborted: bool) -> None:
-        """It has not come to the destination: the server stays at the source."""
+        """Record a failed migration: the server stays at the source."""
         migration = self._move(migration_id)
         status = 'cancelled' if aborted else 'failed' if migration['status'] == 'running' else 'error'
         if aborted:
@@ -325,7 +328,7 @@ class LiveMigrations:
     def _over(self, ctx: Context, migration: Row, status: str, event: str, host: str | None,
               error: exception.NovaException | None, *, fault: Fault | None = None,
               traceback: str | None = None) -> None:
-        """End it at the source, and let the destination remove what it has prepared."""
+        """End the migration at the source, and roll back the destination."""
         fault = fault or faults.fault(error)
         uuid, source = migration['instance_uuid'], migration['source_compute']
         unplaced = event == 'conductor_live_migrate_instance'
@@ -357,7 +360,7 @@ class LiveMigrations:
         self._cell_db.run(server_migrations.update, migration['id'], {'arguments': _without_secrets(migration)})
 
     def _roll_back(self, ctx: Context, migration: Row) -> None:
-        """Let the destination undo its part. One that is down does it by itself: at its start it asks for strays."""
+        """Roll back the destination. A destination that is down removes the guest at its next start."""
         instance = objects.Instance(uuid=migration['instance_uuid'], network_info=[])
         try:
             self._services.compute.rollback_live_migration(ctx, server=migration['dest_compute'], instance=instance,
@@ -367,11 +370,11 @@ class LiveMigrations:
             self._services.network.unprepare_for_instance(ctx, instance_uuid=instance.uuid,
                                                           host=migration['dest_compute'])
 
-    # ---- what the destination calls ----
+    # ---- called by the destination ----
 
     def live_migration_finished(self, ctx: Context, migration_id: int, host: str, values: dict[str, typing.Any],
                                 fault: Fault | None, traceback: str | None) -> None:
-        """The guest belongs to the destination for good; with a fault it may need a look."""
+        """Complete the migration. A fault means that the guest may need attention."""
         def write(conn: Connection) -> None:
             migration = server_migrations.get(conn, migration_id)
             if migration['status'] in server_migrations.OVER and migration['swapped']:
@@ -395,7 +398,7 @@ class LiveMigrations:
     # ---- after a restart ----
 
     def resume_live_migration(self, ctx: Context, instance_uuid: str, host: str, here: bool) -> bool:
-        """See interface.py; return whether the guest has left the host for good."""
+        """See interface.py; return whether the guest has left the host permanently."""
         row, migration = self._live_migration(instance_uuid)
         if row is None or row['host'] != host:
             return False
@@ -412,7 +415,7 @@ class LiveMigrations:
         return False
 
     def _ask_destination(self, ctx: Context, row: Row, migration: Row) -> bool:
-        """Return whether the guest has come there: then the rest of it is done."""
+        """Return whether the guest has arrived at the destination, after completing the migration."""
         if migration['status'] not in _SOURCE:
             return False
         if self._services.compute.has_guest(ctx, server=migration['dest_compute'], instance_uuid=row['uuid']):
@@ -450,12 +453,12 @@ def _object(migration: Row) -> objects.Migration:
 
 
 def _without_secrets(migration: Row) -> dict[str, typing.Any]:
-    """Return its arguments without how to reach volumes, for a migration that has ended."""
+    """Return the arguments of an ended migration without volume connections."""
     return {name: value for name, value in migration['arguments'].items() if name not in ('volumes', 'connector')}
 
 
 def _for_users(error: exception.NovaException) -> exception.NovaException:
-    """Return the error that a refused request gets."""
+    """Return the error for a refused request."""
     if isinstance(error, exception.BadRequest):
         return error
     if isinstance(error, exception.HostUnavailable):

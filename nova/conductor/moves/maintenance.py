@@ -1,7 +1,7 @@
-"""Maintenance of hosts: their servers are moved away, and back when it ends, a few at once.
+"""Maintenance of hosts: move a few servers at a time away, and back when the maintenance ends.
 
-The rows (db/moves/maintenance.py) say what is to be done; a periodic task of any conductor looks at them.
-What a conductor that dies has left is looked at again after LEASE_S. The moves themselves are ordinary moves.
+The rows (db/moves/maintenance.py) hold the work; a periodic task of any conductor processes them. Another conductor
+takes over the work of a dead one after LEASE_S. The moves are ordinary moves.
 """
 import datetime
 import logging
@@ -28,8 +28,8 @@ from nova.objects import pci
 
 LOG = logging.getLogger(__name__)
 
-PERIOD_S = 2             # between two looks at a maintenance in which servers are moved
-LEASE_S = 120            # longer than one look takes, with everything that it requests of hosts
+PERIOD_S = 2             # seconds between two checks of a maintenance in which servers are moved
+LEASE_S = 120            # seconds; longer than one check with all its requests to hosts
 
 Way = tuple[actions.Action, str, str]                # (action, type of its move, the move's first status)
 LIVE: Way = (actions.ACTIONS['os-migrateLive'], server_migrations.LIVE_MIGRATION, 'accepted')
@@ -40,7 +40,7 @@ _AWAY_ELSEWHERE = 'It has been moved to another host meanwhile.'
 
 
 def outcome(row: Row | None, move: Row | None) -> str | None:
-    """Return what became of a server that was being moved: a state of maintenance, CONFIRM, or None while it goes on.
+    """Return the result of a server's move: a state of maintenance, CONFIRM, or None while in progress.
 
     :param row: of the server, None when it is gone
     :param move: its migrations row, None when that is gone
@@ -57,12 +57,12 @@ def outcome(row: Row | None, move: Row | None) -> str | None:
 
 
 def plan(row: Row | None, entry: Row, host: str, capabilities: dict[str, bool]) -> tuple[str | Way, str | None]:
-    """Return what to do with a server that waits: (state of maintenance, reason), or (LIVE or COLD, None).
+    """Return the plan for a waiting server: (state of maintenance, reason), or (LIVE or COLD, None).
 
     :param row: of the server, None when it is gone
     :param entry: its row of the maintenance
-    :param host: that is maintained
-    :param capabilities: of the node that it is on
+    :param host: host in maintenance
+    :param capabilities: of the server's node
     """
     away = entry['direction'] == maintenance.AWAY
     if row is None:
@@ -95,7 +95,7 @@ class Maintenance:
         self._moves, self._live = moves, live
 
     def maintain_hosts(self) -> int:
-        """Go on with every maintenance that is due; return how many."""
+        """Continue every maintenance that is due; return their number."""
         now = utils.utcnow()
         with self._cell_db.reader() as conn:
             rows = maintenance.due(conn, now)
@@ -134,7 +134,7 @@ class Maintenance:
 
     def _watch_moving(self, maintained: HostMaintenancesRow, entry: HostMaintenanceServersRow, row: Row | None,
                       move: Row | None) -> bool:
-        """Note what became of it; return whether it is over."""
+        """Record the result of a server's move; return whether the move is over."""
         found, reason, dest = outcome(row, move), None, None
         if found is None:
             return False
@@ -163,7 +163,7 @@ class Maintenance:
 
     def _move_more(self, row: HostMaintenancesRow, at_once: int) -> None:
         with self._cell_db.reader() as conn:
-            # more than are begun, because some may be busy or gone
+            # more than are started: some may be busy or deleted
             waiting = maintenance.in_state(conn, row['id'], maintenance.WAITING, 4 * at_once)
             servers = instances.get_many(conn, [entry['instance_uuid'] for entry in waiting])
             hosts = {server['host'] for server in servers.values() if server['host']} | {row['host']}
@@ -188,7 +188,7 @@ class Maintenance:
                 return
 
     def _worth_waiting(self, row: Row) -> bool:
-        """Return whether a host that its servers are to come back to may be starting yet."""
+        """Return whether the host to which servers return may still be starting."""
         most = datetime.timedelta(seconds=self._conf.conductor.task_deadline)
         return row['status'] == maintenance.REBALANCING and utils.utcnow() < row['stopped_at'] + most
 
@@ -200,8 +200,8 @@ class Maintenance:
 
     def _begin_to_move(self, row: HostMaintenancesRow, entry: HostMaintenanceServersRow, way: Way,
                        at_once: int) -> bool:
-        """Begin to move a server; return False when no other should be begun now."""
-        # each move is a request of its own
+        """Start the move of a server; return False when no other move should start now."""
+        # each move is a separate request
         ctx, uuid = context.on_behalf_of(row), entry['instance_uuid']
         back = entry['direction'] == maintenance.BACK
         arguments: dict[str, typing.Any] = {'host': row['host'] if back else None,
@@ -213,7 +213,7 @@ class Maintenance:
             if not self._cell_db.run(maintenance.begin_move, ctx, row, entry, action, kind, status, arguments, at_once):
                 return False
         except (exception.Conflict, exception.InstanceNotFound) as error:
-            LOG.info('Server %s is not moved now: %s', uuid, error.message)       # it has changed meanwhile
+            LOG.info('Server %s is not moved now: %s', uuid, error.message)       # its state has changed
             self._cell_db.run(maintenance.postpone, entry)
             return True
         if way is LIVE:
@@ -228,7 +228,7 @@ def _capabilities(conn: Connection, host: str) -> dict[str, bool]:
 
 
 def _reason(row: Row, move: Row | None) -> str:
-    """Return why a move has not come to its destination, for administrators."""
+    """Return the reason of a failed move, for administrators."""
     fault = row['fault']
     if fault and move is not None and str(fault.get('created', '')) >= move['created_at'].isoformat()[:19]:
         return faults.for_administrators(fault['message'], fault.get('details'))

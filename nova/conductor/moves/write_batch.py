@@ -1,4 +1,4 @@
-"""Writes of many hosts that come at the same moment, in one transaction; each is refused by itself."""
+"""Batches of concurrent writes of many hosts in one transaction. A failed write does not fail the others."""
 import collections.abc
 import typing
 
@@ -13,9 +13,9 @@ Function = collections.abc.Callable[[Connection], typing.Any]
 
 
 class Write(batching.Item):
-    """
-    :param key: writes are done in the order of their keys, by all conductors, so that none waits for one that waits
-                for it
+    """One write of a batch.
+
+    :param key: sort key; all conductors write in this order to avoid deadlocks
     :param function: function(conn) -> its result; run again when the transaction lost a deadlock
     """
 
@@ -26,7 +26,8 @@ class Write(batching.Item):
 
 
 class WriteBatches:
-    """
+    """Writer of the batches.
+
     :param db: the database that is written to
     """
 
@@ -35,7 +36,7 @@ class WriteBatches:
         self._batches = batching.Batch(self.write, MOST)
 
     def run(self, key: typing.Any, function: Function) -> typing.Any:
-        """Run ``function(conn)`` as Database.run does, with the writes that others have brought meanwhile.
+        """Run ``function(conn)`` as Database.run does, in one transaction with concurrent writes.
 
         :returns: its result
         """
@@ -45,16 +46,16 @@ class WriteBatches:
 
     @property
     def working(self) -> bool:
-        """Whether a transaction is under way."""
+        """Whether a transaction is in progress."""
         return self._batches.working
 
     @property
     def waiting(self) -> int:
-        """How many writes wait for the transaction that is under way."""
+        """Number of writes that wait for the transaction in progress."""
         return self._batches.waiting
 
     def write(self, writes: list[Write]) -> None:
-        """Do all of these in one transaction."""
+        """Run all of these writes in one transaction."""
         if len(writes) == 1:
             writes[0].result = self._db.run(writes[0].function)
         else:
@@ -66,7 +67,7 @@ def _write_all(conn: Connection, writes: list[Write]) -> None:
         savepoint, write.error = conn.begin_nested(), None
         try:
             write.result = write.function(conn)
-        except exception.NovaException as error:         # of this one; any other ends them all
+        except exception.NovaException as error:         # fails this write only; other errors fail the whole batch
             savepoint.rollback()
             write.error = error
         else:

@@ -1,4 +1,4 @@
-"""Placing servers on hosts and having them built there."""
+"""Builds: place servers on hosts and send the build requests."""
 import collections.abc
 import logging
 
@@ -24,7 +24,7 @@ from nova.objects import faults
 
 LOG = logging.getLogger(__name__)
 
-# A build goes on in these task states; not while it is deleted.
+# Task states in which a build continues. A delete uses another one.
 BUILDING_TASKS = (None, states.SCHEDULING, states.BLOCK_DEVICE_MAPPING, states.NETWORKING, states.SPAWNING)
 
 
@@ -43,7 +43,10 @@ class Builds:
 
     def _place_and_send(self, ctx: Context, instance_uuids: list[str], spec: objects.RequestSpec | None = None,
                         tried: Fault | None = None) -> None:
-        """:param tried: the fault of the attempts before, which comes first where no other host will do"""
+        """Place servers and send their builds.
+
+        :param tried: fault of earlier attempts, recorded first if no other host fits
+        """
         specs = self._specs.of(instance_uuids) if spec is None else {
             uuid: objects.RequestSpec(**{**spec.as_dict(), 'instance_uuid': uuid}) for uuid in instance_uuids}
         uuids = [uuid for uuid in instance_uuids if uuid in specs]      # the others are deleted
@@ -68,13 +71,14 @@ class Builds:
                 self._send_build(ctx, specs[uuid], chosen[0])
 
     def _send_build(self, ctx: Context, spec: objects.RequestSpec, selection: objects.Selection) -> None:
-        """The message names the server; the compute gets all the rest when it begins.
+        """Send a build to its host and map the server to the cell of the host.
 
-        It goes to the cell of the host, of whose conductor the server is from now on.
+        The message has only the server's uuid; the compute service reads the rest when it begins. The conductor of that
+        cell is responsible for the server from now on.
         """
         services = self._services
         cell = services.cells.get(selection.cell_uuid)
-        if cell is None:                 # deleted meanwhile; where the server is in another one, that one goes on
+        if cell is None:                 # the server was deleted or is in another cell, which continues the build
             services.retry_soon(exception.Unavailable(
                 f'Cell {selection.cell_uuid} of host {selection.host} is not known any more.'), spec.instance_uuid)
             return
@@ -100,7 +104,7 @@ class Builds:
             self._services.retry_soon(error, instance_uuid)
 
     def reschedule_instance(self, ctx: Context, instance_uuid: str, host: str, node: str, fault: Fault) -> None:
-        """See interface.py; ``fault['final']``: another host would fail as well."""
+        """See interface.py; ``fault['final']``: another host would fail too."""
         if not self._cell_db.run(self._leave_host, ctx, instance_uuid, host, node, fault):
             LOG.info('Server %s is not being built on %s any more.', instance_uuid, host)
             return
@@ -121,10 +125,10 @@ class Builds:
             self._place_and_send(ctx, [instance_uuid], tried=fault)
 
     def replace_build(self, ctx: Context, row: Row) -> None:
-        """Repeat on another host a build whose host is down; that host undoes what it has when it is back.
+        """Repeat a build on another host, because its host is down. The old host removes its files when it is back.
 
-        The server stays where no other host will do, and where a guest may have volumes that no service can take from
-        it: it is built when its host is back. A host that is up by now keeps it.
+        The server stays if no other host fits. It also stays if its guest may have volumes that cannot be detached from
+        the host; then the host builds it when it is back. A host that is up by now keeps the server.
 
         :param row: of the server
         """
@@ -133,7 +137,7 @@ class Builds:
         if not self._has_other_host(ctx, spec, row):
             LOG.info('Server %s waits for its host %s, which is down.', uuid, host)
             return
-        # before anything else: from now on its host gets no ports for it (network/manager.py)
+        # first: from now on the old host gets no ports for the server (network/manager.py)
         self._api_db.run(_note_failure, uuid, host, node)
         fault = faults.fault(exception.HostUnavailable(host=host),
                              'The host went down while the server was being built.')
@@ -157,9 +161,10 @@ class Builds:
         return any(choice['host'] != row['host'] for choice in explained['choices'])
 
     def fail_build(self, uuid: str, fault: Fault, waiting: bool = False) -> bool:
-        """End a server that is being built in ERROR and give back its host and claim; False when a delete has won.
+        """Set a server that is being built to ERROR and release its host and claim; return False if it was deleted.
 
-        :param waiting: only while it waits for a host: a repeated request finds no room, because it is taken
+        :param waiting: only while it waits for a host; a repeated request finds no room, because the first one has
+            claimed it
         """
         fault = {name: fault[name] for name in ('code', 'message', 'details', 'created')}
         spec = self._events.spec(uuid)
@@ -191,10 +196,10 @@ class Builds:
     def _leave_host(self, conn: Connection, ctx: Context, uuid: str, host: str, node: str, fault: Fault,
                     tasks: collections.abc.Container[str | None] = BUILDING_TASKS,
                     down_time: int | None = None) -> bool:
-        """Free the claim of a build that failed and make the server wait for another host; False when it must not.
+        """Release the claim of a failed build and reset the server to wait for another host; return False if refused.
 
-        :param tasks: only in one of these task states
-        :param down_time: only while its host is down, for so many seconds; None: the request is the host's own
+        :param tasks: allowed task states
+        :param down_time: required downtime of the host in seconds; None: the host itself sent the request
         """
         if down_time is not None and not db_services.host_is_down(conn, host, down_time):
             return False
@@ -215,7 +220,7 @@ class Builds:
                                    traceback=fault['details'])
         if change:
             change.states(left)
-            # a host that went down may not have begun
+            # a host that is down may not have begun
             if down_time is None or row['task_state'] == states.SPAWNING:
                 change.failure('create', row, host, fault)
         return True

@@ -1,4 +1,4 @@
-"""Deleting servers, wherever they are."""
+"""Deletion of servers."""
 from collections.abc import Iterable
 import logging
 
@@ -46,9 +46,9 @@ class Deletion:
         self._moves, self._keys = moves, keys
 
     def delete_instance(self, ctx: Context, instance_uuid: str) -> None:
-        """Delete a server here and now, unless its host is up: then that host does it.
+        """Delete a server in this conductor, or request it from the server's host if that is up.
 
-        A host that is down finds the guest when it comes back, asks, and removes it.
+        A host that is down finds the guest when it is back, asks the conductor, and removes it.
         """
         services = self._services
         row, deleted, up = self._find(instance_uuid)
@@ -83,7 +83,7 @@ class Deletion:
             return row, False, row['host'] is not None and self._services.host_is_up(row['host'], conn)
 
     def _delete_in_other_cell(self, ctx: Context, instance_uuid: str) -> None:
-        """The server has gone to the cell of its host: let a conductor there delete it."""
+        """Request the deletion from a conductor of the cell that the server was moved to."""
         cells = self._services.cells
         if len(cells.all()) == 1:
             return
@@ -96,8 +96,9 @@ class Deletion:
             self._services.retry_soon(error, instance_uuid)
 
     def _deallocate(self, ctx: Context, instance_uuid: str, host: str | None) -> None:
-        """Give back the addresses of a server. Where it never had a host, any cell's network service can: the level of
-        the API need not have one.
+        """Release the addresses of a server.
+
+        If the server never had a host, the network service of any cell is used: the API level need not have one.
 
         :raises Unavailable:
         """
@@ -115,9 +116,9 @@ class Deletion:
         raise last
 
     def instance_destroyed(self, ctx: Context, instance_uuid: str, host: str | None) -> None:
-        """See interface.py; does nothing when the row is gone already, or on another host.
+        """See interface.py; does nothing if the row is gone already, or the server is on another host.
 
-        What a server has outside of the cell's database goes before its row does, which names it. Most have nothing.
+        Resources outside of the cell's database are released before the row, which names them. Most servers have none.
         """
         more, other_hosts = True, set[str]()
 
@@ -143,12 +144,12 @@ class Deletion:
         for other in other_hosts:
             self._moves.drop_on(ctx, other, instance_uuid)
         if other_hosts:
-            self._volumes.release_attachments(ctx, instance_uuid)        # those that were for a destination
+            self._volumes.release_attachments(ctx, instance_uuid)        # attachments for a destination
         self._api_db.run(forget, [instance_uuid])
 
     def _destroy(self, conn: Connection, ctx: Context, last: endings.Ending, host: str | None,
                  other_hosts: set[str]) -> None:
-        """Move the row to the history, with what belongs to it; ``other_hosts`` gets those to which it was to move.
+        """Move the row and its dependent rows to the history; add destinations of open moves to ``other_hosts``.
 
         :raises InstanceChanged: it is on another host
         """
@@ -168,14 +169,14 @@ class Deletion:
             _record_deletion(change, history.get(conn, uuid), host)
 
     def _has_more(self, ending: endings.Ending) -> bool:
-        """Whether ``_release`` has something to do."""
+        """Return whether ``_release`` has something to release."""
         return bool(ending.devices or ending.shares or ending.images or self._keys.outside
                     or ending.row['system_metadata'].get(SHELVED_IMAGE))
 
     def _release(self, ctx: Context, instance_uuid: str, host: str | None, ending: endings.Ending) -> None:
-        """Release what other services have for a server that ends.
+        """Release resources of a server in other services.
 
-        :raises Unavailable: one of them does not answer; the row stays, and it is tried again
+        :raises Unavailable: a service does not answer; the row stays for a retry
         """
         self._remove_unfinished_images(ctx, instance_uuid, ending.images)
         if ending.devices:
@@ -186,7 +187,7 @@ class Deletion:
         self._keys.destroy_disk_key(ctx, instance_uuid)
 
     def _remove_unfinished_images(self, ctx: Context, uuid: str, image_ids: Iterable[str]) -> None:
-        """A copy of a server that is deleted before the copy is made gets no data any more."""
+        """Delete the images of snapshots that are unfinished when their server is deleted."""
         for image_id in image_ids:
             try:
                 incomplete.remove(self._grants.images_of(ctx, uuid, write=[image_id]), image_id)
@@ -194,8 +195,9 @@ class Deletion:
                 LOG.warning('Image %s of server %s stays without data: %s', image_id, uuid, error)
 
     def _remove_shelved_image(self, ctx: Context, row: Row) -> None:
-        """Delete what a server that ends would have been unshelved from, while its row is there, which names it. The
-        answer that the row is gone may be lost.
+        """Delete the shelved image of a server that ends, before its row: the row names the image.
+
+        The call is repeated if its answer is lost.
         """
         image_id = row['system_metadata'].get(SHELVED_IMAGE)
         if image_id:
@@ -208,9 +210,9 @@ class Deletion:
 
 
 def forget(conn: Connection, uuids: list[str], cell_uuid: str | None = None) -> list[str]:
-    """Remove what the API database has of servers; return their uuids.
+    """Remove servers from the API database; return their uuids.
 
-    :param cell_uuid: only of those that are in this cell, still
+    :param cell_uuid: only servers that are still in this cell
     """
     if cell_uuid is not None:
         uuids = mappings.lock_in_cell(conn, uuids, cell_uuid)
@@ -220,7 +222,10 @@ def forget(conn: Connection, uuids: list[str], cell_uuid: str | None = None) -> 
 
 
 def _record_end_of_guest(change: Change, row: Row) -> None:
-    """The guest is gone; or there was none, or its host is down: then no host has recorded the beginning."""
+    """Record the end of the guest if a host runs the deletion.
+
+    Other servers have no guest or a host that is down: then no host has recorded the beginning.
+    """
     if change.on_host():
         change.record('shutdown', END, row, row['host'])
     else:

@@ -1,9 +1,9 @@
-"""The keys of the encrypted disks of servers: each server has one, from its first disk until it is deleted.
+"""Keys of encrypted disks: one key a server, from its first disk until the server is deleted.
 
 A key is a random passphrase. The database has it sealed (AES-256-GCM, bound to the server's id) with a key of the
-deployment, which is in a file of the conductors: who has the database alone, or a copy of it, opens no disk. Or it is
-in a Key Manager service, and the database has its id. Hosts get the keys of their own servers, when they need them, and
-keep them in memory.
+deployment, which is in a file of the conductors. A copy of the database opens no disk. Alternatively a Key Manager
+service has the key, and the database has its id. Hosts request the keys of servers that they run, when
+they need them, and hold them in memory only.
 """
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nova.hardware import guest_options
 from nova.runtime import sealing
 from nova.volume import key_manager
 
-BARBICAN = 'barbican'                    # in the place of a key's name: it is there
+BARBICAN = 'barbican'                    # replaces a key's name: the service has the key
 NO_ACCOUNT = '[barbican] names no account, which keys of disks need ([conductor] disk_keys)'
 
 
@@ -46,11 +46,11 @@ class DiskKeys:
 
     @property
     def outside(self) -> bool:
-        """Whether keys may be elsewhere than in the database."""
+        """Return whether keys may be stored outside of the database."""
         return self._barbican is not None and self._barbican.has_account
 
     def destroy_disk_key(self, ctx: Context, instance_uuid: str) -> None:
-        """Before the row of a server that ends: what is not in the database goes.
+        """Delete a server's keys outside of the database, before its row.
 
         :raises Unavailable: the Key Manager service does not answer
         """
@@ -115,10 +115,11 @@ class DiskKeys:
             raise exception.DiskKeyUnavailable(instance_id=instance_uuid, reason=str(error)) from None
 
     def keep_volume_key(self, instance_uuid: str, volume_id: str, find: collections.abc.Callable[[], str]) -> None:
-        """Keep the passphrase of an encrypted volume as long as the server has the volume: its hosts need it when no
-        token of its owner is there any more.
+        """Store the passphrase of an encrypted volume until the server loses the volume.
 
-        :param find: gives it; not called when it is here
+        Hosts need it after the token of the owner has expired.
+
+        :param find: function that returns it; not called when it is stored already
         """
         with self._cell_db.reader() as conn:
             if disk_keys.of_volume(conn, instance_uuid, volume_id) is not None:

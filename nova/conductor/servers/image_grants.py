@@ -1,7 +1,6 @@
-"""Which images a task of a compute may use: what the rows of its server say, looked up as the user of the request.
+"""Image grants: the images that a compute task may use, as the server's rows say, read as the request's user.
 
-A grant is made at each begin of a task, so that a task that is repeated, hours later or on another host, has a valid
-one.
+Each begin of a task makes a new grant. A task that is repeated hours later or on another host has a valid one.
 """
 import collections.abc
 
@@ -16,24 +15,24 @@ from nova.image import fields
 from nova.image import grants
 from nova.objects.instance import SHELVED_IMAGE
 
-PARTS = 'image_parts'                   # of the arguments of a rescue: kernel and ramdisk of its image, ids
+PARTS = 'image_parts'                   # of the arguments of a rescue: ids of kernel and ramdisk of its image
 
-# events of tasks that make a guest of the server's own images, or of the copy that it was shelved to
+# events of tasks that build a guest from the server's own images, or from its shelved image
 _BUILDING = frozenset({'compute_build_instance', 'compute_rebuild_instance', 'compute_finish_resize',
                        'compute_unshelve_instance'})
-# those that use what the arguments of their action name: a copy that they make, an image to rescue from
+# events of tasks that use images in the arguments of their action: a snapshot to upload, an image to rescue from
 _COPYING = frozenset({'compute_snapshot_instance', 'compute_backup_instance', 'compute_shelve_instance'})
 _RESCUING = 'compute_rescue_instance'
 
 
 class ImageGrants:
-    """Makes grants."""
+    """Makes image grants."""
 
     def __init__(self, services: CellServices) -> None:
         self._images, self._conf = services.images, services.conf
 
     def of_task(self, conn: Connection, instance: objects.Instance, event: str, owner: str) -> str | None:
-        """Return the grant of a task as text, None for a task that uses no image.
+        """Return the grant of a task as text, or None for a task that uses no image.
 
         :param conn: of the server's cell
         :param owner: of the action, 'compute:<host>'
@@ -55,15 +54,15 @@ class ImageGrants:
             rotate=arguments.get('rotation') is not None))
 
     def of_arrival(self, instance: objects.Instance, host: str) -> str:
-        """Return the grant of a host that makes ready for a running guest: below its disks are the server's images."""
+        """Return the grant for the destination of a live migration: its disks have the server's images as base."""
         read = [instance.image_id, *(getattr(instance, name) for name in fields.REFERENCES)]
         return self._images.grant(grants.make(instance.uuid, host, self._conf.conductor.task_give_up, read, ()))
 
     def images_of(self, ctx: Context | None, server: str, read: collections.abc.Iterable[str | None] = (),
                   write: collections.abc.Iterable[str | None] = ()) -> image_api.BoundImages:
-        """Return images for the conductor itself, those of one server alone.
+        """Return images for the conductor itself, restricted to those of one server.
 
-        :param ctx: of the request that is worked on
+        :param ctx: of the present request
         :param server: uuid
         """
         text = self._images.grant(grants.make(server, None, self._conf.conductor.task_give_up, read, write))

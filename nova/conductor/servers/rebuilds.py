@@ -1,7 +1,6 @@
-"""A rebuild with another image asks the filters whether the image may run on the server's host.
+"""Image check of rebuilds: the filters decide whether a new image may run on the server's host.
 
-The scheduler has no part in a rebuild otherwise: without this question it would be a way around every filter that
-looks at images (CVE-2017-16239).
+A rebuild does not select a host. Without this check it would bypass every filter that checks images (CVE-2017-16239).
 """
 import typing
 
@@ -42,10 +41,10 @@ class Rebuilds:
         cell_db.run(instance_actions.set_arguments, instance_uuid, arguments)
 
     def image_kept(self, instance_uuid: str) -> dict[str, typing.Any]:
-        """Return columns of a server whose task fails: after a rebuild that was never allowed it keeps its image.
+        """Return columns of a server after a refused rebuild: the server keeps its image.
 
-        They are written when the task ends, not before: a host that repeats the check, because an answer was lost,
-        gets the same answer about the same image.
+        The columns are written when the task ends, not before. A host that repeats the check after a lost answer gets
+        the same answer about the same image.
         """
         with self._services.cell_db.reader() as conn:
             arguments = instance_actions.arguments_of_open(conn, [instance_uuid]).get(instance_uuid) or {}

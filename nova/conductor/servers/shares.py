@@ -1,4 +1,4 @@
-"""Shares of servers: the access of a host, and what their rows say."""
+"""Shares of servers: access of hosts, and the rows of share mappings."""
 from nova import context
 from nova import exception
 from nova.conductor.cell_services import CellServices
@@ -10,7 +10,7 @@ from nova.db.servers import shares
 
 
 class Shares:
-    """Works on shares; see interface.py for its methods."""
+    """Manages shares of servers; see interface.py for its methods."""
 
     def __init__(self, services: CellServices) -> None:
         self._cell_db, self._shares = services.cell_db, services.shares
@@ -23,7 +23,7 @@ class Shares:
         if address is None:
             raise exception.Conflict(f'Host {host} has not reported an address ([DEFAULT] my_ip) yet.')
         access = self._shares.allow(context.admin_context(ctx.request_id), share_id, address, mapping['protocol'])
-        return {**mapping, 'access': access}             # stored by the host alone
+        return {**mapping, 'access': access}             # only the host stores it
 
     def share_attached(self, ctx: Context, instance_uuid: str, share_id: str, status: str) -> None:
         with self._cell_db.writer() as conn:
@@ -44,7 +44,7 @@ class Shares:
             self._cell_db.run(shares.delete, mapping['uuid'])
 
     def release_shares(self, ctx: Context, instance_uuid: str, host: str | None) -> None:
-        """Give back the shares of a server that ends."""
+        """Release the shares of a server that ends."""
         with self._cell_db.reader() as conn:
             found = shares.by_instance(conn, instance_uuid)
         for mapping in found:
@@ -52,5 +52,5 @@ class Shares:
 
 
 def _address(conn: engine.Connection, host: str) -> str | None:
-    """Where a host reaches a share from; None: it has not said so."""
+    """Return the address from which a host mounts shares, or None if it has reported none."""
     return next((node['host_ip'] for node in compute_nodes.by_host(conn, host) if node['host_ip']), None)

@@ -1,4 +1,4 @@
-"""Shelved servers: how they are offloaded from their hosts, and unshelved."""
+"""Shelved servers: offload them from their hosts, and unshelve them."""
 import logging
 import typing
 
@@ -24,7 +24,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Shelving:
-    """Takes shelved servers from hosts, and places them again."""
+    """Offloads and unshelves servers."""
 
     def __init__(self, services: CellServices, events: Events, specs: RequestSpecs, tasks: Tasks,
                  volumes: Volumes) -> None:
@@ -58,7 +58,7 @@ class Shelving:
         self._tasks.end_once(write, ctx, instance_uuid, event, host)
 
     def unshelve_instance(self, ctx: Context, instance_uuid: str) -> None:
-        """See interface.py; repeated, it does the same."""
+        """See interface.py; idempotent."""
         with self._cell_db.reader() as conn:
             row = instances.get_many(conn, [instance_uuid]).get(instance_uuid)
             arguments = instance_actions.arguments_of_open(conn, [instance_uuid]).get(instance_uuid) or {}
@@ -80,9 +80,9 @@ class Shelving:
             self._services.retry_soon(error, instance_uuid)
 
     def _leave_dead_host(self, row: InstancesRow) -> InstancesRow:
-        """Return the row of a server without the host that died before it could bring the server back.
+        """Return the row of an unshelved server after its removal from the dead host.
 
-        Where the host is up after all, its end of the task finds the row changed, and it removes its guest.
+        If the host is up after all, the end of its task finds the row changed, and it removes its guest.
         """
         LOG.warning('Host %s is down: server %s is unshelved on another one.', row['host'], row['uuid'])
 
@@ -96,7 +96,7 @@ class Shelving:
 
     def _place(self, ctx: Context, row: InstancesRow, spec: objects.RequestSpec,
                target: str | None) -> InstancesRow | None:
-        """Return the row on its new host; None when no host fits, or another request has changed the server.
+        """Return the row on its new host, or None if no host fits or another request has changed the server.
 
         :param target: host that was requested
         """

@@ -1,4 +1,4 @@
-"""The requests that servers were made from, as schedulers and computes need them."""
+"""Request specs of servers for schedulers and computes."""
 import collections.abc
 
 from nova import exception
@@ -29,14 +29,14 @@ class RequestSpecs:
         return found[instance_uuid]
 
     def of(self, uuids: collections.abc.Iterable[str]) -> dict[str, request_spec.RequestSpec]:
-        """Return {instance uuid: RequestSpec} of those that exist, with the password while its action is open."""
+        """Return {instance uuid: RequestSpec} of existing servers, with the password while its action is open."""
         with self._api_db.reader() as conn:
             found = request_specs.get_many(conn, uuids)
         with self._cell_db.reader() as conn:
             kept = instance_actions.flavors_and_arguments(conn, list(found))
         for uuid, spec in found.items():
             flavor, arguments = kept.get(uuid, (None, None))
-            if flavor is not None:       # what ports need comes and goes with them
+            if flavor is not None:       # port resources come and go with the ports
                 spec.flavor = pci.with_ports(spec.flavor, pci.of_ports(flavor).values())
             spec.admin_password = self._passwords.opened(arguments, uuid).get('admin_password')
         return found

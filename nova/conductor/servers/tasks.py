@@ -28,9 +28,9 @@ from nova.objects import pci
 LOG = logging.getLogger(__name__)
 
 Values = dict[str, typing.Any]           # {column: value}
-Expect = dict[str, typing.Any] | None    # {column: its value, or a list of those it may have}
+Expect = dict[str, typing.Any] | None    # {column: its value, or a list of allowed values}
 
-# A console's port may be another guest's when this one runs again, or does not run any more.
+# Tasks that restart or stop a guest. Console tokens are revoked: the port may belong to another guest now.
 _NEW_RUNS = frozenset({'compute_reboot_instance', 'compute_rebuild_instance', 'compute_rescue_instance',
                        'compute_unrescue_instance'})
 
@@ -89,7 +89,7 @@ class Tasks:
 
     def end_once(self, write: collections.abc.Callable[[Connection], None], ctx: Context | None, instance_uuid: str,
                  event: str, host: str | None, failed: bool = False) -> None:
-        """Run ``write(conn)``, the end of a task; nothing when it was written before and its answer was lost.
+        """Run ``write(conn)``, the end of a task, unless an earlier call has run it and its answer was lost.
 
         :raises InstanceChanged: another request has changed the server
         """
@@ -124,7 +124,7 @@ class Tasks:
             if values.get('network_info') == []:
                 values['security_groups'] = []
             elif 'network_info' in values and self._groups_are_here:
-                # the groups of the ports, read by the holder of the row: the last one reads what is there in the end
+                # Read the ports' groups under the lock of the row: the last holder reads the final state.
                 instances.lock(conn, instance_uuid)
                 with self._api_db.reader() as api:
                     groups = security_groups.of_devices(api, [instance_uuid]).get(instance_uuid, [])
@@ -158,7 +158,7 @@ class Tasks:
 
 
 def _with_devices(conn: Connection, row: Row) -> objects.Instance:
-    """Return the server of a row with the devices of its host that it has."""
+    """Return a row's server with its PCI devices on its host."""
     instance = objects.Instance.from_row(row)
     instance.pci_devices = pci.dump(pci_devices.of_instance(conn, instance.uuid, row['host'])
                                     if row['host'] is not None and pci.requested(instance.flavor) else ())
@@ -167,9 +167,10 @@ def _with_devices(conn: Connection, row: Row) -> objects.Instance:
 
 def _update(conn: Connection, uuid: str, values: Values, expect: Expect,
             owner: str | None = None) -> tuple[Row, bool]:
-    """Return (the server's row, whether it was changed): a host that got no answer may write the same state again.
+    """Update a server and return (its row, whether it changed). A host without an answer may write the same state
+    again.
 
-    :param owner: of the task that begins, None: it goes on with one
+    :param owner: of the task that begins, or None to continue a task
     """
     values = instances.merged(conn, uuid, values)
     changed = instances.update_where(conn, uuid, values, expect)

@@ -1,7 +1,7 @@
-"""Volumes of servers: made, connected to a host and given back, step by step, each of which may be done again.
+"""Volumes of servers: create, connect and release them in repeatable steps.
 
-A compute host holds no account of the block storage; it asks for what it needs here, by the uuid of a block device
-mapping, whose row says how far things are: a volume, an attachment, a connection.
+A compute host has no account of the block storage. It asks the conductor by the uuid of a block device mapping. The
+row of the mapping has the result of each step: volume, attachment, connection.
 """
 import collections
 import contextlib
@@ -32,14 +32,14 @@ BROKEN = ('error', 'error_deleting', 'deleting')
 
 
 class Volumes:
-    """Works on volumes; see interface.py for its methods."""
+    """Manages volumes of servers; see interface.py for its methods."""
 
     def __init__(self, services: CellServices, grants: ImageGrants, keys: DiskKeys) -> None:
         self._cell_db, self._storage, self._grants = services.cell_db, services.volumes, grants
         self._keys = keys
-        # (uuid of a device, column of its row, ids of which the block storage has one too many)
+        # (uuid of a device, column of its row, ids; all but one are orphans of the block storage)
         self._doubtful: collections.deque[tuple[str, str, set[str]]] = collections.deque()
-        # action in the background -> what takes it back
+        # background action -> its rollback
         self._take_back: dict[str, collections.abc.Callable[..., None]] = {
             'attach_volume': self.volume_detached, 'detach_volume': self.volume_detach_failed,
             'swap_volume': self.volume_not_swapped}
@@ -58,7 +58,7 @@ class Volumes:
         return [self._prepare(ctx, row, device, connector) for device in devices]
 
     def _prepare(self, ctx: Context, row: Row, device: Row, connector: Row) -> Row:
-        """Do all steps that are possible now; return the device's row then."""
+        """Run all steps that are possible now; return the new row of the device."""
         system = _system(ctx)
         if device['volume_id'] is None:
             device = self._make(ctx, row, device)
@@ -97,9 +97,10 @@ class Volumes:
         return {**device, 'attachment_id': attachment_id}
 
     def _note(self, device: Row, values: dict[str, typing.Any], column: str) -> bool:
-        """Write into a device's row what the block storage has made for it; False when the row is gone.
+        """Store the result of a step in a device's row; return False if the row is gone.
 
-        A caller that gets no answer asks for another one. The row says later which of them is left over.
+        A caller without an answer repeats the step, which creates a second volume or attachment. The row decides later
+        which one is the orphan.
         """
         try:
             return self._cell_db.run(block_devices.update, device['uuid'], values)
@@ -108,7 +109,7 @@ class Volumes:
             raise
 
     def settle_volumes(self) -> None:
-        """Give back volumes and attachments whose devices have others."""
+        """Release orphaned volumes and attachments of devices."""
         for _ in range(len(self._doubtful)):
             bdm_uuid, column, made = doubt = self._doubtful.popleft()
             try:
@@ -128,13 +129,13 @@ class Volumes:
         info = self._storage.connect(_system(ctx), device['attachment_id'], connector, device['device_name'])
         self._keep_key(ctx, device['instance_uuid'], device['volume_id'], info)
         if not self._cell_db.run(block_devices.update, device['uuid'], {'connection_info': info}):
-            # the attach was given up meanwhile, before there was a key to forget
+            # the attach was rolled back before the key was stored
             self._keys.forget_volume_key(device['instance_uuid'], device['volume_id'])
             raise exception.InstanceChanged(instance_id=device['instance_uuid'])
         return {**device, 'connection_info': info}
 
     def _keep_key(self, ctx: Context, instance_uuid: str, volume_id: str, info: Row) -> None:
-        """Keep what opens an encrypted volume; the owner's request gets it."""
+        """Store the passphrase of an encrypted volume; the owner's request may read it."""
         if info['data'].get('encrypted'):
             self._keys.keep_volume_key(instance_uuid, volume_id, lambda: self._storage.passphrase(ctx, volume_id))
 
@@ -144,7 +145,7 @@ class Volumes:
                 self._storage.complete(_system(ctx), device['attachment_id'])
 
     def disconnect_volumes(self, ctx: Context, instance_uuid: str) -> None:
-        """Replace each attachment by one without a host: the volumes stay the server's all the time."""
+        """Replace each attachment by one without a host: the server keeps its volumes."""
         system = _system(ctx)
         with self._cell_db.reader() as conn:
             devices = _volumes_of(conn, instance_uuid)
@@ -153,7 +154,7 @@ class Volumes:
                 self._renew(system, instance_uuid, device)
 
     def _renew(self, system: Context, instance_uuid: str, device: Row) -> Row:
-        """Replace the attachment by one that has no host yet; return the device's row then."""
+        """Replace the attachment by one without a host; return the new row of the device."""
         fresh = self._storage.renew(system, device['volume_id'], instance_uuid, device['attachment_id'])
         values = {'attachment_id': fresh, 'connection_info': None}
         if not self._note(device, values, 'attachment_id'):
@@ -163,10 +164,10 @@ class Volumes:
         return {**device, **values}
 
     def release_volumes(self, ctx: Context, instance_uuid: str, row: Row | None) -> None:
-        """Give back the volumes of a server that ends, and delete those that are to go with it.
+        """Release the volumes of a server that ends; delete those with ``delete_on_termination``.
 
         :param row: of the server, None when it is gone
-        :raises Unavailable: the block storage does not answer; what is left is given back when it is done again
+        :raises Unavailable: the block storage does not answer; repeat the call to release the rest
         """
         system = _system(ctx)
         with self._cell_db.reader() as conn:
@@ -185,21 +186,22 @@ class Volumes:
                 LOG.warning('Volume %s of server %s stays as it is: %s', device['volume_id'], instance_uuid,
                             error.message)
         if devices:
-            self.release_attachments(ctx, instance_uuid)      # of a swap that was under way
+            self.release_attachments(ctx, instance_uuid)      # of an interrupted swap
             self._keys.forget_volume_keys(instance_uuid)
 
     def _delete(self, system: Context, volume_id: str, row: Row | None) -> None:
-        """Delete a volume that is to go with its server. After a build that failed the server does not hold it, and it
-        may have become another project's.
+        """Delete a volume together with its server.
 
-        :raises VolumeNotFound: it has, or there is none
+        After a failed build the server does not hold the volume, and another project may own it.
+
+        :raises VolumeNotFound: there is no such volume, or another project owns it
         """
         if row is None or self._storage.get(system, volume_id)['project_id'] not in (None, row['project_id']):
             raise exception.VolumeNotFound(volume_id=volume_id)
         self._storage.delete(system, volume_id)
 
     def give_up_volume(self, ctx: Context, action: Row) -> None:
-        """Take back what an attach, a detach or a swap that its host never finished has begun."""
+        """Roll back an attach, a detach or a swap that its host never finished."""
         take_back = self._take_back.get(action['action'])
         if take_back is not None:
             try:
@@ -208,7 +210,7 @@ class Volumes:
                 LOG.info('Nothing is left of %s: %s', action['action'], error.message)
 
     def release_attachments(self, ctx: Context, instance_uuid: str) -> None:
-        """Give back the attachments of a server that no row names."""
+        """Release the attachments of a server that no row names."""
         for attachment_id in self._storage.attachments_of(_system(ctx), instance_uuid):
             self._storage.detach(_system(ctx), attachment_id)
 
@@ -247,7 +249,10 @@ class Volumes:
         return self._device(instance_uuid, bdm_uuid)
 
     def _device(self, instance_uuid: str, bdm_uuid: str) -> Row:
-        """:raises InstanceChanged: the mapping is gone"""
+        """Return the row of a block device.
+
+        :raises InstanceChanged: the mapping is gone
+        """
         with self._cell_db.reader() as conn:
             device = block_devices.get(conn, bdm_uuid)
         if device is None or device['instance_uuid'] != instance_uuid:
@@ -264,7 +269,10 @@ class Volumes:
         self._storage.update_snapshot_status(_system(ctx), snapshot_id, status, progress)
 
     def volume_file_changed(self, ctx: Context, instance_uuid: str, volume_id: str, file: Row) -> None:
-        """:raises InvalidVolume: it is no file next to the present one"""
+        """Record the new file of a volume.
+
+        :raises InvalidVolume: the name is not a valid file name in the present directory
+        """
         name, form = file.get('name'), file.get('format')
         if not isinstance(name, str) or not disks.FILE_NAME.match(name) or form not in (disks.QCOW2, disks.RAW):
             raise exception.InvalidVolume(reason='its new file is none.')
@@ -279,7 +287,7 @@ class Volumes:
                     block_devices.update(conn, device['uuid'], {'connection_info': {**info, 'data': data}})
         self._cell_db.run(write)
 
-    # ---- one volume for another
+    # ---- swap of volumes
 
     def connect_new_volume(self, ctx: Context, attachment_id: str, connector: Row, device_name: str | None) -> Row:
         return self._storage.connect(_system(ctx), attachment_id, connector, device_name)
@@ -288,7 +296,7 @@ class Volumes:
                        new_attachment_id: str, connection_info: Row) -> str:
         system, device = _system(ctx), self._device(instance_uuid, bdm_uuid)
         if device['attachment_id'] == new_attachment_id:
-            return str(device['volume_id'])          # done before
+            return str(device['volume_id'])          # a repeated call
         old = device['volume_id']
         self._storage.complete(system, new_attachment_id)
         self._storage.detach(system, device['attachment_id'])
@@ -313,7 +321,7 @@ class Volumes:
         with self._cell_db.reader() as conn:
             root = next(row for row in _volumes_of(conn, instance_uuid) if row['boot_index'] == 0)
             if instances.get(conn, instance_uuid)['system_metadata'].get(REIMAGE) != image_id:
-                raise exception.ImageNotFound(image_id=image_id)         # not that of the rebuild
+                raise exception.ImageNotFound(image_id=image_id)         # not the rebuild's image
         if root['connection_info'] is not None:
             root = self._renew(system, instance_uuid, root)
         elif self._storage.get(system, root['volume_id'])['status'] == 'downloading':
@@ -324,11 +332,11 @@ class Volumes:
 
     def snapshot_volumes(self, ctx: Context, instance_uuid: str, image_id: str, wait: bool = False,
                          left: bool = False) -> bool | list[str]:
-        """Make snapshots of all volumes; the image has no data of its own and names them.
+        """Create snapshots of all volumes; the image has no data and names the snapshots.
 
-        :param wait: leave the image as it is until the snapshots are complete: callers repeat it until they are
-        :param left: return the ids of those that are not complete, not whether all are
-        :raises InvalidVolume: a snapshot failed; none of them stays
+        :param wait: leave the image unchanged until the snapshots are complete; callers repeat the call until then
+        :param left: return the ids of the incomplete snapshots instead of a bool
+        :raises InvalidVolume: a snapshot failed; all of them are deleted
         """
         incomplete = self._snapshot_volumes(ctx, instance_uuid, image_id, wait)
         return incomplete if left else not incomplete
@@ -343,7 +351,7 @@ class Volumes:
         images = self._grants.images_of(ctx, instance_uuid, write=[image_id])
         image = images.show(image_id)
         if image['status'] == 'active':
-            return []                     # done before
+            return []                     # a repeated call
         asks = ctx if ctx.auth_token else _system(ctx)
         if asks is not ctx:
             asks.project_id, asks.user_id = row['project_id'], row['user_id']
@@ -371,8 +379,9 @@ class Volumes:
             raise
 
     def _snapshots_of(self, system: Context, image: Row, volume_ids: set[str]) -> list[str]:
-        """The snapshots that were made for an image before: one of each volume. None where its properties name anything
-        else: they are its owner's to write.
+        """Return the snapshots that an earlier call created for an image, one of each volume.
+
+        The image's owner may write its properties. The list is empty if they name anything else.
         """
         try:
             mapping = json.loads(image['properties'].get(disks.MAPPING, '[]'))
@@ -385,9 +394,9 @@ class Volumes:
         return snapshot_ids if found == volume_ids else []
 
     def _incomplete(self, system: Context, snapshot_ids: list[str]) -> list[str]:
-        """Those of these snapshots that may not be used yet.
+        """Return the snapshots that may not be used yet.
 
-        :raises InvalidVolume: one failed
+        :raises InvalidVolume: a snapshot failed
         """
         found = {ident: self._storage.get_snapshot(system, ident)['status'] for ident in snapshot_ids}
         if 'error' in found.values():
@@ -396,8 +405,9 @@ class Volumes:
 
 
 def _left_over(conn: Connection, bdm_uuid: str, column: str, made: set[str]) -> set[str]:
-    """Return those of the ids that the row of a device does not name. A volume that may have been used is none of them:
-    the server had it, and is deleted or has another one in its place.
+    """Return the ids that the row of a device does not name: the orphans.
+
+    A volume that may have been used is no orphan. The server had it, and is deleted or has another one in its place.
     """
     device: Row | None = block_devices.lock(conn, bdm_uuid)
     if device is None:
@@ -413,12 +423,12 @@ def _volumes_of(conn: Connection, instance_uuid: str) -> list[Row]:
 
 
 def _system(ctx: Context) -> Context:
-    """Return the context of the deployment, of the same request: a user's token may have expired by now."""
+    """Return a system context with the same request id: a user's token may have expired."""
     return context.admin_context(ctx.request_id)
 
 
 def _mapping(device: Row, snapshot: Row) -> Row:
-    """Return the block device mapping of servers that are made from the image, for this device."""
+    """Return the block device mapping for this device in servers that boot from the image."""
     return {'source_type': 'snapshot', 'destination_type': 'volume', 'snapshot_id': snapshot['id'],
             'volume_size': snapshot['size'], 'boot_index': device['boot_index'], 'device_name': device['device_name'],
             'device_type': device['device_type'], 'disk_bus': device['disk_bus'], 'tag': device['tag'],

@@ -1,4 +1,4 @@
-"""The audit log of this cell's database and of the API's: records are sealed, and removed after a time."""
+"""Audit log of the cell's database and of the API's: seal records, and remove them after a time."""
 import datetime
 import logging
 import time
@@ -11,25 +11,24 @@ from nova.runtime import metrics
 
 LOG = logging.getLogger(__name__)
 
-SEAL_S = 10                  # seconds that a record waits for its seal at most, while nothing is in the way
-EXPORT_S = 60                # seconds between two lines of the log that have the newest seal
+SEAL_S = 10                  # longest time in seconds until a record is sealed
+EXPORT_S = 60                # seconds between two log lines with the newest seal
 
 
 class AuditLog:
-    """Seals the audit log. Conductors that do it at the same time take turns: the chain's row is locked.
+    """Seals the audit log. Concurrent conductors are serialized by a lock of the chain's row.
 
-    A seal is published, in the log of the service and as a notification, so that an end that was cut off, or a chain
-    that was written again, is found.
+    A seal is published in the service's log and as a notification. This shows a truncated or rewritten chain.
     """
 
     def __init__(self, services: CellServices) -> None:
         self._services, self._conf, self._notifier = services, services.conf, services.notifier
         self._seals: dict[str, records.Seal] = {}         # {name of a database: its newest seal}
-        self._exported_at: dict[str, float] = {}          # {name of a database: when its seal was published}
-        self._waits_since: dict[str, datetime.datetime | None] = {}       # {name: time of its oldest record without}
-        self._cut_off: set[str] = set()                   # names of those that are not sealed any more
+        self._exported_at: dict[str, float] = {}          # {name of a database: time when its seal was published}
+        self._waits_since: dict[str, datetime.datetime | None] = {}       # {name: time of its oldest unsealed record}
+        self._cut_off: set[str] = set()  # databases with a truncated chain are not sealed
         for name, _db in self._databases():
-            metrics.AUDIT_BROKEN.labels(name)             # a rule sees no increase of a series that begins at 1
+            metrics.AUDIT_BROKEN.labels(name)  # alerting rules miss an increase from no series to 1
         metrics.AUDIT_UNSEALED.watch(self, AuditLog._unsealed)
 
     def _unsealed(self) -> dict[tuple[str], float]:
@@ -41,7 +40,7 @@ class AuditLog:
         return [('api', self._services.api_db), (f'cell {self._services.cell.name}', self._services.cell_db)]
 
     def seal_audit_log(self) -> int:
-        """Seal what waits; return the number of records."""
+        """Seal the unsealed records; return their number."""
         return sum(self._seal(name, db) for name, db in self._databases())
 
     def _seal(self, name: str, db: engine.Database) -> int:
@@ -82,7 +81,7 @@ class AuditLog:
             self._notifier.publish_seal(name, seal)
 
     def expire_audit_log(self) -> int:
-        """Remove what was kept for as long as configured; return the number of records."""
+        """Remove records older than the configured retention; return their number."""
         days, count = self._conf.audit.keep_days, 0
         if not days:
             return 0

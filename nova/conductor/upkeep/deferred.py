@@ -1,4 +1,4 @@
-"""Actions that begin by themselves after a time: shelved servers leave their hosts, soft-deleted ones are deleted."""
+"""Deferred actions: shelved servers are offloaded, and soft-deleted ones are deleted, after a time."""
 import collections.abc
 import dataclasses
 import datetime
@@ -21,20 +21,20 @@ from nova.db.servers import tasks
 LOG = logging.getLogger(__name__)
 
 OFFLOAD = actions.ACTIONS['shelveOffload']
-# unlike an owner's delete, which any state allows: only while no restore has begun
+# allowed only while no restore has begun; an owner's delete is allowed in any state
 RECLAIM = dataclasses.replace(actions.ACTIONS['forceDelete'], vm_states=(states.SOFT_DELETED,),
                               task_states=actions.IDLE)
 
 
 class DeferredActions:
-    """Begins such actions."""
+    """Begins deferred actions."""
 
     def __init__(self, services: CellServices, deletion: Deletion) -> None:
         self._conf, self._cell_db, self._compute = services.conf, services.cell_db, services.compute
         self._notifier, self._deletion = services.notifier, deletion
 
     def offload_shelved(self) -> int:
-        """Let servers leave their hosts that were shelved for shelved_offload_time seconds; return their number."""
+        """Offload servers that were shelved shelved_offload_time seconds ago; return their number."""
         seconds = self._conf.shelved_offload_time
         if seconds <= 0:
             return 0
@@ -50,7 +50,7 @@ class DeferredActions:
         self._compute.shelve_offload_instance(ctx, server=row['host'], instance=objects.Instance.from_row(row))
 
     def reclaim_deleted(self) -> int:
-        """Delete what was soft-deleted reclaim_instance_interval seconds ago; return the number of servers."""
+        """Delete servers that were soft-deleted reclaim_instance_interval seconds ago; return their number."""
         seconds = self._conf.reclaim_instance_interval
         if seconds <= 0:
             return 0
@@ -63,9 +63,9 @@ class DeferredActions:
             return instances.in_state(conn, vm_state, idle=True)
 
     def _begin(self, row: Row, action: actions.Action, go_on: collections.abc.Callable[[Context, Row], None]) -> bool:
-        """Begin an action in the name of the system; return whether it began.
+        """Begin an action as the system; return whether it began.
 
-        :param go_on: called with the context and the row when it has begun
+        :param go_on: function(context, row), called after the action has begun
         """
         ctx = context.on_behalf_of(row)
         ctx.observer = self._notifier if self._notifier.on else None

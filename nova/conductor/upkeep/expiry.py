@@ -1,4 +1,4 @@
-"""Rows that are removed after a time."""
+"""Expiry of rows: history, actions, console tokens, idempotency keys."""
 import datetime
 
 from nova import utils
@@ -10,11 +10,11 @@ from nova.db.servers import retention
 
 
 class Expiry:
-    """Removes them."""
+    """Removes expired rows."""
 
     def __init__(self, services: CellServices) -> None:
         self._conf, self._cell_db, self._api_db = services.conf, services.cell_db, services.api_db
-        self._looked_at = dict.fromkeys(retention.TABLES, 0)         # up to this row
+        self._looked_at = dict.fromkeys(retention.TABLES, 0)         # {table: last checked row}
 
     def expire_history(self) -> None:
         """Remove servers that were deleted longer ago than configured."""
@@ -24,7 +24,7 @@ class Expiry:
             pass
 
     def expire_old_actions(self) -> int:
-        """Remove old actions and moves of living servers that have more than are kept; return their number."""
+        """Remove the oldest actions and moves of living servers beyond the retained number; return their number."""
         kept, removed = self._conf.conductor.server_actions_kept, 0
         for table in retention.TABLES:
             with self._cell_db.reader() as conn:
@@ -38,11 +38,11 @@ class Expiry:
         return removed
 
     def expire_console_tokens(self) -> int:
-        """Remove tokens of consoles that are not valid any more; return their number."""
+        """Remove expired console tokens; return their number."""
         return self._cell_db.run(console_tokens.expire)
 
     def expire_idempotency_keys(self) -> None:
-        """Remove answers that are older than clients may repeat their requests."""
+        """Remove answers older than the period in which clients may repeat their requests."""
         lifetime = datetime.timedelta(seconds=self._conf.api.idempotency_key_lifetime)
         for rows in (attempts.IDEMPOTENCY_KEYS, attempts.CLIENT_TOKENS):
             self._api_db.run(rows.expire, utils.utcnow() - lifetime)

@@ -1,4 +1,4 @@
-"""Mappings to a cell whose servers are not there: an API died between its writes to two databases."""
+"""Instance mappings without a server: an API died between its writes to two databases."""
 import datetime
 import logging
 
@@ -14,30 +14,30 @@ from nova.db.servers import mappings
 
 LOG = logging.getLogger(__name__)
 
-MAPPING_AGE_S = 120          # a mapping whose server's row is not there after so long: the API died in between
-NEW_MAPPING_S = 1800         # those that are checked every minute
+MAPPING_AGE_S = 120          # age from which a mapping without an instance row is lost
+NEW_MAPPING_S = 1800         # younger mappings are checked every minute
 PAGE = 1000
 
 
 class LostMappings:
-    """Removes them."""
+    """Removes lost mappings."""
 
     def __init__(self, services: CellServices, volumes: Volumes) -> None:
         self._cell_uuid, self._cell_db, self._api_db = services.cell.uuid, services.cell_db, services.api_db
         self._volumes = volumes
 
     def remove_new_lost_mappings(self) -> int:
-        """Remove soon those whose API lost its database in between: they count against a quota."""
+        """Remove young lost mappings soon, because they count against a quota."""
         return self.remove_lost_mappings(within_s=NEW_MAPPING_S)
 
     def remove_lost_mappings(self, age_s: float = MAPPING_AGE_S, within_s: float | None = None) -> int:
-        """Remove mappings to this cell and specs of servers whose rows were never written, or are deleted.
+        """Remove mappings to this cell and specs of servers that are deleted or have no instance row.
 
-        A row that is missing may be about to be written while its mapping is younger than ``age_s``, unless the
-        history has it. One whose mapping is older than all services of this database was never to be here: the
-        configuration names another database than the cell's.
+        Mappings younger than ``age_s`` are skipped unless the history has the server: the row may be written soon.
+        Mappings older than all services of this database are skipped too: they show that the configuration names the
+        wrong database.
 
-        :param within_s: only of those that are younger than so many seconds
+        :param within_s: only mappings younger than this
         :returns: the number removed
         """
         before = utils.utcnow() - datetime.timedelta(seconds=age_s)
@@ -52,7 +52,7 @@ class LostMappings:
             marker = max(created)
 
     def _remove(self, created: dict[str, datetime.datetime], before: datetime.datetime) -> int:
-        """Remove those of one page that were made before this moment, or whose servers are deleted."""
+        """Remove the mappings of one page that are older than ``before``, or name deleted servers."""
         with self._cell_db.reader() as conn:
             missing = list(created.keys() - instances.existing(conn, list(created)))
             deleted = history.deleted(conn, missing)

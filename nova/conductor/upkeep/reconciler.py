@@ -1,4 +1,4 @@
-"""Overdue tasks: their messages or owners were lost, and a conductor takes them up again."""
+"""Reconciler: a conductor takes up overdue tasks after the loss of a message or of their owner."""
 import collections.abc
 import datetime
 import logging
@@ -40,19 +40,19 @@ LOG = logging.getLogger(__name__)
 
 ATTACH, DETACH = (actions.ACTIONS[name].record for name in ('attach_interface', 'detach_interface'))
 SEND_AGAIN_S = 1
-TAKE_UP_S = 15               # after a restart of everything the hosts need a moment to report
+TAKE_UP_S = 15               # after a restart of all services the hosts need time to report
 
 Work = collections.abc.Callable[[Row, typing.Any], None]
 GoOn = collections.abc.Callable[[Context, str], None]
 
 
 def decide(row: Row | None, host_up: bool, old: bool) -> str:
-    """Return what to do about an overdue open action on the server of this row.
+    """Return the step for an overdue open action on the server of this row.
 
     :param row: the instances row, None when the server is gone
     :param host_up: whether its host's service is up
-    :param old: it has been open for longer than anything takes
-    :returns: 'settle' (it is on its way to another cell), 'close', 'delete', 'fail', 'build', 'replace' (it is built on
+    :param old: the action is older than the longest possible task
+    :returns: 'settle' (the server moves to another cell), 'close', 'delete', 'fail', 'build', 'replace' (build on
         another host), 'resend', 'continue' or 'abandon' (a move), 'migrate' (a live one) or 'wait'
     """
     if row is not None and row.get('cell_move') is not None:
@@ -78,14 +78,14 @@ def decide(row: Row | None, host_up: bool, old: bool) -> str:
 
 
 def decide_evacuation(row: Row | None, host_up: bool, old: bool) -> str:
-    """Return the same about an evacuation, which shares its task state with a rebuild: 'evacuate' while it is one."""
+    """Return the step for an overdue evacuation; 'evacuate' in the task state that it shares with a rebuild."""
     if row is not None and row['task_state'] == states.REBUILDING:
         return 'evacuate'
     return decide(row, host_up, old)
 
 
 def decide_background(row: Row | None, host_up: bool, old: bool) -> str:
-    """Return the same about an action in the background: 'close_beside', 'give_up', 'again' or 'wait'."""
+    """Return the step for an overdue background action: 'close_beside', 'give_up', 'again' or 'wait'."""
     if row is None or row['host'] is None:
         return 'close_beside'
     if old:
@@ -104,7 +104,7 @@ class Reconciler:
         self._passwords = sealed_passwords.Passwords(services.conf)
         self._sizes, self._specs, self._tasks, self._builds = sizes, specs, tasks, builds
         self._deletion, self._volumes, self._moves = deletion, volumes, moves
-        # what decide() and its variants return -> function(action, row)
+        # result of decide() and its variants -> function(action, row)
         self._work: dict[str, Work] = {
             'settle': self._settle, 'close': self._close, 'close_beside': self._close_background,
             'give_up': self._give_up, 'again': self._repeat, 'wait': _wait, 'delete': self._delete,
@@ -112,30 +112,32 @@ class Reconciler:
             'resend': self._resend, 'continue': _going_on(moves.continue_move),
             'migrate': _going_on(live.continue_live_migration),
             'evacuate': _going_on(evacuations.continue_evacuation)}
-        # method of the conductor in a row of actions.ACTIONS -> what goes on with a server's action
+        # conductor method in a row of actions.ACTIONS -> function that continues a server's action
         self._go_on: dict[str, GoOn] = {
             'continue_move': moves.continue_move, 'continue_live_migration': live.continue_live_migration,
             'continue_evacuation': evacuations.continue_evacuation, 'unshelve_instance': shelving.unshelve_instance}
 
     def messages_lost(self) -> None:
-        """Take up soon what waits.
+        """Mark waiting work as overdue. Three cases need this:
 
-        After new queue declarations: what was in them, and in the queues of hosts, no service has begun. After a
-        database was away, or no service could report: no service was sent what was written in that first moment. At
-        the start: what waits for a conductor may have waited for one that died, or was sent to it.
+        - new queue declarations: the messages in those queues, and in the queues of hosts, are lost
+        - a database was away, or services could not report: messages about writes of that moment were not sent
+        - start-up: a conductor that died may have had the messages
         """
         self._expedite(utils.utcnow() + datetime.timedelta(seconds=TAKE_UP_S), untaken=True)
         self._sizes.doubt_sizes()
 
     def _expedite(self, when: datetime.datetime, untaken: bool = False) -> None:
-        """:param untaken: only what no service has begun"""
+        """Mark actions as overdue.
+
+        :param untaken: only actions that no service has begun
+        """
         self._cell_db.run(instance_actions.expedite, when, untaken=untaken)
         self._cell_db.run(live_migrations.expedite, when)
 
     def _expedite_deletions(self, now: datetime.datetime) -> None:
-        """Take up the deletions that were sent to hosts which are down by now: their deadlines are those of hosts that
-        work, up to ``task_deadline``.
-        """
+        """Mark deletions on hosts that are down as overdue. Their deadlines, up to ``task_deadline``, are for hosts
+        that work."""
         with self._cell_db.reader() as conn:
             down = [host for host in instance_actions.hosts_that_delete(conn, now)
                     if not self._services.host_is_up(host, conn)]
@@ -145,7 +147,7 @@ class Reconciler:
     def reconcile(self, expedites: bool = True) -> int:
         """Take up every overdue task; return the number of those taken up.
 
-        :param expedites: deletions on hosts that are down are overdue, too
+        :param expedites: whether deletions on hosts that are down count as overdue
         """
         now = utils.utcnow()
         if expedites:
@@ -156,7 +158,7 @@ class Reconciler:
             hosts = {row['host'] for row in rows.values() if row['host'] is not None}
             up = {host: self._services.host_is_up(host, conn) for host in hosts}
         with self._cell_db.broke_off() as cell, self._api_db.broke_off() as top:
-            if cell or top:                  # they answer by now
+            if cell or top:                  # the databases answer again
                 self.messages_lost()
         later = now + datetime.timedelta(seconds=self._conf.conductor.task_deadline)
         taken = 0
@@ -173,7 +175,7 @@ class Reconciler:
             metrics.RECONCILED.labels(what).inc()
             try:
                 self._work[what](action, row)
-            except exception.Unavailable as error:           # no message was sent: the next look sends it
+            except exception.Unavailable as error:           # no message was sent: the next check sends it
                 LOG.warning('Task %s of server %s is sent later: %s', action['action'], action['instance_uuid'],
                             error.message)
                 self._cell_db.run(instance_actions.postpone, {**action, 'deadline': later},
@@ -185,7 +187,7 @@ class Reconciler:
         return taken
 
     def _settle(self, action: Row, row: Row) -> None:
-        """See that the server is in one cell; where it is this one, go on with what waits."""
+        """Settle the server in one cell; continue its actions if it is this cell."""
         cell_transfer.settle(self._api_db, self._services.cells, self._services.cell, row['uuid'])
         with self._cell_db.reader() as conn:
             here = instances.get_many(conn, [row['uuid']]).get(row['uuid'])
@@ -194,7 +196,7 @@ class Reconciler:
             self._work[decide(here, up, False)](action, here)
 
     def settle_cell_moves(self) -> int:
-        """Settle the servers that were left on their way between this cell and another one; return their number."""
+        """Settle the servers of interrupted moves between this cell and another one; return their number."""
         if len(self._services.cells.all()) == 1:
             return 0
         return cell_transfer.settle_all(self._api_db, self._services.cells, self._services.cell)
@@ -207,8 +209,11 @@ class Reconciler:
         self._cell_db.run(instance_actions.finish, action['instance_uuid'], request_id=action['request_id'])
 
     def _settle_port(self, action: Row, row: Row | None) -> None:
-        """Release the device of a port whose attachment or detachment no host ends any more, unless the server has the
-        port; or its host is up: the guest may have the device, and a request can detach it again."""
+        """Release the device of a port after an attachment or a detachment that no host ends.
+
+        The device stays if the server has the port. The same holds if its host is up: the guest may have the device,
+        and a request can detach it again.
+        """
         port_id, attached_by = (action['arguments'] or {}).get('port_id'), action['request_id']
         if row is None or action['action'] not in (ATTACH, DETACH) or port_id not in pci.of_ports(row['flavor']):
             return
@@ -254,7 +259,7 @@ class Reconciler:
                                  {'task_state': row['task_state']}, fault, fault['details'])
 
     def _abandon(self, action: Row, row: Row) -> None:
-        """End a move that hangs, as if its present step had failed."""
+        """End an overdue move as if its present step had failed."""
         with self._cell_db.reader() as conn:
             moves = server_migrations.open_of(conn, row['uuid'])
         if not moves:
@@ -263,7 +268,7 @@ class Reconciler:
         method, host = cold.next_step(row['task_state'], moves[-1]) or (None, None)
         up = host is not None and self._services.host_is_up(host)
         if method == actions.GROW.method and row['task_state'] == states.RESIZE_FINISH:
-            # the guest may have got it: what it has stays counted until its host says how it ended
+            # The guest may have been resized: the claim stays until its host reports the result.
             if up:
                 self._moves.continue_move(context.on_behalf_of(action), row['uuid'])
             return
@@ -293,7 +298,7 @@ class Reconciler:
                                                      **arguments)
 
     def take_over(self) -> None:
-        """Take up at once what a process that died has left: for a deployment whose only process starts again."""
+        """Take up the work of a dead process immediately, in a deployment with a single process."""
         self._expedite(utils.utcnow() - datetime.timedelta(seconds=1))
         concurrency.spawn('take-over', self._take_up)
 
@@ -301,17 +306,17 @@ class Reconciler:
         try:
             expedites = True
             while self.reconcile(expedites):
-                expedites = False            # what was taken up waits for its next deadline
+                expedites = False            # the taken tasks have new deadlines
         except Exception:
             LOG.exception('What was interrupted is not taken up at once; the periodic task does it.')
 
 
 def _going_on(function: GoOn) -> Work:
-    """Return a function(action, row) that goes on with the action of a server."""
+    """Return a function(action, row) that continues the action of a server."""
     def go_on(action: Row, row: Row) -> None:
         function(context.on_behalf_of(action), row['uuid'])
     return go_on
 
 
 def _wait(action: Row, row: Row | None) -> None:
-    """Its deadline has moved; the host does it when it is back."""
+    """Do nothing: the deadline is extended, and the host continues the task when it is back."""

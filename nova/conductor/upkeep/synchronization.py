@@ -1,4 +1,4 @@
-"""A cell is synchronized with the API database: aggregates of hosts, groups of servers, images to be cached."""
+"""Synchronization of a cell with the API database: host aggregates, server groups, image caching."""
 import datetime
 import itertools
 import logging
@@ -18,16 +18,16 @@ LOG = logging.getLogger(__name__)
 
 
 class Synchronization:
-    """Mends rows of the cell that do not say what the API database does."""
+    """Repairs rows of the cell that differ from the API database."""
 
     def __init__(self, services: CellServices) -> None:
         self._services, self._conf = services, services.conf
         self._cell_db, self._api_db = services.cell_db, services.api_db
 
     def follow_zones(self) -> dict[str, str]:
-        """Mend every host whose row does not say what the aggregates do; return {host: zone} of those that changed it.
+        """Correct the zones of hosts that differ from the aggregates; return {host: zone} of the changed ones.
 
-        It finds something where the API died between its two writes, or the default zone has another name now.
+        A difference is left when the API died between its two writes, or when the default zone was renamed.
         """
         with self._api_db.reader() as conn:
             wanted, listed = aggregates.zones(conn), aggregates.described(conn)
@@ -55,7 +55,7 @@ class Synchronization:
         return found.get(host, self._conf.default_availability_zone)
 
     def forget_groups(self) -> set[str]:
-        """Take servers out of groups that are gone: one that was made while its group was deleted still names it."""
+        """Remove servers from deleted groups: a server created while its group was deleted still names it."""
         with self._cell_db.reader() as conn:
             mentioned = server_groups.mentioned(conn)
         with self._api_db.reader() as conn:
@@ -65,7 +65,7 @@ class Synchronization:
         return lost
 
     def resend_image_caching(self) -> int:
-        """Repeat requests to hosts that gave no answer, and give up what is older than anything takes.
+        """Repeat requests to hosts that gave no answer, and give up those older than the deadline.
 
         :returns: the number of images that were requested again
         """

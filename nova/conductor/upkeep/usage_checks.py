@@ -1,4 +1,4 @@
-"""What is counted, compared with what there is: claims on hosts, and the sizes of servers in the quota."""
+"""Usage checks: compare recorded claims and quota usage with the actual servers."""
 import logging
 import time
 from typing import Any
@@ -16,8 +16,8 @@ from nova.runtime import metrics
 LOG = logging.getLogger(__name__)
 
 PAGE = 1000
-SIZES_S = 600                # between two checks of the sizes of all servers, unless they are in doubt
-MISCOUNTED_S = 90            # what is wrong for so long is not between the two writes of a request
+SIZES_S = 600                # seconds between two checks of the sizes of all servers, unless requested
+MISCOUNTED_S = 90            # seconds; longer than the time between the two writes of a request
 
 Sizes = dict[str, tuple[int, int]]       # {instance uuid: (vCPUs, MiB of memory)}
 
@@ -25,7 +25,7 @@ Sizes = dict[str, tuple[int, int]]       # {instance uuid: (vCPUs, MiB of memory
 class ClaimCheck:
     """Compares the nodes' usage with their servers.
 
-    drift  differences that it has mended: should stay 0
+    drift  number of differences that it has corrected: should stay 0
     """
 
     def __init__(self, services: CellServices) -> None:
@@ -33,7 +33,7 @@ class ClaimCheck:
         self.drift = 0
 
     def audit(self) -> list[dict[str, Any]]:
-        """Mend what differs, and count it in ``drift``; return the differences."""
+        """Correct differences, and count them in ``drift``; return the differences."""
         mended = [*self._cell_db.run(claims.audit), *self._cell_db.run(pci_devices.audit)]
         self.drift += len(mended)
         metrics.AUDITS.inc()
@@ -42,18 +42,19 @@ class ClaimCheck:
 
 
 class QuotaCheck:
-    """Compares what the quota counts with the servers of the cell."""
+    """Compares quota usage with the servers of the cell."""
 
     def __init__(self, services: CellServices) -> None:
         self._cell_uuid, self._cell_db, self._api_db = services.cell.uuid, services.cell_db, services.api_db
-        self._miscounted: list[str] = []    # uuids of servers whose size the quota counted wrongly at the last check
-        self._sizes_due = 0.0               # when all are checked again, in monotonic seconds
+        self._miscounted: list[str] = []    # uuids of servers with a wrong size in the quota at the last check
+        self._sizes_due = 0.0               # time of the next check of all servers, in monotonic seconds
 
     def count_sizes(self) -> int:
-        """Make the quota count the sizes that servers have, or may get by a move; return the number of those mended.
+        """Correct the sizes of servers in the quota, including the sizes of open moves; return the number of
+        corrections.
 
-        The two databases differ only while a request is between its writes to them, or when a process or a database
-        died there: what is wrong at two checks in a row is mended.
+        The two databases differ only between two writes of a request, or after a process or a database died there. A
+        difference found by two successive checks is corrected.
         """
         try:
             return self._mend_sizes() if self._miscounted else self._check_sizes()
@@ -64,7 +65,7 @@ class QuotaCheck:
     def _check_sizes(self) -> int:
         if time.monotonic() < self._sizes_due:
             return 0
-        self._sizes_due = time.monotonic() + SIZES_S         # a doubt that comes while this runs counts
+        self._sizes_due = time.monotonic() + SIZES_S         # set before the check: a request during the check counts
         marker = ''
         wrong: list[Any] = []
         while True:
@@ -78,7 +79,7 @@ class QuotaCheck:
         return 0
 
     def doubt_sizes(self) -> None:
-        """Check all sizes at the next time: a database has been away."""
+        """Request a check of all sizes: a database was unavailable."""
         self._sizes_due = 0.0
 
     def _wrong_sizes(self, counted: Sizes) -> Sizes:
@@ -97,9 +98,9 @@ class QuotaCheck:
         return len(wrong)
 
     def count_soft_deleted(self) -> int:
-        """Make the quota leave out the servers that are soft-deleted, and no others; return the number of those mended.
+        """Exclude soft-deleted servers from quota usage, and no others; return the number of corrections.
 
-        The two databases differ only when a process died between its writes to them.
+        The two databases differ only if a process died between its writes to them.
         """
         with self._api_db.reader() as conn:
             queued = mappings.queued(conn)

@@ -1,7 +1,7 @@
-"""nova-manage cell_v2: which cells there are; ``contents`` has what is in them.
+"""nova-manage cell_v2: the cells themselves; for their hosts and servers see ``contents``.
 
-The commands read and write rows: no daemon has to run. They use the API database of the configuration; a URL that is
-not given is the configured one. Daemons notice a change of rows within a minute.
+The commands read and write rows: no daemon has to run. They use the API database of the configuration. A missing URL is
+the configured one. Daemons notice a change of rows within a minute.
 """
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def list_cells(conf: cfg.ConfigOpts, verbose: bool) -> None:
     known = known_cells.Known(conf)
     rows = []
     for row in known.rows:
-        # with --verbose as they stand in the row, variables and all, unless it leaves them to the configuration
+        # with --verbose as stored in the row, with variables, unless it leaves them to the configuration
         urls = [row['transport_url'] or known.transport or '', row['database_url'] or known.database]
         rows.append((row['name'], row['uuid'], *(urls if verbose else map(cell_urls.masked, urls)), row['disabled']))
     tables.print_framed(('Name', 'UUID', 'Transport URL', 'Database Connection', 'Disabled'), rows)
@@ -50,7 +50,7 @@ def map_cell0(conf: cfg.ConfigOpts, database_connection: str | None, transport_u
 
 
 def _make_cell0(known: known_cells.Known, database: str | None = None, transport: str | None = None) -> bool:
-    """Whether there was none.
+    """Create cell0; return whether there was none.
 
     :raises InvalidInput: its database is that of another cell
     """
@@ -73,7 +73,7 @@ def _make_cell0(known: known_cells.Known, database: str | None = None, transport
 
 
 def sync_cell0(conf: cfg.ConfigOpts) -> None:
-    """Bring the schema of cell0 to the version of this code, where a cell0 is known."""
+    """Upgrade the schema of cell0 to the version of this code, if there is a cell0."""
     import os
 
     from nova.db import schema as migration
@@ -161,7 +161,7 @@ def delete_cell(conf: cfg.ConfigOpts, cell_uuid: str, force: bool) -> int:
 
 
 def _mapped(known: known_cells.Known, cell_uuid: str) -> Iterator[Sequence[str]]:
-    """Uuids of the servers that are mapped to a cell, in batches."""
+    """Yield the uuids of the servers that are mapped to a cell, in batches."""
     from nova.db.cells import rows as cell_rows
     marker = ''
     while True:
@@ -201,7 +201,7 @@ def map_cell_and_hosts(conf: cfg.ConfigOpts, name: str | None, transport_url: st
 
 
 def _own_cell(known: known_cells.Known, name: str | None, transport: str | None) -> Row:
-    """The row of the cell of the configured database; it is made where there is none.
+    """Return the row of the configured database's cell, after creating a missing one.
 
     :raises InvalidInput: a URL is missing or not valid
     """

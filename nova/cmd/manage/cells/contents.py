@@ -24,7 +24,7 @@ _ANY_CELL = {**CELL, 'required': False}
 
 def map_hosts(known: known_cells.Known, cell: Row, by_service: bool = False,
               report: Callable[[str], object] = lambda sentence: None) -> list[str]:
-    """Map the hosts that report in a cell; the names of those that were not mapped before.
+    """Map the hosts that report in a cell; return the names of newly mapped ones.
 
     :raises HostInAnotherCell: a host of this name is in another cell
     """

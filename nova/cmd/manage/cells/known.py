@@ -1,4 +1,4 @@
-"""What the commands of cells share: the rows of the cells, with what their URLs mean where a command runs."""
+"""Shared lookups of the cell commands: rows of cells, with their URLs resolved for this process."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ CELL = {'required': True, 'metavar': 'UUID', 'help': 'of the cell'}         # of
 
 
 def _api_database(conf: cfg.ConfigOpts) -> engine.Database:
-    """The API database.
+    """Open the API database.
 
     :raises DatabaseNotReady: its schema is not the one of this code
     """
@@ -28,7 +28,7 @@ def _api_database(conf: cfg.ConfigOpts) -> engine.Database:
 
 
 def _configured(conf: cfg.ConfigOpts) -> tuple[str | None, str]:
-    """(transport URL or None, database URL) of the configuration."""
+    """Return (transport URL or None, database URL) of the configuration."""
     from nova.db.cells import cells
     from nova.rpc import bus
     bus.register_options(conf)
@@ -37,10 +37,10 @@ def _configured(conf: cfg.ConfigOpts) -> tuple[str | None, str]:
 
 
 class Known:
-    """The rows of cells, with what their URLs mean here.
+    """Rows of cells, with their URLs resolved for this process.
 
     :param conf: the configuration
-    :param api_db: Database of the API database, whatever its schema; None: it must be of this code
+    :param api_db: Database of the API database with any schema; None: open it, with the schema of this code
     """
 
     def __init__(self, conf: cfg.ConfigOpts, api_db: engine.Database | None = None) -> None:
@@ -54,7 +54,7 @@ class Known:
         return next((row for row in self.rows if row['uuid'] == uuid), None)
 
     def find(self, uuid: str) -> Row:
-        """The row of a cell that a command names.
+        """Return the row of a cell that a command names.
 
         :raises Ended: there is none
         """
@@ -64,13 +64,13 @@ class Known:
         return row
 
     def urls(self, row: Row) -> tuple[str, str]:
-        """(transport URL, database URL) as they are used here; '' for a broker that is not configured."""
+        """Return the resolved (transport URL, database URL); '' for a broker that is not configured."""
         from nova.db.cells import urls as cell_urls
         return (cell_urls.fill(row['transport_url'], self.transport) or self.transport or '',
                 cell_urls.fill(row['database_url'], self.database) or self.database)
 
     def using(self, transport: str | None, database: str | None, but: str | None = None) -> Row | None:
-        """The first other cell that has this broker or this database; those of cell0 may be elsewhere, too."""
+        """Return the first other cell with this broker or this database; those of cell0 count, too."""
         from nova.db.cells import cells
         for row in self.rows:
             if row['uuid'] != but:
@@ -80,7 +80,7 @@ class Known:
         return None
 
     def open(self, row: Row) -> engine.Database:
-        """The Database of a cell."""
+        """Return the Database of a cell."""
         from nova.db import engine
         return engine.Database(self.urls(row)[1])
 
@@ -96,13 +96,16 @@ class Known:
 
 
 def refuse(sentence: str) -> NoReturn:
-    """:raises InvalidInput: with this sentence"""
+    """Refuse with this sentence.
+
+    :raises InvalidInput:
+    """
     from nova import exception
     raise exception.InvalidInput(sentence)
 
 
 def check_urls(known: Known, transport: str | None, database: str) -> tuple[str, str]:
-    """Both as they are used here.
+    """Return both URLs, resolved for this process.
 
     :raises InvalidInput: one is missing or no URL
     """
@@ -124,6 +127,6 @@ def check_urls(known: Known, transport: str | None, database: str) -> tuple[str,
 
 
 def outcome(sentence: str, code: int) -> int:
-    """Print what a command ends with, where tools of deployments look for it: on standard output; its exit code."""
+    """Print the result of a command on standard output, where deployment tools read it; return its exit code."""
     print(sentence)
     return code
