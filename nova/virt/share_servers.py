@@ -91,7 +91,7 @@ def _leave_devices() -> None:
 
 
 def _close_others(*kept: int) -> None:
-    """Close inherited descriptors except the standard streams, such as the socket on which QEMU waits."""
+    """Close inherited descriptors, such as the socket for QEMU, except the standard streams."""
     for name in os.listdir('/proc/self/fd'):
         if int(name) > 2 and int(name) not in kept:
             try:

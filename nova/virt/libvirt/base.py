@@ -1,4 +1,4 @@
-"""The common part of the drivers of virtual machines and of containers: the required methods that both do alike."""
+"""Common part of the drivers of virtual machines and containers: the required methods that both share."""
 from __future__ import annotations
 
 import contextlib
