@@ -211,7 +211,7 @@ class LibvirtDriver(base.LibvirtBase):
         return self.platform.configured_traits(self.storage.encrypts)
 
     def has_disks(self, instance: Instance, source: str) -> bool:
-        self.storage.check_reach(instance.uuid)          # a missing pool would look like missing disks
+        self.storage.check_reach(instance.uuid)  # a missing record in the pool would lead to new disks for the guest
         pool_record.take(self.storage, instance.uuid, source, self.platform.virt_type)
         return shared_storage.was_taken_over(self.storage.load(instance.uuid), source, self.host)
 
