@@ -1,4 +1,4 @@
-"""Ports of guests on this host, by the type of their binding: what is plugged before a guest starts, and its device.
+"""Ports of guests on this host, by binding type: the plug action before a guest starts, and the guest's device.
 
 =================  ========================================================  ==========================================
 Type               Before the guest starts                                   The guest's device
@@ -13,8 +13,8 @@ Type               Before the guest starts                                   The
                    libvirt, with the port's MAC and VLAN
 =================  ========================================================  ==========================================
 
-os-vif's plugin is used without its process for privileged steps and without a global configuration: what plugs is the
-privileged part of the compute service already (nova.virt.libvirt.privileged.remote).
+os-vif's plugin runs without its own privileged process and global configuration, because the privileged part of the
+compute service already calls it (nova.virt.libvirt.privileged.remote).
 """
 from __future__ import annotations
 
