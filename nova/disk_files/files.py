@@ -69,7 +69,7 @@ def give_to_guest(path: str) -> None:
 
 
 def let_read(file: str | int, uid: int, rights: int = READ) -> None:
-    """Grant a user read access to a file that is independent of its owner.
+    """Grant a user read access to a file, independent of its present and later owner.
 
     :param file: path, or descriptor
     :param rights: READ, or READ | WRITE

@@ -33,7 +33,7 @@ DEVICE_NAMES = 'device_names'
 SCREENSHOT_BYTES = 32 * 1024 * 1024      # 3840 x 2160 points of three bytes are 24 MiB
 
 
-# Documents whose keys are defined by other services or by a single driver
+# Documents with keys of other services or of a single driver
 Vif = dict[str, Any]                     # nova/objects/network_info.py
 NetworkInfo = list[Vif]
 BlockDevice = dict[str, Any]             # a row of block_device_mappings
@@ -347,7 +347,7 @@ class ComputeDriver(Hypervisor):
         """
 
     def guests_with_clients(self) -> list[str]:
-        """Return uuids of the guests whose disks are in storage with recorded clients."""
+        """Return uuids of the guests with disks in storage with recorded clients."""
         return []
 
     def open_clients(self, uuid: str) -> dict[str, list[str] | None]:
@@ -363,7 +363,7 @@ class ComputeDriver(Hypervisor):
 
     def power_on_here(self, context: RequestContext, instance: Instance, network_info: NetworkInfo,
                       block_devices: list[BlockDevice]) -> None:
-        """Start a guest whose disks this host has taken over (``has_disks``), as ``power_on`` does.
+        """Start a guest after a takeover of its disks by this host (``has_disks``), as ``power_on`` does.
 
         :param block_devices: as in SpawnRequest, with this host's connections to the volumes
         """
@@ -736,7 +736,7 @@ class LiveMigration(typing.Protocol):
         raise NotImplementedError
 
     def awaited_guests(self) -> list[str]:
-        """Return uuids of expected guests whose disks this host shares with another host."""
+        """Return uuids of expected guests on disks shared with another host."""
         raise NotImplementedError
 
     def give_up_guest(self, uuid: str) -> None:

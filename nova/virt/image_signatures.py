@@ -1,7 +1,7 @@
 """Image signatures: verify the data of a signed image before a guest is created from it.
 
-An image has four properties: its signature (base64), the hash method, the key type and the certificate id
-(https://docs.openstack.org/glance/latest/user/signature.html). Trusted certificates are ``<id>.pem`` files in a
+A signed image has four properties: signature (base64), hash method, key type and certificate id. See
+https://docs.openstack.org/glance/latest/user/signature.html. Trusted certificates are ``<id>.pem`` files in a
 directory that the operator fills, or certificates that the Key Manager service returns to the server's creator. A user
 who may store certificates there can also sign, so such a signature only proves integrity. If a user lists
 ``trusted_image_certificates``, one of them must be the signer's certificate or its issuer.

@@ -211,7 +211,7 @@ class Machine:
             self.guests[uuid] = copy.deepcopy(self.kept[uuid])
 
     def forget_kept(self, uuid: str) -> None:
-        """Delete the stored state of a guest whose move is confirmed."""
+        """Delete the stored state of a guest after the confirmation of its move."""
         if self.kept.pop(uuid, None) is not None:
             self._save_kept()
 

@@ -21,7 +21,7 @@ LOG = logging.getLogger(__name__)
 
 
 class LibvirtBase(driver.ComputeDriver):
-    """Base class of a driver, whose constructor sets ``storage``, ``hypervisor`` and ``_guests``."""
+    """Base class of drivers; their constructors set ``storage``, ``hypervisor`` and ``_guests``."""
 
     storage: Storage
     hypervisor: Host

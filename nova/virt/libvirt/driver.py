@@ -179,7 +179,7 @@ class LibvirtDriver(base.LibvirtBase):
     # ---- the host ---------------------------------------------------------------------
 
     def _log_room(self) -> None:
-        """Log when the disk gets full, and when it has space again."""
+        """Log when the disk gets full, and when space is free again."""
         full = self.storage.free_bytes() < disk_space.MIB
         if full and not self._is_full:
             LOG.error('The file system of %s is full. This host refuses what needs room: new guests, images, snapshots '

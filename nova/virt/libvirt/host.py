@@ -47,7 +47,7 @@ POWER_STATES = {
 DISK_ERRORS = {libvirt.VIR_DOMAIN_DISK_ERROR_NO_SPACE: 'there is no room for it'}
 DENIED = (libvirt.VIR_ERR_AUTH_FAILED, libvirt.VIR_ERR_AUTH_CANCELLED, libvirt.VIR_ERR_AUTH_UNAVAILABLE,
           libvirt.VIR_ERR_ACCESS_DENIED, libvirt.VIR_ERR_OPERATION_DENIED)
-CONTAINER = 'exe'                        # libvirt's OS type of containers, whose memory is never saved
+CONTAINER = 'exe'                        # libvirt's OS type of containers; their memory is never saved
 _CLOSED = object()
 # (event, detail): label of metrics.GUESTS_FAILED
 _FAILURES = {(libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_CRASHED): 'crashed',

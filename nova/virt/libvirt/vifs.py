@@ -3,18 +3,18 @@
 =================  ========================================================  ==========================================
 Type               Before the guest starts                                   The guest's device
 =================  ========================================================  ==========================================
-``bridge``         nothing: the bridge is there                              libvirt makes a tap in the bridge
+``bridge``         nothing: the bridge exists                                libvirt makes a tap in the bridge
 ``tap``            nothing: an agent finds the tap                           libvirt makes a tap
 ``ovs``            os-vif: a tap, a port of the integration bridge           that tap
-``ovs``, hybrid    os-vif: a bridge of its own, joined to the integration    libvirt makes a tap in that bridge
+``ovs``, hybrid    os-vif: a separate bridge, joined to the integration      libvirt makes a tap in that bridge
                    bridge by a veth pair
 ``vhostuser``      os-vif: a port of the integration bridge                  the socket of the binding
 ``hw_veb``         nothing: the switch of the network card is set by         the device, or a macvtap of it
                    libvirt, with the port's MAC and VLAN
 =================  ========================================================  ==========================================
 
-os-vif's plugin runs without its own privileged process and global configuration, because the privileged part of the
-compute service already calls it (nova.virt.libvirt.privileged.remote).
+os-vif's plugin runs without its own privileged process and global configuration. The privileged part of the compute
+service already calls it (nova.virt.libvirt.privileged.remote).
 """
 from __future__ import annotations
 

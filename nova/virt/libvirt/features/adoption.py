@@ -25,7 +25,7 @@ OPERATION = 'take over the guest'
 
 
 class Adoption:
-    """Take over guests whose disks are files of this host."""
+    """Take over guests with disks that are files of this host."""
 
     def __init__(self, guests: Guests, storage: Storage, hypervisor: Host) -> None:
         self._guests, self._storage, self._hypervisor = guests, storage, hypervisor

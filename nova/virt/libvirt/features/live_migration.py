@@ -68,7 +68,7 @@ class LiveMigration:
         self._clients, self._addresses = clients, addresses
         self._post_copy = post_copy.PostCopy(hypervisor, stored, host)
         self._jobs: dict[str, outgoing.Job] = {}     # {uuid: migration from this host in progress}
-        self._unsettled: set[str] = set()            # guests whose earlier migration has an unknown result
+        self._unsettled: set[str] = set()            # guests with an unsettled earlier migration
 
     # ---- checks ----
 

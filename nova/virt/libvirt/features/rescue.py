@@ -183,7 +183,7 @@ def kind(guest: Any, image: Any) -> tuple[str, str]:
 def classic(disk: Any, own: list[Any], elsewhere: Sequence[Any] = ()) -> list[Any]:
     """Return the disks of a classic rescue: ``disk`` first, then the guest's root disk and its config drive.
 
-    A guest whose root disk is no file of this host has only the rescue disk.
+    A guest with a root disk outside of this host has only the rescue disk.
     :param elsewhere: those of ``own`` that have other names
     """
     kept = [each for each in own

@@ -70,7 +70,7 @@ class Snapshots:
                 raise exception.VirtError(operation=OPERATION, reason='the copy of the disk failed')
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)          # the guest stopped during the copy: its disk is copied below
-        # the copy of a disk in a pool is first written to another file, whose progress is unknown
+        # the copy of a disk in a pool is first written to another file without known progress
         sources = [each for each in (root.file, root.backing_file) if each and not root.source]
         with progress.watched(path, sources, copied):
             self._storage.of(root).copy(root, path)

@@ -236,5 +236,5 @@ def _copy(operation: str, source: str, target: str, form: str) -> None:
 
 
 def _attachment_of(volume: disk.Volume) -> str | None:
-    """Return the attachment id of an exported volume; None for others, whose source does not name it."""
+    """Return the attachment id of an exported volume; None for others without it in their source."""
     return volume.source.get('name') if volume.source.get('protocol') == 'nbd' else None

@@ -105,7 +105,7 @@ class Place(typing.Protocol):
 
 
 class Pool(Place, typing.Protocol):
-    """Storage backend whose disks are shared by several hosts, with records of their owners."""
+    """Storage backend with disks shared by several hosts, and with records of their owners."""
 
     def note(self, uuid: str) -> str | None:
         """Return the note of a guest, or None."""
@@ -123,4 +123,4 @@ class Pool(Place, typing.Protocol):
         """Remove the snapshot of ``keep_moment``."""
 
     def images_of(self, uuid: str) -> list[str]:
-        """Return [pool/image] of a guest's disks in Ceph, whose clients an evacuation fences."""
+        """Return [pool/image] of a guest's disks in Ceph; an evacuation fences their clients."""

@@ -99,7 +99,7 @@ class Files:
 
 
 class Qcow2(Files):
-    """Backend whose root disks are overlays on cached images."""
+    """Backend with root disks that are overlays on cached images."""
 
     def from_image(self, path: str, image_id: str, base: image_cache.Base, size: int, target: str,
                    bus: str, report: progress.Report = progress.ignore) -> xml.Disk:
@@ -110,7 +110,7 @@ class Qcow2(Files):
 
 
 class Raw(Files):
-    """Backend whose root disks are copies of cached images, as reflinks if the file system supports them."""
+    """Backend with root disks that are copies of cached images, as reflinks if the file system supports them."""
 
     def from_image(self, path: str, image_id: str, base: image_cache.Base, size: int, target: str,
                    bus: str, report: progress.Report = progress.ignore) -> xml.Disk:

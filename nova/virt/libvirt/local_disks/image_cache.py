@@ -198,7 +198,7 @@ class ImageCache:
                     files.remove(entry.path + '.lock')
 
     def clean(self) -> None:
-        """Remove files of downloads whose process has ended."""
+        """Remove files of downloads by processes that have ended."""
         found = sorted(entry.name for entry in os.scandir(self._directory))
         for name in found:
             if name.endswith('.part'):

@@ -86,7 +86,7 @@ class NewDisks:
         """Yield the boot disks, the first one first.
 
         An ISO image becomes a CD-ROM behind a blank root disk, on which an OS can be installed. Any other image is the
-        root disk. If the request says so, it is a CD-ROM of its own size instead.
+        root disk. If the request says so, it is a CD-ROM of the image size instead.
         """
         row, is_iso = wanted.root or {}, image.get('disk_format') == image_cache.ISO
         cdrom = is_iso or row.get('device_type') == disk_words.CDROM

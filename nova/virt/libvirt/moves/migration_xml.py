@@ -15,7 +15,7 @@ from nova.virt.libvirt import xml
 PLACEMENT = ('vcpu', 'cputune', 'numatune')
 BOOT_FILES = ('kernel', 'initrd')
 LOOPBACK = '127.0.0.1'
-VARIABLES = 'nvram'                      # of UEFI: a host file whose content goes with the guest
+VARIABLES = 'nvram'                      # of UEFI: a host file; its content goes with the guest
 
 
 def for_destination(running: str, there: str) -> str:

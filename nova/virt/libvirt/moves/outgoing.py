@@ -167,7 +167,7 @@ def went_ahead(domain: Any) -> bool:
 
 def settled(domain: Any) -> bool:
     """Return whether no migration is in progress; a migration in progress is aborted."""
-    if not domain.isActive():            # gone by a migration whose end was missed
+    if not domain.isActive():            # gone by a migration with a missed end
         return True
     if domain.jobStats().get('operation', 0) != libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT:
         return True

@@ -1,4 +1,4 @@
-"""Guests whose disks are in a pool shared by hosts that share no directory.
+"""Guests with disks in a pool, on hosts that share the pool but no directory.
 
 The guest's entry in local_disks/owners.py is sufficient for an evacuation.
 """

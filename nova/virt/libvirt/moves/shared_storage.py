@@ -3,7 +3,7 @@
 The record names the guest's host and, during a live migration on shared disks, its destination. The record determines
 which host may remove the files:
 
-* a host removes only a directory whose record names it and no successor;
+* a host removes only a directory with a record that names it and no successor;
 * a directory with another host's record belongs to that host, or is on storage that both share.
 
 Hosts detect shared storage without a write: both read the record and compare it.

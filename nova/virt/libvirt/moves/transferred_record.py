@@ -43,7 +43,7 @@ def packed(guest: xml.Guest, directory: str | None = None) -> dict[str, Any]:
 
     :param directory: present directory of the disks; None: as recorded
     """
-    # the other host refuses unknown fields, and this host does not know the meaning of its own unknown ones
+    # the other host refuses unknown fields, and this host does not know the meaning of those unknown to itself
     values = {name: value for name, value in dataclasses.asdict(guest).items() if name not in (*OWN, UNKNOWN_FIELDS)}
     for disk in values['disks']:
         del disk[UNKNOWN_FIELDS]

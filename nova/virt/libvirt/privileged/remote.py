@@ -3,20 +3,20 @@
 ========================  =====================================================  ======================================
 Operation                 Arguments                                              Needs
 ========================  =====================================================  ======================================
-``qemu_img.prepare``      none                                                   what the others need
+``qemu_img.prepare``      none                                                   requirements of the others
 ``qemu_img.info``         path, format                                           SETUID, SETGID, SETPCAP, KILL: the
 ``qemu_img.measure``      path, format; backing file
-``qemu_img.create``       path, format, size; backing file and format; key       program runs as a user of its own.
+``qemu_img.create``       path, format, size; backing file and format; key       program runs as a separate user.
 ``qemu_img.resize``       path, format, size; backing file; key                  CHOWN, FOWNER, DAC_OVERRIDE: a file is
 ``qemu_img.rebase``       path, format, backing file and format; key
-``qemu_img.convert``      path, format, target, target format; backing file;     that user's meanwhile
+``qemu_img.convert``      path, format, target, target format; backing file;     that user's during the run
                           key
-``guest.let_read``        path                                                   FOWNER: what QEMU writes is its user's;
+``guest.let_read``        path                                                   FOWNER: QEMU's user owns its files;
                                                                                  CHOWN: a snapshot is given to this user
 ``guest.console``         uuid                                                   DAC_OVERRIDE: virtlogd writes as root
 ``vif.plug``              uuid; the values of a vifs.Port                        NET_ADMIN: taps; DAC_OVERRIDE: the
 ``vif.unplug``            the same                                               socket of Open vSwitch is root's
-``container.unpack``      uuid, paths of archives, bytes                         SETUID, SETGID, CHOWN: users of its own
+``container.unpack``      uuid, paths of archives, bytes                         SETUID, SETGID, CHOWN: the mapped users
 ``container.remove``      uuid                                                   DAC_OVERRIDE: files of these users
 ``host.qemu_settings``    none                                                   DAC_OVERRIDE: qemu.conf is root's
 ========================  =====================================================  ======================================

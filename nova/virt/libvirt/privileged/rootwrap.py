@@ -10,7 +10,7 @@ Command                                                                     Step
 ``qemu-img rebase -f FORMAT -b FILE -F FORMAT PATH``                        ``qemu_img.rebase``
 ``qemu-img convert -f FORMAT -O FORMAT PATH TARGET``                        ``qemu_img.convert``
 ``cat INSTANCES/UUID/console.log``                                          ``guest.console``
-``chown USER PATH``, of the user who calls                                  ``guest.let_read``
+``chown USER PATH``, of the calling user                                  ``guest.let_read``
 ==========================================================================  ================================
 
 Each step validates its own arguments. Pure functions.
