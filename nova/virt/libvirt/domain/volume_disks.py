@@ -102,7 +102,7 @@ def volume(device: Device, source: Source, properties: dict[str, typing.Any], ma
 
 
 def _is_scsi(source: Source) -> bool:
-    """Return whether a source may get SCSI commands; a block device of the host reports errors itself."""
+    """Return whether a source may get SCSI commands; for a host block device, the device decides."""
     return source['type'] == 'block' or source.get('protocol') == 'iscsi'
 
 

@@ -128,7 +128,7 @@ class PostCopy:
             return False
 
     def report(self, uuid: str, progress: REPORT) -> None:
-        """Report the progress of a migration. It continues after any error of the report except a deleted server."""
+        """Report the progress of a migration. Errors are only logged, unless the server is gone or changed."""
         try:
             values = self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.progress)
             if values:
