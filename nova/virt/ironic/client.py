@@ -126,7 +126,7 @@ class Client:
                           fine=(400,)).status_code != 400
 
     def console(self, uuid: str) -> dict[str, Any]:
-        """{'console_enabled', 'console_info': {'type', 'url'} or None}"""
+        """Return {'console_enabled', 'console_info': {'type', 'url'} or None} of a node."""
         return dict(self._call('look at the console', 'GET', f'/v1/nodes/{_segment(uuid)}/states/console').json())
 
     def enable_console(self, uuid: str) -> None:

@@ -13,7 +13,7 @@ SEV_POLICY, SEV_ES_POLICY = 0x33, 0x37   # AMD's SEV API: no debugging, no key s
 
 
 def is_on(guest: Any, name: str) -> bool:
-    """Whether a boolean setting of the guest is true."""
+    """Return whether a boolean setting of the guest is true."""
     return bool(guest.settings.get(name) == guest_options.TRUE)
 
 
