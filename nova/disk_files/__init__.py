@@ -1,1 +1,1 @@
-"""Files of disks, shared by block storage, images and hypervisors: qemu-img, its sandbox, reflinks."""
+"""Disk files, shared by block storage, images and hypervisors: qemu-img, its sandbox, reflinks."""

@@ -6,25 +6,25 @@ import struct
 import time
 import typing
 
-GUEST_MODE = 0o640                       # the group is QEMU's once libvirt has taken the file over
-# A list of who may do what with a file, as the kernel keeps it: linux/posix_acl_xattr.h.
+GUEST_MODE = 0o640                       # libvirt sets the group to QEMU's when it uses the file
+# Kernel format of a file's access control list: linux/posix_acl_xattr.h.
 ACL, ACL_VERSION = 'system.posix_acl_access', 2
 OWNER, USER, GROUP, MASK, OTHERS, ANYBODY = 0x01, 0x02, 0x04, 0x10, 0x20, 0xffffffff
 READ, WRITE = 4, 2
-POLL = 0.05                              # seconds between two looks at a lock that is held
+POLL = 0.05                              # seconds between two attempts to take a held lock
 
 
 def remove(path: str) -> None:
-    """Remove a file; no error when there is none."""
+    """Remove a file; no error if there is none."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
 
 
 @contextlib.contextmanager
 def lock(path: str, wait: bool = True) -> typing.Iterator[bool]:
-    """Hold a lock that other processes of this host see, too; yields whether it is held.
+    """Hold a lock that other processes of this host also see; yields whether it is held.
 
-    It is polled, because a blocking flock would stop every green thread. The file may be removed by who holds it.
+    It is polled, because a blocking flock would stop every green thread. The holder may remove the file.
     """
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -59,9 +59,9 @@ def _is_file(fd: int, path: str) -> bool:
 
 
 def give_to_guest(path: str) -> None:
-    """Let QEMU have a file of ours, which we go on reading.
+    """Share a file with QEMU while this process keeps read access.
 
-    libvirt changes its owner when the guest starts, and to root where it does not remember the one before.
+    libvirt changes its owner when the guest starts, and to root if it does not remember the previous owner.
     """
     os.chmod(path, GUEST_MODE)
     if os.geteuid():
@@ -69,11 +69,11 @@ def give_to_guest(path: str) -> None:
 
 
 def let_read(file: str | int, uid: int, rights: int = READ) -> None:
-    """Let a user read a file whosever it is or becomes.
+    """Grant a user read access to a file, independent of its present and later owner.
 
     :param file: path, or descriptor
     :param rights: READ, or READ | WRITE
-    :raises OSError: the file system has no lists of that kind
+    :raises OSError: the file system has no access control lists
     """
     mode = os.stat(file).st_mode
     owner, group, others = mode >> 6 & 7, mode >> 3 & 7, mode & 7
@@ -83,5 +83,5 @@ def let_read(file: str | int, uid: int, rights: int = READ) -> None:
 
 
 def private(path: str, flags: int) -> int:
-    """An opener of files for their owner alone."""
+    """Open a file with access only for its owner; an opener for ``open``."""
     return os.open(path, flags, 0o600)

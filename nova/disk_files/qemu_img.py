@@ -1,9 +1,9 @@
-"""qemu-img in a sandbox, with bounds: memory, processor time, and a clock; the format is always given, never probed.
+"""qemu-img in a sandbox with limits on memory, CPU time and elapsed time; the format is always explicit, never probed.
 
-What a file refers to is not open to it unless the caller names it: a header that names another file leads nowhere.
+A file named in a header is inaccessible unless the caller also names it.
 
-``key`` is the passphrase of a qcow2 file that is encrypted (QEMU's LUKS layer), or of a file of the format luks, which
-is raw behind a header. It is random, so its derivation need not be slow.
+``key`` is the passphrase of an encrypted qcow2 file (QEMU's LUKS layer), or of a file of the format luks, which is raw
+data behind a header. The key is random, so its derivation need not be slow.
 """
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from nova import exception
 from nova.disk_files import sandbox
 
 GIB = 1024 ** 3
-DRIVERS = {'vhd': 'vpc'}                 # disk formats that QEMU has under another name
-FOREIGN = ('vmdk', 'vdi', 'vhdx', 'vhd')             # read once, to make a qcow2 or raw file of them; never written
+DRIVERS = {'vhd': 'vpc'}                 # disk formats with another name in QEMU
+FOREIGN = ('vmdk', 'vdi', 'vhdx', 'vhd')             # input formats, converted once to qcow2 or raw; never written
 MEMORY = 2 * GIB                         # address space, bytes
 INFO_CPU_SECONDS = 10
 INFO_TIMEOUT = 30
-TABLES = 64 * 1024 ** 2                  # bytes of an empty qcow2 file at most; 1/64 of the data comes on top
+TABLES = 64 * 1024 ** 2                  # maximum bytes of an empty qcow2 file; 1/64 of the data is added
 QCOW2_MAGIC = b'QFI\xfb'
-# LUKS measures the processor before it makes a key; where the kernel counts by ticks it may measure nothing
+# LUKS benchmarks the processor before it derives a key; a tick-based kernel may report no usage
 UNMEASURED, ATTEMPTS = b'accurate CPU usage', 10
 LUKS = 'luks'                            # format
 CIPHER = 'cipher-alg=aes-256,cipher-mode=xts,ivgen-alg=plain64,hash-alg=sha256'      # aes-xts-plain64, 256 bits
-DERIVATION_MS = 10                       # LUKS; a passphrase that could be guessed would need more
+DERIVATION_MS = 10                       # LUKS; a guessable passphrase would need more
 
 
 class Tool(Protocol):
-    """What disks are made by: QemuImg, or what asks one of another process."""
+    """Interface of QemuImg and of its client for another process."""
 
     def prepare(self, directory: str) -> str: ...
 
@@ -55,47 +55,49 @@ class Tool(Protocol):
 
 
 class QemuImg:
-    """
+    """qemu-img in this process's sandbox.
+
     :param timeout: seconds for one copy or conversion
-    :param sandboxed: False runs it with the bounds alone
+    :param sandboxed: False applies only the limits
     """
 
     def __init__(self, timeout: float, sandboxed: bool = True) -> None:
         self._timeout, self._sandbox = timeout, sandbox.Sandbox(sandboxed)
 
     def prepare(self, directory: str) -> str:
-        """Find out how qemu-img is kept apart; a line for the log.
+        """Determine the isolation of qemu-img and return a line for the log.
 
-        :param directory: where the disks lie
-        :raises VirtError: it is not, and the configuration does not allow that
+        :param directory: of the disks
+        :raises VirtError: there is none, and the configuration requires it
         """
         way = self._sandbox.choose(directory)
         return f'{way}, as {self._sandbox.user.pw_name}' if self._sandbox.user else way
 
     @property
     def group(self) -> int | None:
-        """Number of the group that has to be able to read what is converted; None: it is our own user who does."""
+        """Return the id of the group that must read input files, or None if qemu-img runs as this user."""
         return self._sandbox.user.pw_gid if self._sandbox.user else None
 
     def reaches(self, path: str) -> bool:
-        """Whether a file that ``group`` may read can be reached, too."""
+        """Return whether ``group`` can pass through the directories of a file."""
         return self._sandbox.reaches(os.path.abspath(path))
 
     def info(self, path: str, disk_format: str) -> dict[str, Any]:
-        """What ``qemu-img info`` says, as a dict. Only for files whose header was checked before.
+        """Return the result of ``qemu-img info`` as a dict. Only for files with a checked header.
 
-        :raises VirtError: it is not of that format, or reading it takes more than it may
+        :raises VirtError: the format differs, or reading exceeds the limits
         """
         output = self._run('read the disk', ['info', '--output=json', '-U', '-f', _driver(disk_format), path],
                            cpu=INFO_CPU_SECONDS, timeout=INFO_TIMEOUT, reads=[path])
         return json.loads(output)
 
     def measure(self, path: str, disk_format: str, backing_file: str | None = None) -> int:
-        """How many bytes a copy of a disk takes at most: its data without compression, as a qcow2 file. Holes of it,
-        and zeros that its tables name, are none.
+        """Return the maximum bytes of a disk's copy: its uncompressed data as a qcow2 file.
+
+        Holes and zeros named by its tables do not count.
 
         :param backing_file: as for ``resize``
-        :raises VirtError: it is not of that format, or reading it takes more than it may
+        :raises VirtError: the format differs, or reading exceeds the limits
         """
         arguments = ['measure', '--output=json', '-U', '-f', _driver(disk_format), '-O', 'qcow2', path]
         output = self._run('measure the disk', arguments, cpu=INFO_CPU_SECONDS, timeout=INFO_TIMEOUT,
@@ -104,30 +106,30 @@ class QemuImg:
 
     def create(self, path: str, disk_format: str, size: int, backing_file: str | None = None,
                backing_format: str | None = None, key: str | None = None) -> None:
-        """Make a disk of ``size`` bytes, on a backing file if one is given, which is not opened."""
+        """Create a disk of ``size`` bytes, optionally on a backing file, which is not opened."""
         backing = ['-u', '-b', backing_file, '-F', backing_format] if backing_file else []
         self._run('create a disk', ['create', '-q', *_made(disk_format, key), '-f', disk_format, *backing, path,
                                     str(size)], writes=[path], largest=size, key=key)
 
     def resize(self, path: str, disk_format: str, size: int, backing_file: str | None = None,
                key: str | None = None) -> None:
-        """Make a disk that no guest uses ``size`` bytes large.
+        """Resize an unused disk to ``size`` bytes.
 
-        :param backing_file: what it was made on, from our record
+        :param backing_file: its backing file by this service's record
         """
         self._run('resize a disk', ['resize', '-q', *_opened(path, disk_format, key), str(size)],
                   reads=[backing_file] if backing_file else [], writes=[path], largest=size, key=key)
 
     def rebase(self, path: str, disk_format: str, backing_file: str, backing_format: str,
                key: str | None = None) -> None:
-        """Change the name of the file below a disk; it has the same content as the one before, which is not opened."""
+        """Change the backing file name of a disk; its content is the same, and it is not opened."""
         self._run('put an image below a disk', ['rebase', '-q', '-u', '-b', backing_file, '-F', backing_format,
                                                 *_opened(path, disk_format, key)], reads=[backing_file], writes=[path],
                   largest=_size(path, disk_format), key=key)
 
     def convert(self, path: str, disk_format: str, target: str, target_format: str,
                 backing_file: str | None = None, key: str | None = None) -> None:
-        """Copy a disk that no guest writes to, with all that is below it, into a new file.
+        """Copy an unmodified disk, including its backing files, into a new file.
 
         :param backing_file: as for ``resize``
         :param key: of the new file; the old one has none
@@ -172,7 +174,7 @@ def _driver(disk_format: str) -> str:
 
 
 def _made(disk_format: str, key: str | None) -> list[str]:
-    """Options of a new file."""
+    """Return the options of a new file."""
     if key is None:
         return []
     if disk_format == LUKS:
@@ -181,7 +183,7 @@ def _made(disk_format: str, key: str | None) -> list[str]:
 
 
 def _opened(path: str, disk_format: str, key: str | None) -> list[str]:
-    """The words that name a file that is there."""
+    """Return the arguments that name an existing file."""
     if key is None:
         return ['-f', disk_format, path]
     return [*_KEY, '--image-opts', f'driver={disk_format},encrypt.key-secret=key,file.driver=file,'
@@ -189,7 +191,7 @@ def _opened(path: str, disk_format: str, key: str | None) -> list[str]:
 
 
 def _size(path: str, disk_format: str) -> int:
-    """Bytes of the disk in a file."""
+    """Return the bytes of the disk in a file."""
     with sandbox.opened(os.path.abspath(path), os.O_RDONLY) as descriptor, open(
             descriptor, 'rb', closefd=False) as file:
         header = file.read(32)
@@ -199,7 +201,7 @@ def _size(path: str, disk_format: str) -> int:
 
 
 def _reason(done: sandbox.Done) -> str:
-    """One line of what it said, without the directories of this host."""
+    """Return one line of its output without directories of this host."""
     lines = done.errors.decode(errors='replace').strip().splitlines()
     text = lines[-1][:200] if lines else f'qemu-img ended with {done.status}'
     return re.sub(r'/[^\s\'",:]*/', '', text)

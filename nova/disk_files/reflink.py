@@ -11,12 +11,12 @@ LAST, SHARED = 0x1, 0x2000               # linux/fiemap.h: the last extent; one 
 REQUEST = struct.Struct('=QQIIII')       # start, length, flags, extents found, extents requested, reserved
 EXTENT = struct.Struct('=QQQ16xI12x')    # logical, physical, length (bytes), flags
 AT_ONCE = 512                            # extents of one call
-# errors of a file system that cannot share blocks, or not those of these files
+# errors of file systems that cannot share blocks at all or between these files
 UNABLE = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EPERM)
 
 
 def share(source: int, target: int) -> None:
-    """Replace the content of the open file ``target`` by the blocks of ``source``.
+    """Replace the content of the open file ``target`` with the blocks of ``source``.
 
     :raises OSError: its ``errno`` is in UNABLE if these files cannot share blocks
     """

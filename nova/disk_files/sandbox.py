@@ -1,11 +1,11 @@
-"""Runs a program on strangers' bytes with nothing but the files that are named: bubblewrap, seccomp and limits.
+"""Sandbox for programs on untrusted data with access only to the named files: bubblewrap, seccomp and limits.
 
-    bwrap      namespaces of its own: no network, no other processes, a file system of /usr and the named files
-    user       USER, or OTHER_USER where it does not exist; without root it is the user who runs us
-    seccomp    SYSTEM_CALLS; everything else is answered with ENOSYS, as a kernel that lacks it does
-    prlimit    address space, processor time, size of a file, number of files, no core dump
+    bwrap      private namespaces: no network, no other processes, a file system of /usr and the named files
+    user       USER, or OTHER_USER if it does not exist; without root the user of this process
+    seccomp    SYSTEM_CALLS; all others return ENOSYS, as a kernel without them does
+    prlimit    address space, CPU time, size of a file, number of files, no core dump
 
-Why bubblewrap: doc/source/adr/0015-privileges.rst.
+Reasons for bubblewrap: doc/source/adr/0015-privileges.rst.
 """
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from collections.abc import Iterator, Sequence
 from nova import exception
 from nova.runtime import disk_space
 
-USER = 'nova-image'                      # etc/systemd/nova.sysusers makes it
+USER = 'nova-image'                      # created by etc/systemd/nova.sysusers
 OTHER_USER = 'nobody'
-SECRET = '/secret'                       # path that a program finds its secret at
+SECRET = '/secret'                       # path of the secret in the sandbox
 TOOLS = {'bwrap': 'bubblewrap', 'prlimit': 'util-linux', 'setpriv': 'util-linux'}       # program: Debian package
-MOST_SAID = 4 << 20                      # bytes that are read of what a program prints
-MOST_FILES = 64                          # that it has open
-LARGEST_FILE = 1 << 62                   # prlimit takes no more than 64 bits
+MOST_SAID = 4 << 20                      # maximum bytes read from a program's output
+MOST_FILES = 64                          # maximum of open files
+LARGEST_FILE = 1 << 62                   # prlimit is limited to 64 bits
 
-# Ways to make the namespaces, the best first. 'user': by the sandbox's own user, in a user namespace, so that nothing
-# of it is ever root; it needs a kernel that lets users do so, and directories that they may pass through, as QEMU's
-# user must, too. 'root': by root, who leaves afterwards.
+# Ways to create the namespaces, preferred first. 'user': by the sandbox's own user in a user namespace, so that nothing
+# in it is ever root. It requires unprivileged user namespaces, and directories that the user may pass through, as
+# QEMU's user must too. 'root': by root, which then drops its privileges.
 WAYS = ('user', 'root')
-UNTRIED = 'untried'                      # the file system is full, and a try needs a file
+UNTRIED = 'untried'                      # the file system is full, and a test needs a file
 
-# What qemu-img calls, what the C library and setpriv call around it, and nothing that reaches another process,
-# the network, mounts, keys, namespaces or parts of the kernel that few programs use.
+# System calls of qemu-img, the C library and setpriv. The list excludes those that reach other processes, the network,
+# mounts, keys, namespaces or rarely used parts of the kernel.
 SYSTEM_CALLS = (
     # files
     'access', 'close', 'close_range', 'copy_file_range', 'dup', 'dup2', 'dup3', 'faccessat', 'faccessat2', 'fadvise64',
@@ -51,7 +51,7 @@ SYSTEM_CALLS = (
     # memory
     'brk', 'get_mempolicy', 'madvise', 'mmap', 'mprotect', 'mremap', 'munmap', 'set_mempolicy',
     # threads, time and waiting
-    # getrusage: how long the derivation of a key takes
+    # getrusage: duration of a key derivation
     'arch_prctl', 'clock_getres', 'clock_gettime', 'clock_nanosleep', 'epoll_create1', 'epoll_ctl', 'epoll_pwait',
     'epoll_wait', 'eventfd2', 'exit', 'exit_group', 'futex', 'get_robust_list', 'getrandom', 'getrusage', 'gettid',
     'gettimeofday', 'membarrier', 'nanosleep', 'pause', 'pipe', 'pipe2', 'poll', 'ppoll', 'prlimit64', 'pselect6',
@@ -59,7 +59,7 @@ SYSTEM_CALLS = (
     'rt_sigtimedwait', 'sched_getaffinity', 'sched_yield', 'select', 'set_robust_list', 'set_tid_address',
     'sigaltstack', 'signalfd4',
     'tgkill', 'time', 'timer_create', 'timer_delete', 'timer_settime', 'timerfd_create', 'timerfd_settime',
-    # bubblewrap's own waiting, and the identity that setpriv takes away
+    # bubblewrap's wait, and the identity that setpriv drops
     'capget', 'capset', 'execve', 'getegid', 'geteuid', 'getgid', 'getgroups', 'getpid', 'getppid', 'getresgid',
     'getresuid', 'getuid', 'prctl', 'setgroups', 'setresgid', 'setresuid', 'wait4')
 CLONE_THREAD = 0x00010000                # clone(2): a thread, not a process
@@ -73,11 +73,11 @@ LEAVE_ROOT = ('--cap-drop', 'ALL', '--cap-add', 'CAP_SETUID', '--cap-add', 'CAP_
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What one run may take."""
+    """Limits of one run."""
 
     memory: int                          # bytes of address space
     cpu_s: int
-    time_s: float                        # by the clock
+    time_s: float                        # elapsed time
     file_bytes: int                      # size of the largest file it may write
 
     def __post_init__(self) -> None:
@@ -87,12 +87,15 @@ class Limits:
 @dataclasses.dataclass(frozen=True)
 class Done:
     status: int
-    output: bytes                        # MOST_SAID at most, as are the errors
+    output: bytes                        # at most MOST_SAID, also for errors
     errors: bytes
 
 
 class Sandbox:
-    """:param enabled: False runs programs with the limits alone, as our own user"""
+    """Runner of sandboxed programs.
+
+    :param enabled: False runs programs only with the limits, as this process's user
+    """
 
     def __init__(self, enabled: bool = True) -> None:
         self._enabled = enabled
@@ -104,10 +107,10 @@ class Sandbox:
             writes: Sequence[str] = (), secret: bytes | None = None) -> Done:
         """Run a program to its end.
 
-        :param command: where a word of it has SECRET, the program reads ``secret`` there
-        :param reads: absolute paths of the files that it may read
-        :param writes: of those that it may read and write; they are made if they do not exist
-        :raises TimeoutExpired: of subprocess; the program is gone
+        :param command: SECRET in an argument is the path at which the program reads ``secret``
+        :param reads: absolute paths of readable files
+        :param writes: paths of files to read and write; created if missing
+        :raises TimeoutExpired: of subprocess; the program was killed
         :raises VirtError: there is no sandbox on this host
         """
         if self._enabled and self._way is None and self.choose(os.path.dirname((*writes, *reads)[0])) == UNTRIED:
@@ -120,16 +123,16 @@ class Sandbox:
             return self._run(self._way, command, limits, reads, writes, secret)
 
     def reaches(self, path: str) -> bool:
-        """Whether the sandbox's user passes through the directories of a file; by its group, or as everybody."""
+        """Return whether the sandbox's user may pass through the directories of a file, by group or as others."""
         if self.user is None or self._way == 'root':
             return True
         return all(_may_pass(os.stat(directory), self.user) for directory in ('/', *_above(path)))
 
     def choose(self, directory: str) -> str:
-        """Find out how programs are kept apart on this host, by a try with a file in ``directory``.
+        """Determine the isolation on this host, by a test with a file in ``directory``.
 
-        :returns: one of WAYS, or 'none' when the configuration says so, or UNTRIED
-        :raises VirtError: not at all, with the reason
+        :returns: one of WAYS, 'none' if so configured, or UNTRIED
+        :raises VirtError: no way works, with the reason
         """
         if not self._enabled:
             return 'none'
@@ -149,7 +152,7 @@ class Sandbox:
             except OSError as error:
                 if error.errno not in disk_space.FULL:
                     raise
-                return UNTRIED                   # the first run of a program tries it again
+                return UNTRIED                   # the first run of a program repeats the test
             if not reason:
                 self._way = way
                 return way
@@ -157,10 +160,10 @@ class Sandbox:
         raise _refusal('; '.join(reasons))
 
     def _tried(self, way: str, directory: str) -> str:
-        """What is wrong with a way; an empty string when nothing is."""
+        """Return why a way fails, or an empty string."""
         with tempfile.NamedTemporaryFile(prefix='.sandbox-', dir=directory) as file:
             with self._handed_over(file.name):
-                # opened for writing, and nothing written: the file system may be full
+                # opened for writing without a write: the file system may be full
                 done = self._run(way, ['sh', '-c', f': >"{file.name}" && echo tried'],
                                  Limits(memory=1 << 30, cpu_s=10, time_s=30, file_bytes=0), writes=[file.name])
             if done.status == 0 and done.output == b'tried\n':
@@ -175,7 +178,7 @@ class Sandbox:
         with contextlib.ExitStack() as stack:
             descriptors: tuple[int, ...] = ()
             kept = None
-            if secret is not None:       # in memory alone, and in no word that others see
+            if secret is not None:       # only in memory, and in no visible argument
                 kept = stack.enter_context(_holding(secret))
                 descriptors = (kept,)
             if way is not None:
@@ -193,7 +196,7 @@ class Sandbox:
 
     def _words(self, way: str, program: str, reads: Sequence[str], writes: Sequence[str], descriptor: int,
                secret: int | None = None) -> list[str]:
-        """The command before the program that puts it into the sandbox."""
+        """Return the command prefix that runs a program in the sandbox."""
         leave = []
         if self.user is not None:
             leave = ['setpriv', f'--reuid={self.user.pw_uid}', f'--regid={self.user.pw_gid}', '--clear-groups',
@@ -216,10 +219,10 @@ class Sandbox:
             words += ['--file', str(secret), SECRET]
         return [*words, '--chdir', '/', '--seccomp', str(descriptor), '--', *(leave if way == 'root' else ())]
 
-    # ---- whose the files are ------------------------------------------------------
+    # ---- ownership of the files ---------------------------------------------------
 
     def _lend(self, path: str) -> None:
-        """Let the sandbox's user read a file through its group, unless everybody may read it."""
+        """Grant the sandbox's user read access through the group, unless others may read the file."""
         if self.user is None:
             return
         with opened(path, os.O_RDONLY) as descriptor:
@@ -228,12 +231,12 @@ class Sandbox:
                 return
             if status.st_gid != self.user.pw_gid:
                 os.fchown(descriptor, -1, self.user.pw_gid)
-            if not status.st_mode & 0o040:           # made with a umask of 077
+            if not status.st_mode & 0o040:           # created with a umask of 077
                 os.fchmod(descriptor, stat.S_IMODE(status.st_mode) | 0o040)
 
     @contextlib.contextmanager
     def _handed_over(self, path: str) -> Iterator[None]:
-        """A file that is the sandbox's user's while the program runs."""
+        """Give a file to the sandbox's user while the program runs."""
         with opened(path, os.O_RDWR | os.O_CREAT) as descriptor:
             status = os.fstat(descriptor)
             if self.user is not None:
@@ -259,7 +262,7 @@ def _refusal(reason: str) -> exception.VirtError:
 
 
 def _user() -> pwd.struct_passwd:
-    """Whose right programs run with."""
+    """Return the user of sandboxed programs."""
     for name in (USER, OTHER_USER):
         with contextlib.suppress(KeyError):
             return pwd.getpwnam(name)
@@ -267,15 +270,15 @@ def _user() -> pwd.struct_passwd:
 
 
 def _filter() -> bytes:
-    """The seccomp filter as BPF.
+    """Return the seccomp filter as BPF.
 
     :raises RuntimeError: libseccomp is not installed
-    :raises ImportError: its Python module is not
+    :raises ImportError: its Python module is not installed
     """
-    import pyseccomp                     # it looks for the library when it is imported
+    import pyseccomp                     # the import searches for the library
     made = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.ENOSYS))
     for name in SYSTEM_CALLS:
-        with contextlib.suppress(RuntimeError, OSError):             # some are of other processors
+        with contextlib.suppress(RuntimeError, OSError):             # some are of other architectures
             made.add_rule(pyseccomp.ALLOW, name)
     made.add_rule(pyseccomp.ALLOW, 'clone', pyseccomp.Arg(0, pyseccomp.MASKED_EQ, CLONE_THREAD, CLONE_THREAD))
     with _memory() as descriptor, open(descriptor, 'r+b', closefd=False) as file:
@@ -285,7 +288,7 @@ def _filter() -> bytes:
 
 
 def _above(path: str) -> list[str]:
-    """The directories that lead to a path, the outermost first; bwrap would make them for root alone."""
+    """Return the parent directories of a path, outermost first; bwrap would create them only for root."""
     found: list[str] = []
     while (path := os.path.dirname(path)) != '/':
         found.insert(0, path)
@@ -294,11 +297,11 @@ def _above(path: str) -> list[str]:
 
 @contextlib.contextmanager
 def opened(path: str, flags: int) -> typing.Iterator[int]:
-    """The descriptor of a plain file under its only name.
+    """Yield the descriptor of a regular file with a single name.
 
-    Its directory may be an ordinary user's, for whom root opens it: a link, wherever it is in the path, leads nowhere.
+    Root opens it in a directory that may belong to an ordinary user, so symbolic links in the path are refused.
     :param path: absolute, and real: without symbolic links
-    :raises OSError: it is not there, or something else
+    :raises OSError: it is missing or of another type
     """
     *directories, name = os.fspath(path).strip('/').split('/')
     above = os.open('/', os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -321,7 +324,7 @@ def opened(path: str, flags: int) -> typing.Iterator[int]:
 
 @contextlib.contextmanager
 def _memory(size: int | None = None) -> Iterator[int]:
-    """A file in memory, which grows to ``size`` bytes at most: what is printed fills neither our memory nor a disk."""
+    """Yield a memory file of at most ``size`` bytes, so that output fills neither this process's memory nor a disk."""
     descriptor = os.memfd_create('sandbox', os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         if size is not None:
@@ -334,7 +337,7 @@ def _memory(size: int | None = None) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _holding(content: bytes) -> Iterator[int]:
-    """A file in memory with this content, to be read from its beginning."""
+    """Yield a memory file with this content, positioned at its beginning."""
     with _memory() as descriptor:
         os.write(descriptor, content)
         os.lseek(descriptor, 0, os.SEEK_SET)

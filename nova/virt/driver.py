@@ -1,9 +1,9 @@
-"""The contract between the compute service and a hypervisor: a dozen required methods, and optional features.
+"""Interface between the compute service and a hypervisor driver: required methods and optional features.
 
-A driver inherits ``ComputeDriver`` and registers an object for each feature that it has in ``ComputeDriver.features``.
-A capability is the presence of a feature, so flag and method cannot disagree. Every method is idempotent: called
-again after a crash it completes the interrupted work. A driver uses no database and no RPC; the compute service
-passes it what it needs.
+A driver inherits ``ComputeDriver`` and registers an object for each supported feature in ``ComputeDriver.features``. A
+capability is the presence of a feature, so flag and method cannot disagree. Every method is idempotent: a repeated call
+after a crash completes the interrupted work. A driver uses no database and no RPC; the compute service passes all data
+to it.
 """
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ DEVICE_NAMES = 'device_names'
 SCREENSHOT_BYTES = 32 * 1024 * 1024      # 3840 x 2160 points of three bytes are 24 MiB
 
 
-# Documents whose keys are those of other services, or of one driver alone
+# Documents with keys of other services or of a single driver
 Vif = dict[str, Any]                     # nova/objects/network_info.py
 NetworkInfo = list[Vif]
 BlockDevice = dict[str, Any]             # a row of block_device_mappings
 ImageDocument = dict[str, Any]           # ImageSource.show
-MigrationFacts = dict[str, Any]          # what the hosts of a live migration find out about it
-GuestDocument = dict[str, Any]           # of a driver's own making, JSON-able
+MigrationFacts = dict[str, Any]          # facts about a live migration that its two hosts exchange
+GuestDocument = dict[str, Any]           # private to a driver, JSON-able
 
 
 class ConsolePlace(typing.TypedDict):
-    """Where a proxy reaches a console. The path of a serial console is that of a socket on the guest's own host."""
+    """Address at which a proxy reaches a console. The path of a serial console is a socket on the guest's host."""
 
     host: str
     port: int | None
@@ -53,14 +53,14 @@ class ConsolePlace(typing.TypedDict):
 
 
 class AttachedVolume(typing.TypedDict):
-    """A volume of a guest. ``attachment_id`` is None where the driver does not know it."""
+    """Volume of a guest. ``attachment_id`` is None if the driver does not know it."""
 
     attachment_id: str | None
     device_name: str | None
 
 
 class Destination(typing.TypedDict):
-    """The host to which a guest migrates: its name, and the address to connect to, if it has one."""
+    """Destination host of a migration: its name and, if known, the address to connect to."""
 
     host: str | None
     address: str | None
@@ -68,12 +68,12 @@ class Destination(typing.TypedDict):
 
 @dataclasses.dataclass
 class NodeResources:
-    """What one node has; becomes a row of compute_nodes. Sizes in MiB and GiB.
+    """Resources of one node, stored as a row of compute_nodes. Sizes in MiB and GiB.
 
     vcpus          processors that guests share
-    numa_topology  HostTopology of objects.numa without guests, as text; None: the host has none
-    pci_devices    [objects.pci.Device], all that could be given to guests
-    traits         of this node alone
+    numa_topology  serialized HostTopology of objects.numa without guests; None if the host has no NUMA topology
+    pci_devices    [objects.pci.Device], all devices available for passthrough
+    traits         traits of this node only
     """
 
     node: str
@@ -93,7 +93,7 @@ class NodeResources:
 
 
 def uptime() -> str:
-    """How long this machine runs, one line in the form that uptime(1) prints; NodeResources.uptime."""
+    """Return the uptime of this machine as one line in the format of uptime(1), for NodeResources.uptime."""
     with open('/proc/uptime') as file:
         minutes = int(float(file.read().split()[0])) // 60
     load = ', '.join(f'{value:.2f}' for value in os.getloadavg())
@@ -101,44 +101,43 @@ def uptime() -> str:
 
 
 class ImageSource(typing.Protocol):
-    """Where a driver gets image bytes from; handed to it by the compute service.
+    """Source of image data for a driver, provided by the compute service.
 
-    ``context`` is the one that the driver's method was called with: it says which images may be had.
+    ``context`` is the request context of the driver method. It determines which images are accessible.
     """
 
     def show(self, context: RequestContext, image_id: str) -> ImageDocument:
-        """{'id', 'disk_format', 'container_format', 'size', 'checksum', 'os_hash_value', 'properties', …}."""
+        """Return {'id', 'disk_format', 'container_format', 'size', 'checksum', 'os_hash_value', 'properties', …}."""
 
     def download(self, context: RequestContext, image_id: str, path: str,
                  moved: progress.Moved = progress.ignore) -> None:
-        """Write the image's bytes to ``path``, checksum verified; raises ImageNotFound, ImageUnacceptable.
+        """Write the image's data to ``path`` and verify the checksum; raises ImageNotFound, ImageUnacceptable.
 
-        :param moved: called now and then with the bytes that have come
+        :param moved: called periodically with the number of bytes received
         """
 
     def upload(self, context: RequestContext, image_id: str, path: str, disk_format: str,
                moved: progress.Moved = progress.ignore, give: bool = False) -> None:
-        """Upload the file as the data of an image that exists and is queued; ``moved`` as for ``download``.
+        """Upload the file as the data of an existing queued image; ``moved`` as for ``download``.
 
-        :param give: the caller does not use the file any more: the store may keep the file itself
+        :param give: the caller no longer needs the file, so the store may keep the file itself
         """
 
 
 @dataclasses.dataclass
 class SpawnRequest:
-    """What ``spawn`` gets besides the instance.
+    """Parameters of ``spawn`` other than the instance.
 
-    image           dict as ImageSource.show gives it, or None when booting from a volume
+    image           dict as returned by ImageSource.show, or None when booting from a volume
     network_info    list of VIFs (nova/objects/network_info.py)
     block_devices   list of dicts (rows of block_device_mappings)
     injected_files  [(path, bytes)]
     admin_password  str or None
-    config_drive    {path in the drive: bytes}, or None when the server gets no config drive
-    await_networks  to be called when the VIFs are plugged and before the guest runs, and raises when its network cannot
-                    be had; None: there is nothing to wait for
-    keep_machine    the guest gets what ``destroy`` has left with ``keep_machine``
-    report          to be called now and then with the hundredths that are done; when it raises, the build is given up
-                    and the error goes on
+    config_drive    {path in the drive: bytes}, or None if the server gets no config drive
+    await_networks  called after the VIFs are plugged and before the guest runs; raises if networking fails. None: no
+                    wait
+    keep_machine    reuse the state that ``destroy`` preserved with ``keep_machine``
+    report          called periodically with the percentage done; an exception from it cancels the build and propagates
     """
 
     image: ImageDocument | None
@@ -154,12 +153,12 @@ class SpawnRequest:
 
 @dataclasses.dataclass(frozen=True)
 class FormerHost:
-    """A dead host from which a server is taken over, for ComputeDriver.fence.
+    """Failed host from which a server is evacuated, for ComputeDriver.fence.
 
-    host                  its name
-    off                   the server was switched off there, and nothing was starting it
-    block_devices         the server's, with the connections that it had there
-    clients               what watch_disk_clients has recorded there; None: nothing
+    host                  name of the host
+    off                   the server was powered off there and no start was in progress
+    block_devices         block devices of the server with their connections on that host
+    clients               clients recorded by watch_disk_clients on that host, or None
     accepts_two_writers   an operator accepts the risk that two guests write to the same disks
     """
 
@@ -171,70 +170,69 @@ class FormerHost:
 
 
 class Hypervisor(typing.Protocol):
-    """The methods that every driver must implement."""
+    """Methods that every driver must implement."""
 
     def init_host(self) -> None:
-        """Connect, check that guests can run here, remove what a crash left and no guest owns."""
+        """Connect, check that guests can run here, and remove orphans of a crash that belong to no guest."""
         raise NotImplementedError
 
     def resources(self) -> list[NodeResources]:
-        """[NodeResources] of this host, as they are now."""
+        """Return the current [NodeResources] of this host."""
         raise NotImplementedError
 
     def guests(self) -> dict[str, int]:
-        """{instance uuid: power state} of every guest of ours on this host."""
+        """Return {instance uuid: power state} of every guest of this service on the host."""
         raise NotImplementedError
 
     def power_state(self, instance: Instance) -> int:
-        """One of states' power states; raises GuestNotFound."""
+        """Return a power state of ``states``; raises GuestNotFound."""
         raise NotImplementedError
 
     def spawn(self, context: RequestContext, instance: Instance, request: SpawnRequest) -> None:
-        """Make its disks, define the guest and start it. Raises BuildFailed, ImageUnacceptable, VirtError."""
+        """Create the disks, define the guest and start it. Raises BuildFailed, ImageUnacceptable, VirtError."""
         raise NotImplementedError
 
     def destroy(self, context: RequestContext, instance: Instance, network_info: NetworkInfo, keep_disks: bool = False,
                 keep_machine: bool = False) -> None:
-        """Stop the guest and remove all that belongs to it; no error when nothing is there.
+        """Stop the guest and remove all its resources; no error if there are none.
 
-        :param keep_disks: leave the disks
-        :param keep_machine: leave the state of its TPM and its UEFI variables, as far as the instance has the same
-            ones still: it is rebuilt
+        :param keep_disks: preserve the disks
+        :param keep_machine: preserve the TPM state and UEFI variables that the instance still uses, for a rebuild
         """
         raise NotImplementedError
 
     def power_on(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
-        """Start the guest, defining it again when it is gone."""
+        """Start the guest and define it again if it is missing."""
         raise NotImplementedError
 
     def power_off(self, instance: Instance, timeout: int = 0) -> None:
-        """Ask the guest to shut down, wait ``timeout`` seconds, then switch it off."""
+        """Request a guest shutdown, wait ``timeout`` seconds, then power the guest off."""
         raise NotImplementedError
 
     def reboot(self, context: RequestContext, instance: Instance, network_info: NetworkInfo, hard: bool) -> None:
-        """Soft: through the guest's system, hard when that does not work; hard: power cycle."""
+        """Reboot the guest. Soft: through the guest OS, with hard as the fallback. Hard: power cycle."""
         raise NotImplementedError
 
     def console_output(self, instance: Instance) -> bytes:
-        """The bytes that its serial console printed, at most the last 100 KiB."""
+        """Return the output of the serial console, at most the last 100 KiB."""
         raise NotImplementedError
 
 
 class ComputeDriver(Hypervisor):
-    """Base class of drivers: what a driver is made of, and defaults of the methods that are not required.
+    """Base class of drivers: constructor arguments, and defaults of the methods that are not required.
 
     :param conf: the configuration
     :param host: name of the compute host
     :param images: an ImageSource
-    :param inspect_image: a function of a path and a disk format that raises ImageUnacceptable; None: nothing is checked
-    :param helper: runtime.privileges.Helper that does privileged steps; None: this process does all itself
+    :param inspect_image: function of a path and a disk format that raises ImageUnacceptable; None skips the inspection
+    :param helper: runtime.privileges.Helper that runs privileged steps; None runs them in this process
 
     ``features`` is {feature: the object that implements it}; the keys are among ``FEATURES``. A driver that inherits
     feature classes implements them itself.
 
-    ``real_guests`` is False where nothing runs: no network is plumbed for such guests. ``guest_agent`` is True where a
-    password and a quiet file system are up to an agent in the guest. ``device_names`` is False where the system in the
-    guest names its disks by itself, whatever a request asks for.
+    ``real_guests`` is False if no guest runs; networks are not plumbed for such guests. ``guest_agent`` is True if
+    passwords and quiescing require an agent in the guest. ``device_names`` is False if the guest OS names its disks
+    regardless of the request.
     """
 
     real_guests = True
@@ -267,58 +265,66 @@ class ComputeDriver(Hypervisor):
 
     @property
     def weaknesses(self) -> list[str]:
-        """Sentences: why guests that break out are not kept from each other on this host; after ``init_host``."""
+        """Return sentences on missing isolation between guests on this host. Call after ``init_host``."""
         return []
 
     def watch(self, callback: Callable[[str, int], None]) -> None:
-        """Call ``callback(uuid, power_state)`` whenever a guest changes by itself."""
+        """Call ``callback(uuid, power_state)`` whenever a guest changes state without a request."""
         self.on_event = callback
 
     def watch_hypervisor(self, callback: Callable[[str], None]) -> None:
-        """Call ``callback(reason)`` when the hypervisor stops to answer, and ``callback('')`` when it answers again."""
+        """Call ``callback(reason)`` when the hypervisor stops responding, and ``callback('')`` when it responds again.
+        """
         self.on_hypervisor = callback
 
     def use_keys(self, disk_key: Callable[[str], str] | None,
                  volume_key: Callable[[str, str], str] | None = None) -> None:
-        """Take ``disk_key(server uuid)``, which gives the passphrase of a server's encrypted disks, or raises, and
-        ``volume_key(server uuid, volume id)``, the same of an encrypted volume."""
+        """Set the functions that provide passphrases.
+
+        :param disk_key: ``disk_key(server uuid)`` returns the passphrase of a server's encrypted disks, or raises
+        :param volume_key: ``volume_key(server uuid, volume id)`` returns the passphrase of an encrypted volume, or
+            raises
+        """
         self.disk_key, self.volume_key = disk_key, volume_key
 
     def use_certificates(self, certificate: Callable[[RequestContext, str], bytes] | None) -> None:
-        """Take ``certificate(context, id)``, which gives a certificate of a signer of images, or raises."""
+        """Set ``certificate(context, id)``, which returns the certificate of an image signer or raises."""
         self.certificate = certificate
 
     def stop(self) -> None:
-        """Let go of the hypervisor; guests go on."""
+        """Disconnect from the hypervisor; guests keep running."""
 
     def guest_state(self, uuid: str) -> int | None:
-        """The power state of one of ``guests()``; None: it is not among them."""
+        """Return the power state of one of ``guests()``, or None if it is not among them."""
         found: int | None = self.guests().get(uuid)
         return found
 
     def remnants(self) -> dict[str, bool]:
-        """{uuid: whether they are this host's alone} of servers of which files are here, and no guest in ``guests()``:
-        of a guest that is off, or of a step that did not come to its end. ``destroy`` removes them."""
+        """Return {uuid: whether the files are local to this host} of servers with files here but no guest in
+        ``guests()``.
+
+        Such files belong to a stopped guest or to an interrupted step. ``destroy`` removes them.
+        """
         return {}
 
     def cpu_flags(self, node: NodeResources) -> list[str]:
-        """Flags of the processors of a NodeResources."""
+        """Return the processor flags of a NodeResources."""
         return node.cpu_info.get('features', [])
 
     def guest_traits(self) -> list[str]:
-        """Traits of what guests can be given here, by the table of nova/hardware/guest_option_rows.py."""
+        """Return traits of the guest options available here, by the table of nova/hardware/guest_option_rows.py."""
         return []
 
     def host_cpu_stats(self) -> dict[str, int]:
-        """What monitors.local_cpu_stats gives, of this host."""
+        """Return the result of monitors.local_cpu_stats for this host."""
         return monitors.local_cpu_stats()
 
     def has_disks(self, instance: Instance, source: str) -> bool:
-        """Whether this host reaches the disks of a server on storage shared with ``source``, its host before."""
+        """Return whether this host reaches a server's disks on storage shared with its previous host, ``source``."""
         return False
 
     def why_unstartable(self, instance: Instance) -> str | None:
-        """Why a server of this host cannot be started: a disk, or the record of its guest, is missing. None: it can."""
+        """Return why a server of this host cannot start (a disk or the guest record is missing), or None if it can."""
         try:
             self.power_state(instance)
         except exception.GuestNotFound:
@@ -326,40 +332,40 @@ class ComputeDriver(Hypervisor):
         return None
 
     def fence(self, instance: Instance, former: FormerHost) -> bool:
-        """Keep the guest of a dead host from writing to the disks and volumes of a server that this host takes over.
+        """Keep the guest of a failed host from writing to the disks and volumes of a server evacuated to this host.
 
-        :returns: whether nothing of it writes any more; False: an operator has accepted that it may
-        :raises NotFenced: it may, and no operator has accepted that
+        :returns: True if all writers are fenced; False if a writer may remain and an operator has accepted the risk
+        :raises NotFenced: a writer may remain and no operator has accepted the risk
         """
         return True
 
     def watch_disk_clients(self, record: Callable[[str, dict[str, list[str] | None], bool], None]) -> None:
-        """Call ``record(uuid, {image: addresses of clients or None}, started)`` with the clients of a storage that a
-        guest's disks are opened with, before the guest writes.
+        """Call ``record(uuid, {image: client addresses or None}, started)`` before a guest writes to its disks.
 
-        ``started`` is False where images were added to those of a guest that runs.
+        The clients are those with which the storage backend opens the disks. ``started`` is False if images were added
+        to a running guest.
         """
 
     def guests_with_clients(self) -> list[str]:
-        """Uuids of the guests whose disks are in such a storage."""
+        """Return uuids of the guests with disks in storage with recorded clients."""
         return []
 
     def open_clients(self, uuid: str) -> dict[str, list[str] | None]:
-        """The same of a guest that runs, as far as they can be found out now; {}: it has none."""
+        """Return the current clients of a running guest as far as known, or {} if it has none."""
         return {}
 
     def device_addresses(self, instance: Instance) -> dict[str, list[str]]:
-        """Return where the guest finds its devices: {MAC address, volume id or device name: [bus, address]}.
+        """Return guest device addresses: {MAC address, volume id or device name: [bus, address]}.
 
-        Unknown devices are left out.
+        Unknown devices are omitted.
         """
         return {}
 
     def power_on_here(self, context: RequestContext, instance: Instance, network_info: NetworkInfo,
                       block_devices: list[BlockDevice]) -> None:
-        """As ``power_on``, of a guest whose disks this host has taken over (``has_disks``).
+        """Start a guest after a takeover of its disks by this host (``has_disks``), as ``power_on`` does.
 
-        :param block_devices: as of a SpawnRequest: how this host reaches its volumes
+        :param block_devices: as in SpawnRequest, with this host's connections to the volumes
         """
         return self.power_on(context, instance, network_info)
 
@@ -380,7 +386,7 @@ class Suspend(typing.Protocol):
     feature: typing.ClassVar[str] = 'suspend'
 
     def suspend(self, instance: Instance) -> None:
-        """Memory to disk, guest off."""
+        """Save the memory to disk and stop the guest."""
         raise NotImplementedError
 
     def resume(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
@@ -392,10 +398,10 @@ class Snapshot(typing.Protocol):
 
     def snapshot(self, context: RequestContext, instance: Instance, image_id: str, step: Callable[[str], None],
                  report: progress.Report = progress.ignore) -> None:
-        """Upload the root disk as the data of ``image_id``; say each step with ``step(task_state)``.
+        """Upload the root disk as the data of ``image_id``; report each step with ``step(task_state)``.
 
-        :param report: called now and then with the hundredths of copy and upload that are done; when it raises, the
-            snapshot is given up and the error goes on
+        :param report: called periodically with the percentage of copy and upload done; an exception from it cancels the
+            snapshot and propagates
         """
         raise NotImplementedError
 
@@ -406,76 +412,82 @@ class Rescue(typing.Protocol):
     def rescue(self, context: RequestContext, instance: Instance, network_info: NetworkInfo, image: ImageDocument,
                admin_password: str,
                block_devices: list[BlockDevice], config_drive: dict[str, bytes] | None = None) -> None:
-        """Start the guest from a disk made of ``image``, its own root disk attached as well; idempotent.
+        """Start the guest from a disk made of ``image`` with its own root disk attached; idempotent.
 
-        :param image: dict as ImageSource.show gives it
+        :param image: dict as returned by ImageSource.show
         :param block_devices, config_drive: as in SpawnRequest
-        :raises ImageUnacceptable: no guest can be rescued with this image; the guest has its own disks, and is off
+        :raises ImageUnacceptable: the image cannot rescue a guest; the guest has its own disks and is off
         """
         raise NotImplementedError
 
     def unrescue(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
-        """Start the guest from its own disks again, and remove the rescue disk."""
+        """Start the guest from its own disks and remove the rescue disk."""
         raise NotImplementedError
 
 
 class StableRescue(typing.Protocol):
-    """While it is rescued all of the guest's devices stay as they are, volumes too: the rescue disk is
-    added, of the kind that the image's properties hw_rescue_device and hw_rescue_bus say."""
+    """Rescue that keeps all devices of the guest, including volumes, and adds the rescue disk.
+
+    The image properties hw_rescue_device and hw_rescue_bus select the type of the rescue disk.
+    """
 
     feature: typing.ClassVar[str] = 'stable_rescue'
 
 
 class EncryptedDisks(typing.Protocol):
-    """Local disks of servers whose flavor or image asks for it (nova.hardware.guest_options.encrypts) are encrypted
-    with what ``disk_key`` gives; see ``use_keys``."""
+    """Encryption of local disks if flavor or image requests it (nova.hardware.guest_options.encrypts).
+
+    ``disk_key`` provides the passphrase; see ``use_keys``.
+    """
 
     feature: typing.ClassVar[str] = 'encrypted_disks'
 
 
 class EncryptedVolumes(typing.Protocol):
-    """Volumes whose connection says 'encrypted' are opened with what ``volume_key`` gives (LUKS)."""
+    """LUKS volumes: ``volume_key`` provides the passphrase if the connection says 'encrypted'."""
 
     feature: typing.ClassVar[str] = 'encrypted_volumes'
 
 
 class Volumes(typing.Protocol):
-    """A device is a row of block_device_mappings with its ``connection_info`` ({'driver_volume_type', 'data'}).
+    """Hot-plug of volumes; SpawnRequest.block_devices has the volumes of a new guest.
 
-    Guests are made with the volumes in SpawnRequest.block_devices; these come and go later. Each does nothing when
-    it was done before.
+    A device is a row of block_device_mappings with its ``connection_info`` ({'driver_volume_type', 'data'}). Each
+    method is idempotent.
     """
 
     feature: typing.ClassVar[str] = 'volumes'
 
     def volume_connector(self) -> dict[str, Any]:
-        """What a block storage must know of this host: {'host', 'ip', 'initiator', …}."""
+        """Return this host's connector properties for a block storage: {'host', 'ip', 'initiator', …}."""
         raise NotImplementedError
 
     def attached_volumes(self) -> dict[str, dict[str, AttachedVolume]]:
-        """{uuid: {volume id: {'attachment_id', 'device_name'}}} of the guests that have volumes."""
+        """Return {uuid: {volume id: {'attachment_id', 'device_name'}}} of the guests that have volumes."""
         raise NotImplementedError
 
     def attach_volume(self, context: RequestContext, instance: Instance, device: BlockDevice) -> None:
-        """Give a guest a disk; it may be off."""
+        """Attach a volume to a running or stopped guest."""
         raise NotImplementedError
 
     def detach_volume(self, context: RequestContext, instance: Instance, device: BlockDevice) -> None:
-        """Take it away; no error when there is no such disk, or no guest."""
+        """Detach a volume; no error if the disk or the guest is missing."""
         raise NotImplementedError
 
     def swap_volume(self, context: RequestContext, instance: Instance, old: BlockDevice, new: BlockDevice) -> None:
-        """Copy what is on one volume to another while the guest runs, and let it use that."""
+        """Copy one volume to another while the guest runs, and switch the guest to the copy."""
         raise NotImplementedError
 
     def rename_volume(self, context: RequestContext, instance: Instance, volume_id: str, stays: str) -> None:
-        """The block storage has moved a volume: the new one, ``volume_id``, has the id of the old one now. Nothing for
-        drivers that do not know volumes by their ids."""
+        """Record that the block storage has moved a volume: the new volume ``volume_id`` now has the old volume's id.
+
+        Drivers that do not identify volumes by id do nothing.
+        """
         raise NotImplementedError
 
 
 class Shares(typing.Protocol):
-    """Shared file systems; a guest that is off gets them when it is started. Each does nothing when it was done."""
+    """Shared file systems; a stopped guest gets them when it starts. Each method is idempotent."""
 
     feature: typing.ClassVar[str] = 'shares'
 
@@ -484,7 +496,7 @@ class Shares(typing.Protocol):
         raise NotImplementedError
 
     def detach_share(self, context: RequestContext, instance: Instance, share: dict[str, Any]) -> None:
-        """Take it away: {'share_id'}; no error when it is not there."""
+        """Detach a share, {'share_id'}; no error if it is missing."""
         raise NotImplementedError
 
 
@@ -492,21 +504,21 @@ class Password(typing.Protocol):
     feature: typing.ClassVar[str] = 'password'
 
     def set_admin_password(self, instance: Instance, password: str) -> None:
-        """Change the administrator's password in the guest; raises VirtError when no agent there does it."""
+        """Change the administrator's password in the guest; raises VirtError if no guest agent does it."""
         raise NotImplementedError
 
 
 class Quiesce(typing.Protocol):
-    """Bringing what runs in the guest to rest while its volumes are copied; ``snapshot`` does so by itself."""
+    """Quiescing a guest while its volumes are copied; ``snapshot`` quiesces the guest internally."""
 
     feature: typing.ClassVar[str] = 'quiesce'
 
     def quiesce(self, instance: Instance) -> None:
-        """Write out the file systems, and hold back what is written next; raises VirtError when no agent does it."""
+        """Flush and freeze the file systems; raises VirtError if no guest agent does it."""
         raise NotImplementedError
 
     def unquiesce(self, instance: Instance) -> None:
-        """Go on; no error when it is not at rest."""
+        """Thaw the file systems; no error if they are not frozen."""
         raise NotImplementedError
 
 
@@ -514,7 +526,7 @@ class CrashDump(typing.Protocol):
     feature: typing.ClassVar[str] = 'crash_dump'
 
     def trigger_crash_dump(self, instance: Instance) -> None:
-        """Make the guest's kernel crash and dump its memory, as a non-maskable interrupt does."""
+        """Make the guest's kernel crash and dump its memory through a non-maskable interrupt."""
         raise NotImplementedError
 
 
@@ -522,12 +534,12 @@ class Diagnostics(typing.Protocol):
     feature: typing.ClassVar[str] = 'diagnostics'
 
     def diagnostics(self, instance: Instance) -> dict[str, Any]:
-        """What a running guest uses, by the names of the compute API's diagnostics (2.48), all of them:
+        """Return the resource usage of a running guest with all names of the compute API's diagnostics (2.48).
 
         ``hypervisor``, ``hypervisor_os``, ``uptime`` (s); ``cpu_details`` [{'id', 'time' (ns), 'utilisation' (%)}];
-        ``disk_details`` and ``nic_details`` with the counters named there; ``memory_details`` {'maximum', 'used'}
-        (MiB). What is not known is None. ``guest_interfaces`` may be missing: what the guest itself says of its
-        network, [{'name', 'mac_address', 'addresses'}]. Raises GuestNotFound.
+        ``disk_details`` and ``nic_details`` with the API's counters; ``memory_details`` {'maximum', 'used'} (MiB).
+        Unknown values are None. ``guest_interfaces`` is optional: the interfaces that the guest reports, [{'name',
+        'mac_address', 'addresses'}]. Raises GuestNotFound.
         """
         raise NotImplementedError
 
@@ -536,17 +548,19 @@ class Interfaces(typing.Protocol):
     feature: typing.ClassVar[str] = 'interfaces'
 
     def attach_interface(self, context: RequestContext, instance: Instance, vif: Vif) -> None:
-        """Plug a VIF (nova/objects/network_info.py) into the guest, running or not; nothing when it is there."""
+        """Plug a VIF (nova/objects/network_info.py) into a running or stopped guest; idempotent."""
         raise NotImplementedError
 
     def detach_interface(self, context: RequestContext, instance: Instance, vif: Vif) -> None:
-        """Unplug it; nothing when neither it nor the guest is there. Raises VirtError when the guest holds it."""
+        """Unplug a VIF; no error if the VIF or guest is missing. Raises VirtError if the guest does not release it."""
         raise NotImplementedError
 
 
 class PortDevices(typing.Protocol):
-    """``attach_interface`` and ``detach_interface`` take ports that are a device of the host, too: after them the guest
-    has the devices that the instance has, or without that of the port."""
+    """Attachment of ports that are host devices by ``attach_interface`` and ``detach_interface``.
+
+    An attach gives the guest all devices of the instance; a detach removes the port's device.
+    """
 
     feature: typing.ClassVar[str] = 'port_devices'
 
@@ -555,10 +569,10 @@ class Consoles(typing.Protocol):
     feature: typing.ClassVar[str] = 'consoles'
 
     def console(self, instance: Instance, kind: str) -> ConsolePlace | None:
-        """Where a proxy reaches a console of a guest.
+        """Return the address at which a proxy reaches a console of a guest.
 
         :param kind: 'vnc', 'spice', 'serial' or 'mks'
-        :returns: None where there is none
+        :returns: None if there is no console
         :raises ConsoleTypeUnavailable: the guest has no such console
         :raises GuestNotFound:
         """
@@ -569,100 +583,100 @@ class Screenshots(typing.Protocol):
     feature: typing.ClassVar[str] = 'screenshots'
 
     def screenshot(self, instance: Instance) -> bytes:
-        """What the first screen of a running guest shows: PPM or PNG, at most SCREENSHOT_BYTES.
+        """Return an image of the first screen of a running guest: PPM or PNG, at most SCREENSHOT_BYTES.
 
         :raises Unsupported: the guest has no screen
         :raises GuestNotFound:
-        :raises VirtError: it is larger, or does not come in time
+        :raises VirtError: the image is too large or does not arrive in time
         """
         raise NotImplementedError
 
 
 class Resize(typing.Protocol):
-    """Cold moves: a guest goes to another host, or changes its flavor on its own host (both ends are here then).
+    """Cold migration to another host, or a resize on the same host, which is then source and destination.
 
-    The source keeps what a revert needs until the move is confirmed.
+    The source keeps the data for a revert until the move is confirmed.
     """
 
     feature: typing.ClassVar[str] = 'resize'
 
     def accept_guest(self, context: RequestContext, instance: Instance, flavor: dict[str, Any]) -> None:
-        """Look whether this host, the destination, can take the guest; raises VirtError when not."""
+        """Check that this host, the destination, can take the guest; raises VirtError if not."""
         raise NotImplementedError
 
     def send_guest(self, context: RequestContext, instance: Instance, dest_host: str | None, network_info: NetworkInfo,
                    timeout: int) -> GuestDocument:
-        """Stop the guest, as power_off does, and put it aside, out of ``guests()``.
+        """Stop the guest as power_off does and set it aside, out of ``guests()``.
 
-        :returns: what ``finish_migration`` needs of it elsewhere, JSON-able
+        :returns: data of the guest for ``finish_migration`` on the destination, JSON-able
         """
         raise NotImplementedError
 
     def finish_migration(self, context: RequestContext, instance: Instance, guest: GuestDocument, request: SpawnRequest,
                          power_on: bool) -> None:
-        """Make the guest here, with the instance's flavor as it is now.
+        """Create the guest here with the instance's current flavor.
 
-        :param guest: what ``send_guest`` gave
+        :param guest: result of ``send_guest``
         :param power_on: whether it runs afterwards
         """
         raise NotImplementedError
 
     def drop_migrated(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
-        """Remove what ``finish_migration`` made; what this host keeps as a source stays. No error without it."""
+        """Remove the results of ``finish_migration``; data that this host keeps as a source stays. Idempotent."""
         raise NotImplementedError
 
     def finish_revert_migration(self, context: RequestContext, instance: Instance, network_info: NetworkInfo,
                                 block_devices: list[BlockDevice],
                                 power_on: bool) -> None:
-        """Take the guest back that was put aside; raises GuestNotFound.
+        """Restore the guest that was set aside; raises GuestNotFound.
 
         :param block_devices: its volumes, as in SpawnRequest
         """
         raise NotImplementedError
 
     def confirm_migration(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
-        """Remove for ever what was put aside; no error when nothing is there."""
+        """Delete the guest that was set aside; no error if there is none."""
         raise NotImplementedError
 
     def kept_guests(self) -> list[str]:
-        """Uuids of the guests that are put aside here."""
+        """Return uuids of the guests set aside here."""
         raise NotImplementedError
 
 
 class Growth(typing.Protocol):
-    """Guests that run get more CPUs and memory, within the maximum of their flavor (nova/hardware/growth.py)."""
+    """Hot-plug of CPUs and memory, within the maximum of the flavor (nova/hardware/growth.py)."""
 
     feature: typing.ClassVar[str] = 'growth'
 
     def grow(self, instance: Instance, flavor: dict[str, Any]) -> None:
-        """Give a guest the vCPUs and the memory of this flavor, which are no less than it has; again: the same.
+        """Give a guest the vCPUs and memory of this flavor, which are not less than the present ones; idempotent.
 
-        :raises VirtError: it has not got them, and what it has is what it had
+        :raises VirtError: the guest keeps its previous CPUs and memory
         """
         raise NotImplementedError
 
 
 class LiveMigration(typing.Protocol):
-    """Moving a running guest. What one host finds out about it travels to the other one as ``facts``, a plain dict.
+    """Live migration. The two hosts exchange their findings as ``facts``, a plain dict.
 
-    After the checks ``facts['numa_topology']`` is the GuestTopology that it has at the destination, as text, for a
-    guest that has one.
+    After the checks ``facts['numa_topology']`` is the serialized GuestTopology at the destination, if the guest has
+    one.
     """
 
     feature: typing.ClassVar[str] = 'live_migration'
 
     def check_destination(self, instance: Instance, block_migration: bool | None,
                           disk_over_commit: bool) -> MigrationFacts:
-        """At the destination: whether the guest could run here -> facts.
+        """At the destination: check that the guest could run here and return facts.
 
-        :param block_migration: True: its disks are copied; False: they are shared; None: as they are found
-        :param disk_over_commit: room is counted by what disks use instead of what they may grow to
+        :param block_migration: True copies the disks; False requires shared disks; None detects which applies
+        :param disk_over_commit: compare free space with the used size of disks instead of their virtual size
         :raises MigrationPreCheckError:
         """
         raise NotImplementedError
 
     def check_source(self, instance: Instance, facts: MigrationFacts) -> MigrationFacts:
-        """At the source, with the destination's facts: whether the guest can leave -> facts.
+        """At the source: check with the destination's facts that the guest can leave, and return facts.
 
         :raises MigrationPreCheckError:
         """
@@ -671,58 +685,62 @@ class LiveMigration(typing.Protocol):
     def pre_live_migration(self, context: RequestContext, instance: Instance, network_info: NetworkInfo,
                            block_devices: list[BlockDevice],
                            facts: MigrationFacts) -> MigrationFacts:
-        """At the destination: make ready to receive the guest -> facts. Repeated, or undone by
-        ``rollback_live_migration``, also after a crash."""
+        """At the destination: prepare to receive the guest and return facts.
+
+        After a crash the call is repeated or undone by ``rollback_live_migration``.
+        """
         raise NotImplementedError
 
     def live_migrate(self, context: RequestContext, instance: Instance, destination: Destination,
                      facts: MigrationFacts, progress: Callable[[dict[str, int]], None]) -> None:
-        """At the source: returns when the guest runs at the destination and not here any more.
+        """At the source: return when the guest runs at the destination and no longer here.
 
-        :param progress: called now and then with {'memory_total_bytes', 'memory_processed_bytes',
-            'memory_remaining_bytes', the same of 'disk'}; when it raises, the guest stays here and the error goes on
-        :raises MigrationAborted: it was aborted; this and any other error leave the guest running here
+        :param progress: called periodically with {'memory_total_bytes', 'memory_processed_bytes',
+            'memory_remaining_bytes', the same of 'disk'}; an exception from it cancels the migration and propagates
+        :raises MigrationAborted: it was aborted; after any error the guest keeps running here
         """
         raise NotImplementedError
 
     def abort_live_migration(self, instance: Instance) -> None:
-        """At the source: let ``live_migrate`` end with MigrationAborted; no error when nothing is under way."""
+        """At the source: end ``live_migrate`` with MigrationAborted; no error if no migration is in progress."""
         raise NotImplementedError
 
     def force_complete_live_migration(self, instance: Instance) -> None:
-        """At the source: pause the guest, or run it at the destination already, so that the rest is copied soon."""
+        """At the source: pause the guest or switch to post-copy, so that the migration completes soon."""
         raise NotImplementedError
 
     def await_live_migration(self, instance: Instance, progress: Callable[[dict[str, int]], None]) -> None:
-        """At the source, after a restart: returns when a guest that runs at its destination already has all of itself
-        there (post-copy), at once for any other. ``progress`` as for ``live_migrate``."""
+        """At the source, after a restart: wait for a migration in post-copy to complete; return immediately otherwise.
+
+        :param progress: as for ``live_migrate``
+        """
         raise NotImplementedError
 
     def has_arrived(self, uuid: str) -> bool:
-        """At the destination: whether the hypervisor has the guest, and it is not on its way any more."""
+        """At the destination: return whether the hypervisor has the guest and its migration is complete."""
         raise NotImplementedError
 
     def post_live_migration_at_source(self, context: RequestContext, instance: Instance, network_info: NetworkInfo,
                                       facts: MigrationFacts) -> None:
-        """Remove what the guest that has left still has here; no error when there is nothing."""
+        """Remove the remains of a migrated guest from the source; no error if there are none."""
         raise NotImplementedError
 
     def post_live_migration_at_destination(self, context: RequestContext, instance: Instance,
                                            network_info: NetworkInfo) -> None:
-        """Let the guest that has arrived belong here for good."""
+        """Make the migrated guest permanent on this host."""
         raise NotImplementedError
 
     def rollback_live_migration(self, context: RequestContext, instance: Instance, network_info: NetworkInfo,
                                 facts: MigrationFacts) -> None:
-        """At the destination: remove what was made ready for a guest that has not come."""
+        """At the destination: remove the preparations for a guest that did not arrive."""
         raise NotImplementedError
 
     def awaited_guests(self) -> list[str]:
-        """Uuids of guests that this host has made ready for on disks that it shares with another one."""
+        """Return uuids of expected guests on disks shared with another host."""
         raise NotImplementedError
 
     def give_up_guest(self, uuid: str) -> None:
-        """Remove what was made ready for one of ``awaited_guests``, but for the disks, which are the other host's."""
+        """Remove the preparations for one of ``awaited_guests`` except the disks, which belong to the other host."""
         raise NotImplementedError
 
 
@@ -730,67 +748,68 @@ class ExtendVolume(typing.Protocol):
     feature: typing.ClassVar[str] = 'extend_volume'
 
     def extend_volume(self, context: RequestContext, instance: Instance, device: BlockDevice) -> None:
-        """Let the guest see the size that a volume has now: ``device['volume_size']``, GiB. Again: the same."""
+        """Show the guest the new size of a volume, ``device['volume_size']`` in GiB. Idempotent."""
         raise NotImplementedError
 
 
 class VolumeCopies(typing.Protocol):
-    """Whole copies of volumes that guests have."""
+    """Full copies of attached volumes."""
 
     feature: typing.ClassVar[str] = 'volume_copies'
 
     def copy_volume(self, context: RequestContext, instance: Instance, volume_id: str, create_info: dict[str, str],
                     begun: Callable[[], None] | None = None) -> None:
-        """Copy the volume as it is at one moment into the file ``create_info['new_file']``, which is there.
+        """Copy the volume at one point in time into the existing file ``create_info['new_file']``.
 
-        :param begun: called when what the guest writes does not change the copy any more
+        :param begun: called when later writes of the guest no longer affect the copy
         """
         raise NotImplementedError
 
 
 class VolumeFile(typing.TypedDict):
-    """The file of a volume that its guest writes to: its name among the others of the volume, and its format."""
+    """Active file of a volume: its name among the files of the volume, and its format."""
 
     name: str
     format: str
 
 
 class AssistedSnapshots(typing.Protocol):
-    """Chains of files of a volume that the hypervisor makes and merges for the volume service."""
+    """Backing chains of a volume that the hypervisor creates and merges for the volume service."""
 
     feature: typing.ClassVar[str] = 'assisted_snapshots'
 
     def create_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str,
                                create_info: dict[str, str]) -> VolumeFile:
-        """Let the guest write to ``create_info['new_file']``, a qcow2 file next to the volume's present one, on which
-        it lies. Again: the same.
+        """Switch the guest to ``create_info['new_file']``, a qcow2 overlay of the volume's active file. Idempotent.
 
-        :raises VirtError: it is no such file; the guest goes on with the present one
+        :raises VirtError: the file is no such overlay; the guest continues with the active file
         """
         raise NotImplementedError
 
     def delete_volume_snapshot(self, context: RequestContext, instance: Instance, volume_id: str, snapshot_id: str,
                                delete_info: dict[str, str | None],
                                report: progress.Report = progress.ignore) -> VolumeFile:
-        """Merge ``delete_info['file_to_merge']`` into ``delete_info['merge_target_file']``, which it lies on. Without
-        the latter: merge what is between the guest's file and ``file_to_merge`` (None: all below) into the guest's.
+        """Merge ``delete_info['file_to_merge']`` into its backing file ``delete_info['merge_target_file']``.
 
-        :raises VirtError: it has no such files, or the merge failed; the volume has the content that it had
+        Without a merge target: merge the files between the active file and ``file_to_merge`` (None: all below) into the
+        active file.
+
+        :raises VirtError: the files do not exist or the merge failed; the volume's content is unchanged
         """
         raise NotImplementedError
 
 
 class HostControl(typing.Protocol):
-    """The machine itself."""
+    """Power and maintenance of the host."""
 
     feature: typing.ClassVar[str] = 'host_control'
 
     def host_power_action(self, action: str) -> str:
-        """'reboot', 'shutdown' or 'startup' -> what is being done, as a word."""
+        """Run 'reboot', 'shutdown' or 'startup' and return a word for the action in progress."""
         raise NotImplementedError
 
     def set_host_maintenance(self, enabled: bool) -> None:
-        """In maintenance a host starts no new guests."""
+        """Set maintenance mode, in which a host starts no new guests."""
         raise NotImplementedError
 
 
@@ -798,9 +817,9 @@ class ImageCache(typing.Protocol):
     feature: typing.ClassVar[str] = 'image_cache'
 
     def cache_image(self, context: RequestContext, image_id: str) -> None:
-        """Fetch an image now, so that a later ``spawn`` finds it here.
+        """Download an image now into the cache for a later ``spawn``.
 
-        :raises ImageNotFound, ImageUnacceptable: it never will be here
+        :raises ImageNotFound, ImageUnacceptable: this host cannot cache the image
         """
         raise NotImplementedError
 
@@ -809,16 +828,16 @@ class Adoption(typing.Protocol):
     feature: typing.ClassVar[str] = 'adoption'
 
     def adopt(self, context: RequestContext, instance: Instance, request: SpawnRequest) -> None:
-        """Take over the guest that the hypervisor has under the server's uuid and that another program has made.
+        """Take over a hypervisor guest with the server's uuid that another program created.
 
-        It goes on, or stays off, and its disks stay where they are.
-        :raises BuildFailed: it cannot be taken over; it is as it was
+        The guest keeps its power state, and its disks stay in place.
+        :raises BuildFailed: adoption is impossible; the guest is unchanged
         :raises GuestNotFound:
         """
         raise NotImplementedError
 
     def let_go(self, instance: Instance) -> None:
-        """The end of an ``adopt`` that did not come to its end: the guest is as it was, its disks stay."""
+        """Undo an incomplete ``adopt``: the guest is as before and its disks stay."""
         raise NotImplementedError
 
 

@@ -1,11 +1,10 @@
-"""Signatures of images: the data of an image that has one is verified before a guest is made of it.
+"""Image signatures: verify the data of a signed image before a guest is created from it.
 
-An image has four properties: its signature (base64), how it was made (hash method, key type) and the id of the
-certificate (https://docs.openstack.org/glance/latest/user/signature.html). The certificates that count are files of a
-directory of the host, ``<id>.pem``, which the operator has put there, or those that the Key Manager service has for who
-makes the server. A user who may store one there can sign: such a signature alone says that the data is what was
-signed. A user who names certificates in ``trusted_image_certificates`` gets a guest only if one of them is the signer's
-or has issued it.
+A signed image has four properties: signature (base64), hash method, key type and certificate id. See
+https://docs.openstack.org/glance/latest/user/signature.html. Trusted certificates are ``<id>.pem`` files in a
+directory that the operator fills, or certificates that the Key Manager service returns to the server's creator. A user
+who may store certificates there can also sign, so such a signature only proves integrity. If a user lists
+``trusted_image_certificates``, one of them must be the signer's certificate or its issuer.
 """
 from __future__ import annotations
 
@@ -44,28 +43,29 @@ CURVES = {'ECC_SECP384R1': 'secp384r1', 'ECC_SECP521R1': 'secp521r1', 'ECC_SECT4
 
 
 def is_signed(image: dict[str, Any]) -> bool:
-    """Whether the data of an image has a signature, or must have one."""
+    """Return whether the data of an image has a signature or requires one."""
     properties = image.get('properties') or {}
     return bool(image.get('trusted_certs')) or any(name in properties for name in PROPERTIES)
 
 
 class Verifier:
-    """
-    :param directory: of the certificates; '': there are none here
-    :param elsewhere: gives the function that gives a certificate, PEM or DER, of a context and an id, or raises; it is
-        called for those that the directory has not. None: there are no others. Without both no image can be verified
+    """Verifier of image signatures. Without a directory and a lookup function no image can be verified.
+
+    :param directory: directory of the certificates, or ''
+    :param elsewhere: returns the lookup function of a context and a certificate id, for certificates that are not in
+        the directory. The function returns PEM or DER, or raises. None: no other certificates
     """
 
     def __init__(self, directory: str, elsewhere: Callable[[], Fetch | None] = lambda: None) -> None:
         self.directory, self._elsewhere = directory, elsewhere
 
     def verify(self, context: RequestContext | None, image: dict[str, Any], path: str) -> None:
-        """Verify the data of an image that has a signature, or of which the user asks that it has one.
+        """Verify the data of an image that has a signature or for which the user requires one.
 
-        :param context: of who makes the server
-        :param image: {'id', 'properties', and 'trusted_certs', ids of certificates, where the user names some}
+        :param context: request context of the server's creator
+        :param image: {'id', 'properties', and 'trusted_certs', certificate ids if the user lists some}
         :param path: the file with its data
-        :raises ImageUnacceptable: the signature is not that of the data, or nothing here vouches for who made it
+        :raises ImageUnacceptable: the signature does not match the data, or its certificate is not trusted
         """
         properties, trusted = image.get('properties') or {}, image.get('trusted_certs')
         if not is_signed(image):
@@ -99,7 +99,7 @@ class Verifier:
             raise _Refused('its signature is not that of its data') from error
 
     def _certificate(self, context: RequestContext | None, ident: str) -> x509.Certificate:
-        """A certificate that is valid now: of the directory, else from elsewhere."""
+        """Return a currently valid certificate from the directory, or else from the lookup function."""
         if not _ID.match(ident):
             raise _Refused('the id of its certificate is not valid')
         try:
@@ -126,12 +126,13 @@ class Verifier:
 
 
 class _Refused(Exception):
-    """Why an image must not be used; a part of a sentence."""
+    """Reason why an image must not be used; a part of a sentence."""
 
 
 def _check_trusted(find: Callable[[str], x509.Certificate], certificate: x509.Certificate, ident: str,
                    trusted: list[str]) -> None:
-    """One of the trusted certificates is the signer's, or issued it. An intermediate one is named as well."""
+    """Check that a trusted certificate is the signer's or has issued it. The list includes intermediate certificates.
+    """
     if ident not in trusted and not any(_issued(find(each), certificate) for each in trusted):
         raise _Refused(f'none of the trusted certificates vouches for its certificate {ident}')
 
@@ -143,7 +144,7 @@ def _loaded(content: bytes) -> x509.Certificate:
 
 
 def _issued(issuer: x509.Certificate, certificate: x509.Certificate) -> bool:
-    """Whether the issuer is an authority that has signed the certificate."""
+    """Return whether the issuer is an authority that has signed the certificate."""
     try:
         if not issuer.extensions.get_extension_for_class(x509.BasicConstraints).value.ca:
             return False
@@ -162,8 +163,9 @@ def _digest(path: str, method: hashes.HashAlgorithm) -> bytes:
 
 
 def _check(key: Any, key_type: str, signature: bytes, digest: bytes, method: hashes.HashAlgorithm) -> None:
-    """
-    :raises InvalidSignature: it is not that of the digest
+    """Verify a signature with a public key.
+
+    :raises InvalidSignature: the signature does not match the digest
     """
     prehashed: Any = utils.Prehashed(method)
     if key_type == 'RSA-PSS' and isinstance(key, rsa.RSAPublicKey):

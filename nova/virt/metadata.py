@@ -1,4 +1,4 @@
-"""What a guest may learn of itself: the documents of the metadata service and of the config drive.
+"""Guest metadata: the documents of the metadata service and of the config drive.
 
 Pure functions of an instance. The formats are public: EC2's instance metadata and the ``openstack`` documents that
 cloud-init reads.
@@ -27,12 +27,12 @@ EC2_VERSIONS = ('1.0', '2007-01-19', '2007-03-01', '2007-08-29', '2007-10-10', '
                 '2008-09-01', '2009-04-04')
 OPENSTACK_VERSIONS = ('2012-08-10', '2013-04-04', '2013-10-17', '2015-10-15', '2016-06-30', '2016-10-06',
                       '2017-02-22', '2018-08-27', '2020-10-14')
-IDENTITY_VERSION = '2017-09-30'          # of the form of EC2's identity document
-ARCHITECTURES = {'aarch64': 'arm64', 'i686': 'i386'}             # of an image, in EC2's words
-DISKS = 'block-device-mapping'           # the directory of the disks, of EC2's format
+IDENTITY_VERSION = '2017-09-30'          # version of EC2's identity document
+ARCHITECTURES = {'aarch64': 'arm64', 'i686': 'i386'}             # architectures of images and their EC2 names
+DISKS = 'block-device-mapping'           # EC2's directory of the disks
 RANDOM_SEED_BYTES = 512
 _META_DATA = re.compile(r'openstack/[^/]+/meta_data\.json\Z')
-SECOND_METRIC = 1025         # of the second interface's default route; one of IPv6 without a metric has 1024
+SECOND_METRIC = 1025         # of the second interface's default route; IPv6 routes without a metric have 1024
 GROW = "#cloud-config\ngrowpart: {mode: auto, devices: ['/']}\nresize_rootfs: true\n"
 
 
@@ -41,13 +41,13 @@ def fqdn(instance: Instance, domain: str) -> str:
 
 
 def addresses(network_info: list[dict[str, Any]], version: int) -> list[str]:
-    """Every fixed address of this IP version, in the order of the interfaces."""
+    """Return every fixed address of this IP version in the order of the interfaces."""
     return [ip['address'] for vif in network_info for subnet in vif['network']['subnets']
             if subnet['version'] == version for ip in subnet['ips']]
 
 
 def _floating(vif: Mapping[str, Any]) -> dict[str, list[str]]:
-    """{fixed address: its floating addresses} of a VIF, those of IPv4."""
+    """Return {fixed address: its floating addresses} of a VIF, IPv4 only."""
     found: dict[str, list[str]] = {}
     for subnet in vif['network']['subnets']:
         for ip in subnet['ips'] if subnet['version'] == 4 else ():
@@ -58,7 +58,7 @@ def _floating(vif: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def _interface(instance: Instance, vif: dict[str, Any], index: int, domain: str) -> dict[str, Any]:
-    """The directory of an interface, below its MAC address."""
+    """Return the directory of an interface below its MAC address."""
     subnets = [subnet for subnet in vif['network']['subnets'] if subnet['version'] == 4]
     floating = _floating(vif)
     found: dict[str, Any] = {
@@ -78,7 +78,7 @@ def _interface(instance: Instance, vif: dict[str, Any], index: int, domain: str)
 
 
 def identity_document(instance: Instance, region: str) -> bytes:
-    """The content of EC2's ``dynamic/instance-identity/document``, without a signature and codes of products."""
+    """Return EC2's ``dynamic/instance-identity/document`` without a signature and product codes."""
     launched = instance.launched_at or instance.created_at
     found = {'accountId': instance.project_id, 'architecture': _architecture(instance),
              'availabilityZone': instance.availability_zone, 'billingProducts': None, 'devpayProductCodes': None,
@@ -92,25 +92,25 @@ def identity_document(instance: Instance, region: str) -> bytes:
 
 
 def _architecture(instance: Instance) -> str | None:
-    """In EC2's words; None: the image does not say."""
+    """Return EC2's name of the architecture, or None if the image does not define one."""
     named = str((instance.image_properties or {}).get('hw_architecture')
                 or (instance.image_properties or {}).get('architecture') or '')
     return ARCHITECTURES.get(named, named or None)
 
 
 def block_device_mapping(instance: Instance, devices: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """EC2's ``block-device-mapping``: {name of a disk: device}.
+    """Return EC2's ``block-device-mapping``: {name of a disk: device}.
 
     ``ami`` is the root device without its directory, and ``root`` with it. ``ephemeral0``, ``ephemeral1``, … are the
-    ephemeral disks in the order of their making, ``swap`` is the swap disk, and ``ebs0``, ``ebs1``, … are the volumes
-    except the root volume, in the order of their names.
+    ephemeral disks in order of creation, and ``swap`` is the swap disk. ``ebs0``, ``ebs1``, … are the volumes except
+    the root volume, in order of their names.
 
     :param devices: rows of its disks, see ``nova.api.servers.devices.row``
     """
     root = instance.root_device_name or '/dev/vda'
     rows = [row for row in devices if row.get('boot_index') != 0]
     blank = [row for row in rows if (row.get('source_type'), row.get('destination_type')) == ('blank', 'local')]
-    # A resize changes which local disks there are, and no rows.
+    # A resize changes the local disks but not their rows.
     ephemerals = [row for row in blank if row['guest_format'] != 'swap'] or [{}] if instance.ephemeral_gb else []
     local = {f'ephemeral{number}': row for number, row in enumerate(ephemerals)}
     if (instance.flavor or {}).get('swap'):
@@ -126,16 +126,16 @@ def block_device_mapping(instance: Instance, devices: Iterable[Mapping[str, Any]
 
 def ec2_tree(instance: Instance, domain: str = '', region: str = '', devices: Iterable[Mapping[str, Any]] = (),
              ) -> dict[str, Any]:
-    """The tree under /latest: directories are dicts, leaves are strings.
+    """Return the tree under /latest: directories are dicts, leaves are strings.
 
-    :param region: of the EC2 API; '' leaves out what names it
+    :param region: region of the EC2 API; '' omits the entries that name it
     :param devices: its rows of block_device_mappings
     """
     fixed = (addresses(instance.network_info, 4) or [''])[0]
     meta_data: dict[str, Any] = {
         'ami-id': utils.ec2_id(instance.image_id, 'ami') or '',
         'ami-launch-index': str(instance.launch_index),
-        'ami-manifest-path': '',             # nothing here is made from a manifest
+        'ami-manifest-path': '',             # images here have no manifest
         DISKS: block_device_mapping(instance, devices),
         'hostname': fqdn(instance, domain),
         'instance-action': 'none',
@@ -170,7 +170,7 @@ def ec2_tree(instance: Instance, domain: str = '', region: str = '', devices: It
 
 
 class _NamedDirectory(dict[str, str]):
-    """A directory that its parent lists as ``index=name``: EC2's form for public keys."""
+    """Directory that its parent lists as ``index=name``, EC2's form for public keys."""
 
     def __init__(self, name: str, content: dict[str, str]) -> None:
         super().__init__(content)
@@ -178,7 +178,7 @@ class _NamedDirectory(dict[str, str]):
 
 
 def listing(directory: dict[str, Any]) -> str:
-    """A directory of the EC2 tree as text: one name a line, directories with a slash."""
+    """Return a directory of the EC2 tree as text: one name a line, directories with a slash."""
     def line(name: str, value: Any) -> str:
         if isinstance(value, _NamedDirectory):
             return f'{name}={value.name}'
@@ -188,7 +188,7 @@ def listing(directory: dict[str, Any]) -> str:
 
 def meta_data(instance: Instance, injected_files: Collection[Any] = (), admin_password: str | None = None,
               domain: str = '', devices: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """The content of ``openstack/*/meta_data.json``.
+    """Return the content of ``openstack/*/meta_data.json``.
 
     :param injected_files: [(path, bytes)]; the bytes are offered under ``openstack/content/``
     :param devices: its rows of block_device_mappings
@@ -225,7 +225,7 @@ def _is_tagged(device: Mapping[str, Any]) -> bool:
 
 
 def _disk(device: Mapping[str, Any]) -> dict[str, Any]:
-    """A tagged disk: a guest finds a volume by its serial number, which no hypervisor may shorten here."""
+    """Return a tagged disk. A guest finds a volume by its serial number, which hypervisors must not truncate here."""
     found = {'type': 'disk', 'bus': device.get('disk_bus') or 'none', 'address': 'none', 'tags': [device['tag']]}
     for name, column in (('path', 'device_name'), ('serial', 'volume_id')):
         if device.get(column):
@@ -238,15 +238,15 @@ def _nic(vif: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _placed(devices: list[dict[str, Any]], known: device_addresses.Addresses) -> list[dict[str, Any]]:
-    """Devices of meta_data.json with the bus and the address at which the guest finds them."""
+    """Return devices of meta_data.json with their bus and address in the guest."""
     return [{**device, **dict(zip(('bus', 'address'), device_addresses.of_device(device, known), strict=True))}
             for device in devices]
 
 
 def place_devices(drive: Mapping[str, bytes], look: Callable[[], device_addresses.Addresses]) -> dict[str, bytes]:
-    """The files of a config drive whose ``devices`` lack their addresses, with them; {}: there is no such file.
+    """Return the config drive files whose ``devices`` lack addresses, with the addresses added, or {}.
 
-    :param look: finds the addresses of the guest's devices; called where there is such a file
+    :param look: returns the addresses of the guest's devices; called only if such a file exists
     """
     documents = {path: json.loads(data) for path, data in drive.items() if _META_DATA.match(path)}
     concerned = {path: document for path, document in documents.items() if document.get('devices')}
@@ -260,9 +260,9 @@ def content_path(index: int) -> str:
 
 
 def network_data(network_info: list[dict[str, Any]], domain: str = '') -> dict[str, list[dict[str, Any]]]:
-    """The content of ``openstack/*/network_data.json``.
+    """Return the content of ``openstack/*/network_data.json``.
 
-    :param domain: search domain of networks that have none
+    :param domain: default search domain of networks
     """
     links: list[dict[str, Any]] = []
     networks: list[dict[str, Any]] = []
@@ -284,16 +284,16 @@ def network_data(network_info: list[dict[str, Any]], domain: str = '') -> dict[s
 
 
 def _mtu(vif: Mapping[str, Any]) -> int | None:
-    """The MTU that a guest sets by itself; None where DHCP or router advertisements announce the current one."""
+    """Return the MTU to configure in the guest, or None if DHCP or router advertisements announce it."""
     if any(subnet.get('dhcp_server') for subnet in vif['network']['subnets']):
         return None
     return vif['network'].get('mtu')
 
 
 def _configured(subnet: Mapping[str, Any], metric: int | None) -> dict[str, Any]:
-    """How a guest gets its address: SLAAC, DHCPv6 or DHCP where they are served, otherwise a static configuration.
+    """Return the address configuration: SLAAC, DHCPv6 or DHCP if the network serves it, otherwise static.
 
-    :param metric: of the default route; None: that of the guest's system
+    :param metric: metric of the default route; None leaves it to the guest OS
     """
     kind = f'ipv{subnet["version"]}'
     ranked = {'metric': metric} if metric else {}
@@ -309,20 +309,22 @@ def _configured(subnet: Mapping[str, Any], metric: int | None) -> dict[str, Any]
     return {'type': kind, 'netmask': str(ipaddress.ip_network(subnet['cidr']).netmask),
             'routes': [{'network': str(span.network_address), 'netmask': str(span.netmask), 'gateway': hop, **more}
                        for span, hop, more in spans],
-            # cloud-init of 2022 takes no services of a network and drops the global ones where there is a dns_search
+            # cloud-init of 2022 ignores services of a network and drops the global ones if there is a dns_search
             'dns_nameservers': list(subnet.get('dns', ())),
             'services': [{'type': 'dns', 'address': server} for server in subnet.get('dns', ())]}
 
 
 def _vendor_data(instance: Instance) -> dict[str, str]:
-    """What cloud-init does besides the user's wishes: with the disk configuration AUTO, the root partition and its
-    file system grow to the size of the disk (https://cloudinit.readthedocs.io/en/latest/reference/modules.html)."""
+    """Return vendor data for cloud-init: disk configuration AUTO grows the root partition and its file system.
+
+    https://cloudinit.readthedocs.io/en/latest/reference/modules.html
+    """
     return {'cloud-init': GROW} if instance.disk_config == 'AUTO' else {}
 
 
 def openstack_files(instance: Instance, injected_files: Collection[Any] = (), admin_password: str | None = None,
                     domain: str = '', devices: Iterable[Mapping[str, Any]] = ()) -> dict[str, bytes]:
-    """{name below openstack/<version>/: bytes} of every document there is."""
+    """Return {name below openstack/<version>/: bytes} of every document."""
     found = {
         'meta_data.json': utils.dump_json(
             meta_data(instance, injected_files, admin_password, domain, devices)).encode(),
@@ -336,7 +338,7 @@ def openstack_files(instance: Instance, injected_files: Collection[Any] = (), ad
 
 
 def ec2_document(instance: Instance, domain: str = '', devices: Iterable[Mapping[str, Any]] = ()) -> bytes:
-    """The content of the config drive's ``ec2/*/meta-data.json``."""
+    """Return the content of the config drive's ``ec2/*/meta-data.json``."""
     def plain(value: Any) -> Any:
         if isinstance(value, _NamedDirectory):
             return {'_name': f'0={value.name}', **value}
@@ -347,9 +349,9 @@ def ec2_document(instance: Instance, domain: str = '', devices: Iterable[Mapping
 def files(instance: Instance, network_info: list[dict[str, Any]], injected_files: Collection[Any] = (),
           admin_password: str | None = None, domain: str = '', devices: Iterable[Mapping[str, Any]] = (),
           ) -> dict[str, bytes]:
-    """{path in the config drive: bytes}: the newest and the ``latest`` version of both formats.
+    """Return {path in the config drive: bytes} for the newest and the ``latest`` version of both formats.
 
-    :param network_info: the VIFs that the server is about to get
+    :param network_info: the VIFs of the new server
     :param devices: as of ``meta_data``
     """
     instance = instance.obj_clone()

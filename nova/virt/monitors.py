@@ -1,7 +1,8 @@
-"""What a host measures of its processors, as metrics that placement can weigh.
+"""CPU monitors of a host: metrics that the scheduler can weigh.
 
-cpu.frequency (MHz); cpu.user.time, cpu.kernel.time, cpu.idle.time and cpu.iowait.time (ns since the start); the same
-with percent instead of time, and cpu.percent of all but idle and iowait (0 to 100, since the last look).
+* cpu.frequency (MHz)
+* cpu.user.time, cpu.kernel.time, cpu.idle.time and cpu.iowait.time (ns since boot)
+* the same with percent instead of time, and cpu.percent of all but idle and iowait (0 to 100, since the last sample)
 """
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ NAMES = (CPU,)
 
 
 def check(names: list[str]) -> tuple[str, ...]:
-    """The monitors that ``compute_monitors`` names.
+    """Return the monitors that ``compute_monitors`` names.
 
     :raises InvalidOption: there is no such monitor
     """
@@ -28,7 +29,7 @@ def check(names: list[str]) -> tuple[str, ...]:
 
 
 def local_cpu_stats() -> dict[str, int]:
-    """{'user', 'kernel', 'idle', 'iowait': ns since the start, 'frequency': MHz} of this machine's processors."""
+    """Return {'user', 'kernel', 'idle', 'iowait': ns since boot, 'frequency': MHz} of this machine's processors."""
     tick = 1_000_000_000 // os.sysconf('SC_CLK_TCK')
     with open('/proc/stat') as file:
         user, nice, system, idle, iowait, irq, softirq = (int(part) for part in file.readline().split()[1:8])
@@ -43,20 +44,20 @@ def local_cpu_stats() -> dict[str, int]:
 
 
 class CpuMonitor:
-    """Metrics of one host, from one look to the next."""
+    """CPU metrics of one host between two samples."""
 
     def __init__(self) -> None:
         self._last = dict.fromkeys(PARTS, 0)
         self._metrics: list[Any] = []
 
     def metrics(self, stats: dict[str, int], timestamp: str) -> list[dict[str, Any]]:
-        """[{'name', 'value', 'source', 'timestamp'}]; those of the last look where no value has changed.
+        """Return [{'name', 'value', 'source', 'timestamp'}], or the previous metrics if no value has changed.
 
-        :param stats: what ``local_cpu_stats`` gives
-        :param timestamp: of now, text
+        :param stats: result of ``local_cpu_stats``
+        :param timestamp: current time as text
         """
         passed = {part: stats[part] - self._last[part] for part in PARTS}
-        if sum(passed.values()) <= 0 or min(passed.values()) < 0:        # nothing passed, or the host was started again
+        if sum(passed.values()) <= 0 or min(passed.values()) < 0:        # no time has passed, or the host rebooted
             passed = {part: stats[part] for part in PARTS}
         self._last = {part: stats[part] for part in PARTS}
         total = sum(passed.values()) or 1

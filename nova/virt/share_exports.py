@@ -1,6 +1,7 @@
-"""Where a share is mounted from, checked: what a Shared File Systems service says becomes arguments of programs.
+"""Validation and mount commands of share exports.
 
-Only the standard library: nova-virtiofsd, which libvirt starts for each share, reads it.
+A Shared File Systems service provides the values, and they become program arguments. This module uses only the standard
+library because nova-virtiofsd imports it, which libvirt starts for each share.
 """
 from __future__ import annotations
 
@@ -8,11 +9,11 @@ import re
 import typing
 
 NFS, CEPHFS = 'NFS', 'CEPHFS'
-PROTOCOLS = (NFS, CEPHFS)                # that hosts mount
-TAG_BYTES = 36                           # of the name by which a guest finds a share (virtio 1.2, 5.11.4)
+PROTOCOLS = (NFS, CEPHFS)                # supported by hosts
+TAG_BYTES = 36                           # name by which a guest finds a share (virtio 1.2, 5.11.4)
 MOST_LOCATION = 1024                     # characters
-PREFIX = 'share-'                        # of its names in the directory of a guest
-# A guest's files are data for the host: it runs none of them, and none of them is a device.
+PREFIX = 'share-'                        # of share names in the directory of a guest
+# A guest's files are data for the host: it neither runs them nor uses them as devices.
 OPTIONS = 'nosuid,nodev,noexec'
 CEPH_FUSE = 'ceph-fuse'
 _NAME = re.compile(r'\Ashare-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z')
@@ -27,24 +28,30 @@ _KEY = re.compile(r'\A[0-9A-Za-z+/]{16,512}={0,2}\Z', re.ASCII)
 
 
 def check(protocol: typing.Any, location: typing.Any) -> None:
-    """:raises ValueError: with a sentence: no host mounts this"""
+    """Validate an export location.
+
+    :raises ValueError: hosts cannot mount this; the message is a sentence
+    """
     _parts(protocol, location)
 
 
 def check_access(protocol: typing.Any, user: typing.Any, key: typing.Any) -> None:
-    """:raises ValueError: with a sentence: what opens the share is not what it needs"""
+    """Validate the credentials of a share.
+
+    :raises ValueError: the credentials do not fit the protocol; the message is a sentence
+    """
     if protocol == CEPHFS and not (isinstance(user, str) and _USER.match(user)
                                    and isinstance(key, str) and _KEY.match(key)):
         raise ValueError('The share is one of CephFS, and there is no user of Ceph with a key for it.')
 
 
 def is_name(name: str) -> bool:
-    """Whether a directory of this name is that of a share."""
+    """Return whether a directory of this name belongs to a share."""
     return bool(_NAME.match(name))
 
 
 def mount(location: typing.Any, directory: str) -> list[str]:
-    """The command that mounts a share of NFS.
+    """Return the command that mounts an NFS share.
 
     :raises ValueError: see check()
     """
@@ -53,9 +60,9 @@ def mount(location: typing.Any, directory: str) -> list[str]:
 
 
 def serve(location: typing.Any, user: typing.Any, key_file: str, directory: str) -> list[str]:
-    """The command that serves a share of CephFS, in the foreground, as long as it is mounted.
+    """Return the foreground command that serves a CephFS share while it is mounted.
 
-    It reads no configuration of the host, writes no log but its output, and names the file of the key alone.
+    The command ignores the host's Ceph configuration, logs only to its output, and names only the file of the key.
     :raises ValueError: see check()
     """
     monitors, path = _parts(CEPHFS, location)

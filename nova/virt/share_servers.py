@@ -1,7 +1,7 @@
-"""Programs that serve a mounted share (ceph-fuse), and how long: until the process for which it is mounted has ended.
+"""Lifetime of programs that serve a mounted share (ceph-fuse): until the process that uses the mount has ended.
 
-A keeper stays with the program, in the mount namespace of that process, and outlives it: what a guest has written may
-be in the program's memory still, and is written before the mount goes. Modules of the standard library alone.
+A keeper process stays with the program in the mount namespace of that process and outlives it. The program may still
+buffer data of the guest and must flush it before the unmount. Only the standard library is imported.
 """
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ import time
 import typing
 
 READY = b'+'
-POLL_S = 0.05                            # between two looks whether the share is mounted
-FLUSH_S = 60                             # that the program has to write what it holds
-# the roots of control groups that say which devices a process may open: of version 1, of both at once, of version 2
+POLL_S = 0.05                            # interval of the checks whether the share is mounted
+FLUSH_S = 60                             # for the program to flush its data
+# control group roots that restrict device access: version 1, hybrid, version 2
 DEVICES = ('/sys/fs/cgroup/devices', '/sys/fs/cgroup/unified', '/sys/fs/cgroup')
 _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def start(command: typing.Sequence[str], directory: str, seconds: float) -> None:
-    """Have a program mount ``directory`` and serve it as long as this process lives, whatever it becomes by exec.
+    """Run a program that mounts ``directory`` and serves it as long as this process lives, also after exec.
 
-    :param seconds: that it has until the directory is mounted
-    :raises ValueError: it has not come to that; what it said is in the standard error output
+    :param seconds: timeout of the mount
+    :raises ValueError: the mount failed; standard error has the program's output
     """
     parent = os.pidfd_open(os.getpid())
     ready, ready_end = os.pipe()
     child = os.fork()
-    if not child:                        # two of them: the process's children are none of ours
+    if not child:                        # fork twice, so that the keeper is no child of this process
         status = 1
         try:
             if not os.fork():
@@ -53,7 +53,7 @@ def start(command: typing.Sequence[str], directory: str, seconds: float) -> None
 def _keep(command: typing.Sequence[str], directory: str, seconds: float, parent: int, ready_end: int) -> None:
     deadline = time.monotonic() + seconds
     program = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    for each in _IGNORED:                # after the start: the program does not ignore them
+    for each in _IGNORED:                # after the start: the program must not ignore them
         signal.signal(each, signal.SIG_IGN)
     here = os.pidfd_open(program.pid)
     ends = select.poll()
@@ -75,24 +75,26 @@ def _keep(command: typing.Sequence[str], directory: str, seconds: float, parent:
 
 
 def _leave_devices() -> None:
-    """Leave the control group of the guest, into which libvirt has put its virtiofsd: its processes may not open
-    /dev/fuse, and a guest is not to end with what it wrote in the memory of a program that was killed with it."""
+    """Leave the control group of the guest, into which libvirt has put its virtiofsd.
+
+    Processes in the group may not open /dev/fuse, and a guest's end would kill the program before it flushes.
+    """
     for root in DEVICES:
         try:
             group = os.open(root + '/cgroup.procs', os.O_WRONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             continue
         try:
-            os.write(group, b'0')        # who writes it
+            os.write(group, b'0')        # 0 is the writing process
         finally:
             os.close(group)
 
 
 def _close_others(*kept: int) -> None:
-    """Close what was inherited, such as the socket on which QEMU is waited for, and not the standard streams."""
+    """Close inherited descriptors, such as the socket for QEMU, except the standard streams."""
     for name in os.listdir('/proc/self/fd'):
         if int(name) > 2 and int(name) not in kept:
             try:
                 os.close(int(name))
-            except OSError:              # of the listing itself
+            except OSError:              # descriptor of the listing
                 continue

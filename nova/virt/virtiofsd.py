@@ -1,9 +1,9 @@
-"""nova-virtiofsd: the program that libvirt starts for each share of a guest. It mounts the share and becomes virtiofsd.
+"""nova-virtiofsd: mount a share and exec virtiofsd. libvirt starts this program for each share of a guest.
 
-The mount is in a namespace of this process: it goes when the guest ends, in whatever way, and nothing else of the host
-sees it; a program that serves it goes then, too (share_servers.py). What is mounted says a file next to the directory
-that libvirt names, which nova-compute has written. So nova-compute needs no right to mount (ADR 0090). Modules of the
-standard library alone, as a guest's start waits for it.
+The mount is in a private mount namespace, so it ends with the guest and is invisible to the rest of the host. A program
+that serves the mount ends then too (share_servers.py). nova-compute writes the mount parameters to a file next to the
+directory that libvirt names. So nova-compute needs no right to mount (ADR 0090). Only the standard library is imported,
+because the guest's start waits for this program.
 """
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from nova.virt import share_exports as exports
 from nova.virt import share_servers
 
 CLONE_NEWNS = 0x00020000                 # linux/sched.h
-MOUNT_S = 60                             # that a server has to answer
+MOUNT_S = 60                             # timeout of a server's response
 MOST_BYTES = 16384                       # of the file
-VERSION = 1                              # of its format (virt/libvirt/features/shares.py) that this program reads
-CAPABILITIES = ['--print-capabilities']  # what libvirt asks first, from 10.0 on
-KEY = '.key'                             # end of the name of the file with the key of a share's user, next to it
-DESCRIPTIONS = '/usr/share/qemu/vhost-user/*.json'       # of programs that serve QEMU's devices, in QEMU's form
+VERSION = 1                              # format version (virt/libvirt/features/shares.py) that this program reads
+CAPABILITIES = ['--print-capabilities']  # libvirt's first query, from 10.0 on
+KEY = '.key'                             # suffix of the key file of a share's user
+DESCRIPTIONS = '/usr/share/qemu/vhost-user/*.json'       # QEMU's descriptions of vhost-user programs
 
 
 def main(arguments: typing.Sequence[str] | None = None) -> int:
@@ -55,9 +55,9 @@ def _mount(command: typing.Sequence[str]) -> None:
 
 
 def source(arguments: typing.Sequence[str]) -> str:
-    """The directory that is to be served, of libvirt's arguments.
+    """Return the directory to serve from libvirt's arguments.
 
-    :raises ValueError: there is none, or it is not that of a share
+    :raises ValueError: the directory is missing or does not belong to a share
     """
     pairs = [*zip(arguments, arguments[1:]), *(argument.partition('=')[::2] for argument in arguments)]
     options = ','.join(value for word, value in pairs if word == '-o')
@@ -71,9 +71,9 @@ def source(arguments: typing.Sequence[str]) -> str:
 
 
 def described(directory: str) -> tuple[typing.Any, typing.Any, typing.Any]:
-    """(protocol, export location, user or None) of the file next to a directory.
+    """Return (protocol, export location, user or None) from the file next to a directory.
 
-    :raises ValueError, OSError: it is not there, or something else
+    :raises ValueError, OSError: the file is missing or invalid
     """
     descriptor = os.open(directory + '.json', os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, 'rb') as file:
@@ -88,7 +88,7 @@ def described(directory: str) -> tuple[typing.Any, typing.Any, typing.Any]:
 
 
 def server(pattern: str | None = None) -> str:
-    """Path of the virtiofsd of this host.
+    """Return the path of this host's virtiofsd.
 
     :raises ValueError: there is none
     """
@@ -101,7 +101,7 @@ def server(pattern: str | None = None) -> str:
 
 
 def _leave_mounts() -> None:
-    """From here on what this process mounts is seen by its own children alone."""
+    """Unshare the mount namespace, so that only children of this process see its mounts."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNS):
         raise OSError(ctypes.get_errno(), 'no mount namespace of its own')

@@ -1,4 +1,4 @@
-"""Guests of a fake host that another program has made."""
+"""Guests of a fake host that another program created."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

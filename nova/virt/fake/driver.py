@@ -1,7 +1,7 @@
-"""The fake driver: every feature of the contract, and no hypervisor.
+"""Fake driver: every feature of the driver interface without a hypervisor.
 
-Many hosts fit into one process, each with a driver object of its own. Operations can be made slow or made to
-fail; with a state file the guests outlive the process, as real ones do.
+One process can have many hosts with one driver object each. Operations can be delayed or made to fail. With a state
+file the guests outlive the process like real ones.
 """
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ if TYPE_CHECKING:
     from nova.objects.instance import Instance
 
 
-# What no processor of an ordinary machine does, and a fake host does not pretend to either.
+# Traits without support in ordinary processors, which a fake host omits too.
 UNLIKE_ANY_PC = frozenset({'HW_CPU_X86_AMD_SEV', 'HW_CPU_X86_AMD_SEV_ES', 'COMPUTE_VIOMMU_MODEL_SMMUV3',
                            'COMPUTE_STORAGE_BUS_LXC', 'COMPUTE_STORAGE_BUS_UML', 'COMPUTE_STORAGE_BUS_XEN',
                            'COMPUTE_NET_VIF_MODEL_NETFRONT', 'COMPUTE_NET_VIF_MODEL_SPAPR_VLAN'})
-# what a guest's console shows of a boot
+# console output of a boot
 BOOT = ('kernel starts', 'disks are there', 'network is up', 'booted')
 
 
 class FakeDriver(driver.ComputeDriver):
-    """Implement the required methods of the contract (nova/virt/driver.py) and register every feature.
+    """Implement the required methods of the driver interface (nova/virt/driver.py) and register every feature.
 
-    ``delays`` and ``failures`` are those of the machine, and may be changed while it works.
+    ``delays`` and ``failures`` are those of the machine, and may be changed at run time.
     """
 
     real_guests = False
@@ -108,7 +108,7 @@ class FakeDriver(driver.ComputeDriver):
             supported_instances=[['x86_64', 'fake', 'hvm']])]
 
     def numa_topology(self) -> numa.HostTopology | None:
-        """The HostTopology that the options describe; None for more processors than one may have."""
+        """Return the configured HostTopology, or None for more processors than a topology supports."""
         options = self.conf.fake
         if not options.numa_cells and options.vcpus > cpus.LIMIT:
             return None

@@ -1,4 +1,4 @@
-"""Operations in a running fake guest, and what can be observed of it."""
+"""Operations on a running fake guest, and its observable state."""
 from __future__ import annotations
 
 import hashlib
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from nova.virt.fake.machine import Machine
 
 MIB = 1024 * 1024
-# Nothing listens there: they are below those that the kernel gives to connections, and below those of tests' servers.
+# Closed ports: they are below the kernel's ephemeral range and below those of tests' servers.
 CONSOLE_PORTS = {'vnc': 5900, 'spice': 15900, 'serial': 25900, 'mks': 26900}
 PORTS = 1000                 # of each kind
-SCREEN = (64, 48)            # points
+SCREEN = (64, 48)            # pixels
 
 
 class GuestOperations:
-    """Password, Quiesce, CrashDump, Diagnostics, Consoles and Screenshots of guests without a system.
+    """Password, Quiesce, CrashDump, Diagnostics, Consoles and Screenshots of simulated guests.
 
     :param address: of the host, for its consoles
     """
@@ -46,7 +46,7 @@ class GuestOperations:
             self.machine.save()
 
     def trigger_crash_dump(self, instance: Instance) -> None:
-        """The guest dumps its memory and starts again."""
+        """Simulate a memory dump and a restart of the guest."""
         with self.machine.operation('trigger_crash_dump'), self.machine.lock:
             guest = self.machine.guest(instance)
             guest['dumps'] = guest.get('dumps', 0) + 1
@@ -80,7 +80,7 @@ class GuestOperations:
                     'password': secrets.token_urlsafe(6) if kind in ('vnc', 'spice') else None}
 
     def screenshot(self, instance: Instance) -> bytes:
-        """A screen of one colour, which follows from the server's id."""
+        """Return a screen of one colour derived from the server's id."""
         with self.machine.operation('screenshot'):
             self.machine.guest(instance)
             colour = hashlib.sha256(instance.uuid.encode()).digest()[:3]

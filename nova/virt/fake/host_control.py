@@ -1,4 +1,4 @@
-"""The machine of a fake host, and files of volume snapshots."""
+"""Host power of a fake host, and files of volume snapshots."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -61,7 +61,7 @@ class VolumeSnapshots:
 
     def copy_volume(self, context: RequestContext, instance: Instance, volume_id: str, create_info: dict[str, str],
                     begun: Callable[[], None] | None = None) -> None:
-        """Of a guest that does not run there is nothing to be written: an empty copy is its volume's."""
+        """Record an empty copy, because a simulated guest writes no data."""
         with self.machine.operation('create_volume_snapshot'), self.machine.lock:
             guest = self.machine.guest(instance)
             guest.setdefault('copies', []).append([volume_id, create_info['new_file'], bool(guest.get('rests'))])

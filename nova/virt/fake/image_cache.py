@@ -1,4 +1,4 @@
-"""Images that were fetched ahead of time: their ids are remembered, nothing is stored."""
+"""Images fetched ahead of time: only their ids are stored."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Ports that guests of the fake driver get and lose."""
+"""Hot-plug of ports of fake guests."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Interfaces:
-    """Record ports of guests in ``networks``: ids, in the order in which they were plugged."""
+    """Record ports of guests in ``networks``: ids in the order of their plugging."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine

@@ -1,4 +1,4 @@
-"""Live migration between fake hosts of one process: the guest's record really moves."""
+"""Live migration between fake hosts of one process: the guest's record moves."""
 from __future__ import annotations
 
 import threading
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from nova.virt import driver
     from nova.virt.fake.machine import Machine
 
-STEP_S = 0.02            # between two checks for requests, and two reports of progress
+STEP_S = 0.02            # between two checks for requests, and two progress reports
 GIB = 1 << 30
 
-# (what separates one cloud of a process from another, host) -> driver: the wire between hypervisors
+# (key of a cloud in this process, host) -> driver: the connection between hypervisors
 _REACHABLE: weakref.WeakValueDictionary[tuple[str | int, str], LiveMigration] = weakref.WeakValueDictionary()
 
 
 class LiveMigration:
-    """A migration takes ``delays['live_migrate']`` seconds. A host receives a guest only if it expects the guest.
+    """Live migration of ``delays['live_migrate']`` seconds. A host receives a guest only if it expects the guest.
 
-    :param cloud: a value that all hosts which reach each other share
+    :param cloud: a value shared by all hosts that reach each other
     """
 
     def __init__(self, machine: Machine, host: str, cloud: str | int) -> None:
@@ -34,11 +34,11 @@ class LiveMigration:
         self.connect()
 
     def connect(self) -> None:
-        """Let the other hosts reach this one."""
+        """Make this host reachable for the others."""
         _REACHABLE[self._wire] = self
 
     def disconnect(self) -> None:
-        """Make this host unreachable; what it sends meanwhile is lost."""
+        """Make this host unreachable; data that it sends is lost."""
         if _REACHABLE.get(self._wire) is self:
             del _REACHABLE[self._wire]
 
@@ -78,7 +78,7 @@ class LiveMigration:
             self.jobs.pop(instance.uuid, None)
 
     def _send(self, uuid: str, wire: tuple[str | int, str], topology: str | None) -> None:
-        """Hand the guest over; it is at one of the two at any moment."""
+        """Transfer the guest; it is always at exactly one host."""
         other = _REACHABLE.get(wire)
         if other is None or _REACHABLE.get(self._wire) is not self:
             raise exception.VirtError(operation='migrate the guest', reason='the connection to the host is lost')
@@ -93,7 +93,7 @@ class LiveMigration:
             other.machine.save()
 
     def await_live_migration(self, instance: Instance, progress: Any) -> None:
-        """A guest whose ``ahead`` names a host runs there already, and is sent until it has come."""
+        """Send a guest in post-copy until it is complete: ``ahead`` names the host where it already runs."""
         with self.machine.operation('await_live_migration'):
             ahead = self.machine.guests.get(instance.uuid, {}).get('ahead')
         job = _Job(GIB, instance)
@@ -119,7 +119,7 @@ class LiveMigration:
     def post_live_migration_at_source(self, context: RequestContext, instance: Instance,
                                       network_info: list[dict[str, str]], facts: dict[str, Any]) -> None:
         with self.machine.operation('post_live_migration_at_source'):
-            pass                     # nothing of a fake guest stays behind
+            pass                     # a fake guest leaves no remains
 
     def has_arrived(self, uuid: str) -> bool:
         with self.machine.lock:
@@ -136,20 +136,20 @@ class LiveMigration:
             self.machine.expected.pop(instance.uuid, None)
 
     def awaited_guests(self) -> list[str]:
-        """A fake host prepares no disks for a guest that is about to arrive."""
+        """Return []: a fake host prepares no disks for an arriving guest."""
         return []
 
     def give_up_guest(self, uuid: str) -> None:
-        """There is nothing to remove: ``awaited_guests`` is always empty."""
+        """Do nothing: ``awaited_guests`` is always empty."""
 
 
 def _has_local_disks(instance: Instance) -> bool:
-    """Whether a guest has disks that are no volumes."""
+    """Return whether a guest has disks other than volumes."""
     return bool(instance.image_id or instance.ephemeral_gb or (instance.flavor or {}).get('swap'))
 
 
 class _Job:
-    """A migration under way."""
+    """Migration in progress."""
 
     def __init__(self, seconds: float, instance: Instance) -> None:
         self.started, self.seconds = time.monotonic(), seconds
@@ -163,7 +163,7 @@ class _Job:
         return not self.left()
 
     def progress(self) -> dict[str, int]:
-        """The figures of the driver contract: all of it is copied evenly in the time that it takes."""
+        """Return the figures of the driver interface: copied data grows linearly with time."""
         share = 1 - self.left() / self.seconds if self.seconds else 1
         values: dict[str, int] = {}
         for name, total in (('memory', self.memory), ('disk', self.disk)):

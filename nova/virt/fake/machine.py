@@ -1,4 +1,4 @@
-"""The guests of one fake host, as data: what its features work on."""
+"""State of one fake host: the guests on which its features operate."""
 from __future__ import annotations
 
 import contextlib
@@ -30,8 +30,8 @@ FORMAT = versioned_records.RecordFormat(
         'console', 'copies', 'disk_gb', 'dumps', 'memory_mb', 'networks', 'numa_topology', 'pci_devices', 'power_state',
         'ran', 'rests', 'shares', 'tpm', 'vcpus', 'volumes'}))
 ARRIVING = versioned_records.RecordFormat(name='record of an arriving simulated guest', fields=frozenset())
-CONSOLE_LINES = 1000         # of a guest that are kept
-STEPS = 10                   # of an operation that takes time and says how far it is
+CONSOLE_LINES = 1000         # maximum of a guest
+STEPS = 10                   # progress reports of an operation that takes time
 DISK_BYTES = 1024 * 1024     # of a snapshot
 
 
@@ -40,17 +40,17 @@ class Machine:
 
     delays     {operation: seconds}; operations are names of methods of the driver
     failures   {operation: share of the calls that fail, or an exception to raise}
-    lock       held while guests are read and changed; may be taken again by its holder
+    lock       reentrant; held while guests are read and changed
     guests     {uuid: guest}, a dict for JSON
-    kept       {uuid: guest as it was} of guests that have moved away and may come back
-    arriving   uuids of guests of which something has come by a cold move, and not all
-    strangers  {uuid: power state} of guests that another program has made
-    tpms       {uuid: content} of the TPMs of guests that are made again
-    expected   {uuid: [port id]} of guests that are about to arrive by live migration
-    on_event       called with (uuid, power state) when a guest changes by itself
+    kept       {uuid: former state} of guests that have moved away and may be reverted
+    arriving   uuids of guests with an incomplete cold migration to this host
+    strangers  {uuid: power state} of guests of another program
+    tpms       {uuid: content} of the TPMs of guests in a rebuild
+    expected   {uuid: [port id]} of guests that will arrive by live migration
+    on_event       called with (uuid, power state) when a guest changes state without a request
     shares_disks   whether the host shares the disks of its guests with the other hosts
     maintenance    whether the host refuses new guests
-    cached_images  ids of images that were fetched ahead of time
+    cached_images  ids of images fetched ahead of time
 
     ``guests_file``, ``kept_file`` and ``arriving_file`` are None without a directory.
     """
@@ -73,10 +73,10 @@ class Machine:
         self.kept_file = self._directory and self._directory / f'{host}.kept'
         self.arriving_file = self._directory and self._directory / f'{host}.arriving'
         self._unreadable: dict[pathlib.Path, dict[str, Any]] = {}
-        self._disks = f'snapshot-{host}-'        # first part of the names of the copies of disks
+        self._disks = f'snapshot-{host}-'        # prefix of the names of copied disks
 
     def load(self) -> None:
-        """Read what an earlier process has left; remove the disk of a snapshot that a crash ended."""
+        """Read the state of an earlier process; remove the disk of a crashed snapshot."""
         if (self._directory is None or self.guests_file is None or self.kept_file is None
                 or self.arriving_file is None):
             return
@@ -94,7 +94,7 @@ class Machine:
             self._replace(self.guests_file, self.guests)
 
     def _read(self, path: pathlib.Path) -> dict[str, Any]:
-        """{uuid: guest} of a file; a guest whose record cannot be read is logged, and its record stays in the file."""
+        """Return {uuid: guest} of a file; an unreadable record is logged and stays in the file."""
         found = {}
         loaded = _loaded(path)
         for uuid, guest in loaded.items() if isinstance(loaded, dict) else ():
@@ -113,9 +113,9 @@ class Machine:
 
     @contextlib.contextmanager
     def operation(self, name: str, report: progress.Report = progress.ignore) -> Iterator[None]:
-        """Take as long as configured, and fail as often.
+        """Simulate an operation with the configured delay and failure rate.
 
-        :param report: called with how far it is, as long as it takes
+        :param report: called with the progress during the delay
         """
         seconds, steps = self.delays.get(name, 0), 1 if report is progress.ignore else STEPS
         for step in range(1, steps + 1) if seconds else ():
@@ -126,7 +126,7 @@ class Machine:
         yield
 
     def fail(self, name: str) -> None:
-        """Fail as often as configured.
+        """Fail with the configured rate.
 
         :raises VirtError: or the exception that is configured
         """
@@ -137,7 +137,7 @@ class Machine:
             raise exception.VirtError(operation=name, reason='a failure was configured')
 
     def guest(self, instance: instance_object.Instance) -> dict[str, Any]:
-        """The guest of a server.
+        """Return the guest of a server.
 
         :raises GuestNotFound: this host has none
         """
@@ -147,7 +147,7 @@ class Machine:
             return self.guests[instance.uuid]
 
     def put(self, instance: instance_object.Instance, power_state: int, network_info: list[Any], *lines: str) -> None:
-        """Make the guest of a server, or make it again, with these ports; add lines to its console."""
+        """Create or recreate the guest of a server with these ports; add lines to its console."""
         with self.lock:
             devices = pci.given(instance, self.guests)
             guest = self.guests.setdefault(instance.uuid, FORMAT.with_header({'console': []}))
@@ -190,28 +190,28 @@ class Machine:
             return dict(self.guests[uuid].get('shares', {}))
 
     def keep_volumes(self, instance: instance_object.Instance, devices: list[dict[str, Any]]) -> None:
-        """Set the volumes that a guest is made with: block_device_mappings rows."""
+        """Set the initial volumes of a guest: block_device_mappings rows."""
         self.guests[instance.uuid]['volumes'] = {
             device['volume_id']: device['device_name'] for device in devices
             if device.get('destination_type') == 'volume'}
 
     def give_tpm(self, instance: instance_object.Instance, keep: bool) -> None:
-        """Give a guest the TPM that was kept of it, or a new one with a content of its own."""
+        """Give a guest its preserved TPM, or a new one with unique content."""
         kept = self.tpms.pop(instance.uuid, '')
         self.guests[instance.uuid]['tpm'] = kept if keep and kept else uuidlib.uuid4().hex
 
     def keep(self, uuid: str, guest: dict[str, Any]) -> None:
-        """Keep a guest as it was, for a way back."""
+        """Store the state of a guest for a revert."""
         self.kept[uuid] = guest
         self._save_kept()
 
     def bring_back(self, uuid: str) -> None:
-        """Make a guest again as it was when it left, if it is kept."""
+        """Restore the stored state of a guest, if there is one."""
         if uuid in self.kept:
             self.guests[uuid] = copy.deepcopy(self.kept[uuid])
 
     def forget_kept(self, uuid: str) -> None:
-        """Forget a guest that has moved away for good."""
+        """Delete the stored state of a guest after the confirmation of its move."""
         if self.kept.pop(uuid, None) is not None:
             self._save_kept()
 
@@ -220,7 +220,7 @@ class Machine:
             self._replace(self.kept_file, self.kept)
 
     def note_arriving(self, uuid: str, arrives: bool) -> None:
-        """Note that something of a guest has come, or that it is all here, or gone."""
+        """Record whether a guest is partially transferred."""
         if arrives != (uuid in self.arriving):
             (self.arriving.add if arrives else self.arriving.discard)(uuid)
             if self.arriving_file is not None:
@@ -228,7 +228,7 @@ class Machine:
 
     @contextlib.contextmanager
     def disk(self) -> Iterator[str]:
-        """The path of a small raw disk that goes with the block."""
+        """Yield the path of a small temporary raw disk."""
         with tempfile.NamedTemporaryFile(dir=self._directory, prefix=self._disks) as file:
             file.write(b'fake disk'.ljust(DISK_BYTES, b'\0'))
             file.flush()
@@ -236,7 +236,7 @@ class Machine:
 
 
 def _loaded(path: pathlib.Path) -> Any:
-    """The JSON of a file; nothing of a file that is missing, or that is no JSON."""
+    """Return the JSON of a file; empty if the file is missing or invalid."""
     try:
         return orjson.loads(path.read_bytes())
     except FileNotFoundError:

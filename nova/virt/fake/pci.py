@@ -1,4 +1,4 @@
-"""PCI devices that fake hosts have, and fake guests are given."""
+"""PCI devices of fake hosts and guests."""
 from __future__ import annotations
 
 import json
@@ -14,9 +14,9 @@ _KEYS = ('address', 'vendor_id', 'product_id', 'dev_type', 'numa_node', 'parent_
 
 
 def devices(values: list[Any], host: str) -> list[Any]:
-    """[pci.Device] of a host as [fake] pci_devices describes them.
+    """Return [pci.Device] of a host as described by [fake] pci_devices.
 
-    :raises InvalidInput: it is not of the form
+    :raises InvalidInput: the description is malformed
     """
     try:
         decoded = [json.loads(value) for value in values]
@@ -28,9 +28,9 @@ def devices(values: list[Any], host: str) -> list[Any]:
 
 
 def given(instance: Instance, guests: dict[str, dict[str, Any]]) -> list[Any]:
-    """Addresses of the devices that a guest gets: those that it had when the instance does not say.
+    """Return addresses of a guest's devices: the instance's, or else its present ones.
 
-    :param guests: {uuid: guest} of the host: what one has, no other can get
+    :param guests: {uuid: guest} of the host: a device belongs to one guest
     :raises VirtError: one is taken
     """
     if not instance.obj_attr_is_set('pci_devices'):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Rescue:
-    """Record in a guest's ``rescue`` the image and the volumes that it runs with."""
+    """Record the image and the volumes of a rescue in a guest's ``rescue``."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine

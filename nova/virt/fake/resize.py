@@ -1,4 +1,4 @@
-"""Fake guests that move to another host, or to another size."""
+"""Cold migration and resize of fake guests."""
 from __future__ import annotations
 
 import copy
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Resize:
-    """Cold moves of guests. The machine keeps in a separate file what a revert needs."""
+    """Cold migration of guests. The machine stores the state for a revert in a separate file."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine

@@ -1,4 +1,4 @@
-"""Shares of guests that are not there: the guest's record says which it has."""
+"""Shares of fake guests: an entry in the guest's record."""
 from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING

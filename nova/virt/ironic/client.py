@@ -1,4 +1,4 @@
-"""The Bare Metal API, as far as servers need it: https://docs.openstack.org/api-ref/baremetal/."""
+"""Client of the Bare Metal API, limited to calls for servers: https://docs.openstack.org/api-ref/baremetal/."""
 from __future__ import annotations
 
 import collections
@@ -20,16 +20,16 @@ VERSION = '1.82'                         # of the API: with shards
 FIELDS = ('uuid', 'name', 'resource_class', 'properties', 'traits', 'instance_uuid', 'instance_info', 'power_state',
           'target_power_state', 'provision_state', 'target_provision_state', 'maintenance', 'last_error', 'driver_info',
           'console_enabled')
-PAGE = 500                               # nodes of an answer
-# A node is locked while a conductor works on it, or looks at it: the request is repeated after these seconds.
+PAGE = 500                               # nodes in one response
+# A conductor locks a node while it works on the node: retry after these seconds.
 LOCKED_PAUSES_S = (0.2, 0.5, 1, 2, 4, 8, 15, 30)
-LOOKS_S = (0.05, 0.2, 0.5, 1, 2, 5)      # between looks at a node that changes; the last one again and again
+LOOKS_S = (0.05, 0.2, 0.5, 1, 2, 5)      # poll intervals of a changing node; the last one repeats
 
 Node = dict[str, Any]
 
 
 class Client:
-    """One client for all threads. Errors are sentences of the Bare Metal service in a VirtError."""
+    """Client shared by all threads. Errors of the Bare Metal service become a VirtError with its sentence."""
 
     def __init__(self, conf: ConfigOpts) -> None:
         self._options = conf.ironic
@@ -38,9 +38,9 @@ class Client:
     # ---- nodes
 
     def nodes(self) -> list[Node]:
-        """All that this host is to have, with FIELDS.
+        """Return all nodes of this host with FIELDS.
 
-        :raises VirtError: the service does not say
+        :raises VirtError: the service does not respond
         """
         query = {'fields': ','.join(FIELDS), 'limit': str(PAGE)}
         for name in ('conductor_group', 'shard'):
@@ -57,7 +57,8 @@ class Client:
             query = {**query, 'marker': found[-1]['uuid']}
 
     def node(self, uuid: str) -> Node:
-        """
+        """Return a node.
+
         :raises VirtError: there is none
         """
         found = self.find(uuid)
@@ -66,12 +67,12 @@ class Client:
         return found
 
     def find(self, uuid: str) -> Node | None:
-        """A node, with all of its fields; None: there is none."""
+        """Return a node with all fields, or None."""
         answer = self._call('look at a node', 'GET', f'/v1/nodes/{_segment(uuid)}', fine=(404,))
         return dict(answer.json()) if answer.status_code != 404 else None
 
     def addresses(self, uuid: str | None = None) -> collections.defaultdict[str, list[str]]:
-        """{uuid of a node: addresses (MAC) of its network cards}, of one node or of all."""
+        """Return {uuid of a node: MAC addresses of its network cards}, of one node or all."""
         query = {'fields': 'uuid,address,node_uuid', 'limit': str(PAGE), **({'node': uuid} if uuid else {})}
         found: collections.defaultdict[str, list[str]] = collections.defaultdict(list)
         for port in self._pages('look at the network cards', query, 'ports'):
@@ -79,19 +80,19 @@ class Client:
         return found
 
     def node_of(self, instance_uuid: str) -> Node | None:
-        """The node of a server; None: it has none."""
+        """Return the node of a server, or None."""
         query = {'instance_uuid': instance_uuid, 'fields': ','.join(FIELDS)}
         found = self._call('look for a node', 'GET', '/v1/nodes?' + urllib.parse.urlencode(query)).json()['nodes']
         return found[0] if found else None
 
     def update(self, uuid: str, operation: str, *changes: tuple[str, Any]) -> None:
-        """Set fields of a node, by their paths; None removes one."""
+        """Set fields of a node by their paths; None removes a field."""
         self._call(operation, 'PATCH', f'/v1/nodes/{_segment(uuid)}', json=[
             {'op': 'remove', 'path': path} if value is None else {'op': 'add', 'path': path, 'value': value}
             for path, value in changes])
 
     def faults(self, uuid: str, interfaces: tuple[str, ...]) -> dict[str, str]:
-        """{interface: why it cannot do its work} of a node."""
+        """Return {interface: reason} of a node's interfaces that fail validation."""
         found = self._call('check the node', 'GET', f'/v1/nodes/{_segment(uuid)}/validate').json()
         return {name: found[name].get('reason') or 'no reason is given' for name in interfaces
                 if not found.get(name, {}).get('result')}
@@ -99,7 +100,7 @@ class Client:
     # ---- ports
 
     def ports(self, uuid: str) -> list[str]:
-        """Ids of the network ports that a node has been given."""
+        """Return ids of the network ports attached to a node."""
         return [vif['id'] for vif in
                 self._call('look at the ports', 'GET', f'/v1/nodes/{_segment(uuid)}/vifs').json()['vifs']]
 
@@ -116,16 +117,16 @@ class Client:
         self._call(operation, 'PUT', f'/v1/nodes/{_segment(uuid)}/states/provision', json={'target': target, **more})
 
     def power(self, uuid: str, target: str, timeout: int | None = None) -> bool:
-        """Begin a change of the power state; False: machines of its kind cannot do it in this way.
+        """Begin a change of the power state; return False if the machine does not support it.
 
-        :param timeout: seconds after which the service gives it up
+        :param timeout: seconds after which the service aborts the change
         """
         wanted = {'target': target, **({'timeout': timeout} if timeout else {})}
         return self._call('change the power', 'PUT', f'/v1/nodes/{_segment(uuid)}/states/power', json=wanted,
                           fine=(400,)).status_code != 400
 
     def console(self, uuid: str) -> dict[str, Any]:
-        """{'console_enabled', 'console_info': {'type', 'url'} or None}"""
+        """Return {'console_enabled', 'console_info': {'type', 'url'} or None} of a node."""
         return dict(self._call('look at the console', 'GET', f'/v1/nodes/{_segment(uuid)}/states/console').json())
 
     def enable_console(self, uuid: str) -> None:
@@ -133,9 +134,9 @@ class Client:
 
     def wait(self, uuid: str, operation: str, seconds: float, reached: Callable[[Node], bool],
              failed: Callable[[Node], bool] = lambda node: False) -> Node:
-        """The node once it is as wanted.
+        """Wait until the node is in the wanted state and return it.
 
-        :raises VirtError: it has failed, or it takes longer than ``seconds``
+        :raises VirtError: the node has failed or ``seconds`` have passed
         """
         deadline = time.monotonic() + seconds
         looks = iter(LOOKS_S)
@@ -165,7 +166,7 @@ class Client:
             if answer.status_code < 400 or answer.status_code in fine:
                 return answer
             if answer.status_code == rest_client.BAD_TOKEN and not renewed:
-                renewed = bool(self._service.refusal(ctx, answer.status_code))       # the next request has a new one
+                renewed = bool(self._service.refusal(ctx, answer.status_code))       # the next request uses a new token
                 continue
             reason = _reason(answer)
             pause = next(pauses, None) if answer.status_code == 409 and 'locked' in reason else None
@@ -183,7 +184,7 @@ def _failure(operation: str, reason: str) -> exception.VirtError:
 
 
 def _reason(answer: requests.Response) -> str:
-    """The sentence of an error; the service wraps it in JSON, sometimes twice."""
+    """Return the message of an error; the service wraps it in JSON, sometimes twice."""
     try:
         found = answer.json()['error_message']
         found = json.loads(found) if isinstance(found, str) else found

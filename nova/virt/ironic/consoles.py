@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 
 class Consoles:
-    """
-    :param power_s: seconds that opening a console may take
+    """Feature Consoles.
+
+    :param power_s: timeout in seconds to open a console
     """
 
     def __init__(self, client: Client, nodes: Nodes, power_s: float) -> None:
@@ -38,7 +39,7 @@ class Consoles:
 
 
 def console_address(info: dict[str, Any]) -> tuple[str, int] | None:
-    """(host, port) of a serial console that is raw TCP, as socat's are; None of another kind."""
+    """Return (host, port) of a raw TCP serial console such as socat's, or None for other types."""
     if info.get('type') != 'socat':
         return None
     try:

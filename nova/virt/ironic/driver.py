@@ -1,7 +1,7 @@
-"""Machines of bare metal as servers: each node of the Bare Metal service is a node of this host, with one server.
+"""Bare metal driver: each node of the Bare Metal service is a node of this host, with one server.
 
-What the Bare Metal service knows is not kept here: every method looks at the node and goes on from there, also after a
-crash. A node belongs to this host by ``nova_host_id`` in its instance_info; nodes that others use are left alone.
+This host keeps no copy of the Bare Metal service's state: every method reads the node and continues from there, also
+after a crash. A node belongs to this host by ``nova_host_id`` in its instance_info; nodes of other users are ignored.
 """
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
 
 POWER = {'power on': states.RUNNING, 'power off': states.SHUTDOWN, 'rebooting': states.RUNNING}
 AVAILABLE, ACTIVE, RESCUED = 'available', nodes.ACTIVE, nodes.RESCUED
-# provision states, https://docs.openstack.org/ironic/latest/user/states.html: with a server that can be removed;
+# provision states, https://docs.openstack.org/ironic/latest/user/states.html: with a removable server;
 DEPLOYED = {ACTIVE, RESCUED, 'deploy failed', 'error', 'rescue failed', 'unrescue failed', 'wait call-back',
             'deploy hold', 'rescue wait'}
-# on the way to one of these, or away from them; being made ready for the next server; not to be had at all
+# in transition to or from such a state; in preparation for the next server; unavailable
 CHANGING = {'deploying', 'deleting', 'rebuild', 'deleted', 'rescuing', 'unrescuing'}
 CLEANED = {'cleaning', 'clean wait', 'clean hold'}
 NOT_ENROLLED = {'enroll', 'verifying', 'manageable', 'inspecting', 'inspect wait', 'inspect failed', 'adopting',
                 'adopt failed'}
-# files of a config drive, and what the Bare Metal service calls them
+# files of a config drive, and their names in the Bare Metal service
 DRIVE = {'openstack/latest/meta_data.json': 'meta_data', 'openstack/latest/network_data.json': 'network_data',
          'openstack/latest/user_data': 'user_data', 'openstack/latest/vendor_data.json': 'vendor_data'}
 OLD_VERSION = 1                          # hypervisor_version: nodes have none
 
 
 class IronicDriver(driver.ComputeDriver):
-    """Implement the required methods of the contract (nova/virt/driver.py); register Rescue and Consoles."""
+    """Implement the required methods of the driver interface (nova/virt/driver.py); register Rescue and Consoles."""
 
-    real_guests = False                  # whose ports this host would plumb
+    real_guests = False                  # this host plumbs no ports for them
 
     def __init__(self, conf: ConfigOpts, host: str, images: driver.ImageSource,
                  inspect_image: Callable[[str, str], None] | None = None,
@@ -76,7 +76,7 @@ class IronicDriver(driver.ComputeDriver):
             supported_instances=[[arch, 'baremetal', 'hvm']], traits=self._traits(node))
 
     def _traits(self, node: Node) -> list[str]:
-        """Those of the node; its resource class is one as long as a server can be there."""
+        """Return the traits of the node, including its resource class while it can have a server."""
         usable = not node['maintenance'] and (self._nodes.is_ours(node) if node['instance_uuid']
                                               else node['provision_state'] == AVAILABLE)
         own = [machines.class_name(node['resource_class'])] if usable and node['resource_class'] else []
@@ -88,7 +88,7 @@ class IronicDriver(driver.ComputeDriver):
     def power_state(self, instance: Instance) -> int:
         return _power_state(self._nodes.of(instance))
 
-    # ---- life
+    # ---- lifecycle
 
     def spawn(self, context: RequestContext, instance: Instance, request: driver.SpawnRequest) -> None:
         if request.injected_files:
@@ -112,9 +112,9 @@ class IronicDriver(driver.ComputeDriver):
         self._nodes.switch_on(uuid)
 
     def _ready(self, instance: Instance) -> Node:
-        """The node that the scheduler has chosen, once it has been cleaned of its last server.
+        """Return the scheduled node once it has been cleaned of its last server.
 
-        :raises BuildFailed: no server can be on it
+        :raises BuildFailed: the node cannot have a server
         """
         node = self._client.node(instance.node or '')
         if node['provision_state'] in CHANGING | CLEANED:
@@ -128,7 +128,7 @@ class IronicDriver(driver.ComputeDriver):
         return node
 
     def _info(self, instance: Instance, image: dict[str, Any]) -> dict[str, Any]:
-        """instance_info of its node; the capabilities that the flavor asks for decide how it is deployed."""
+        """Return instance_info of a server's node; the flavor's capabilities determine the deployment."""
         specs = (instance.flavor or {}).get('extra_specs') or {}
         wanted = {key.removeprefix('capabilities:'): value for key, value in specs.items()
                   if key.startswith('capabilities:')}
@@ -164,7 +164,7 @@ class IronicDriver(driver.ComputeDriver):
                 lambda found: found['instance_uuid'] != instance.uuid or found['provision_state'] in {
                     AVAILABLE, *CLEANED},
                 lambda found: found['provision_state'] in ('error', 'clean failed'))
-        if node['instance_uuid'] == instance.uuid:               # it was taken, and not deployed
+        if node['instance_uuid'] == instance.uuid:               # it was claimed but not deployed
             self._client.update(uuid, 'give the node back', ('/instance_info', {}), ('/instance_uuid', None))
 
     # ---- power
@@ -180,7 +180,7 @@ class IronicDriver(driver.ComputeDriver):
             try:
                 self._nodes.await_power(node['uuid'], 'power off', timeout)
                 return
-            except exception.VirtError:              # its system did not obey
+            except exception.VirtError:              # the OS did not shut down
                 pass
         self._client.power(node['uuid'], 'power off')
         self._nodes.await_power(node['uuid'], 'power off')
@@ -202,7 +202,7 @@ def _power_state(node: Node) -> int:
 
 
 def _number(properties: dict[str, Any], name: str) -> int:
-    """Inspection and people write these numbers, also as texts."""
+    """Return a number that inspection or an operator wrote, possibly as text."""
     try:
         return max(0, int(properties.get(name) or 0))
     except (TypeError, ValueError):
@@ -210,7 +210,7 @@ def _number(properties: dict[str, Any], name: str) -> int:
 
 
 def _drive(request: driver.SpawnRequest) -> dict[str, Any]:
-    """The config drive, of whose documents the Bare Metal service makes one."""
+    """Return the documents from which the Bare Metal service builds the config drive."""
     found: dict[str, Any] = {}
     for path, name in DRIVE.items():
         content = (request.config_drive or {}).get(path)

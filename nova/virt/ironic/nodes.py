@@ -1,4 +1,4 @@
-"""The nodes that have servers of this host, and their power."""
+"""Nodes with servers of this host, and their power states."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -15,9 +15,10 @@ ACTIVE, RESCUED = 'active', 'rescue'     # provision states
 
 
 class Nodes:
-    """
+    """Lookup and power of nodes.
+
     :param host: name of the compute host
-    :param power_s: seconds that a change of power may take
+    :param power_s: timeout in seconds of a power change
     """
 
     def __init__(self, client: Client, host: str, power_s: float) -> None:

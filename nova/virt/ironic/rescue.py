@@ -1,4 +1,4 @@
-"""Rescue of bare metal servers by the ramdisk of their node."""
+"""Rescue of bare metal servers with the ramdisk of their node."""
 from __future__ import annotations
 
 from typing import Any, TYPE_CHECKING
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 
 class Rescue:
-    """
-    :param deploy_s: seconds that a change of the provision state may take
+    """Feature Rescue.
+
+    :param deploy_s: timeout in seconds of a provision state change
     """
 
     def __init__(self, client: Client, nodes: Nodes, deploy_s: float) -> None:

@@ -1,4 +1,4 @@
-"""The common part of the drivers of virtual machines and of containers: the required methods that both do alike."""
+"""Common part of the drivers of virtual machines and containers: the required methods that both share."""
 from __future__ import annotations
 
 import contextlib
@@ -21,7 +21,7 @@ LOG = logging.getLogger(__name__)
 
 
 class LibvirtBase(driver.ComputeDriver):
-    """Base class of a driver, whose constructor sets ``storage``, ``hypervisor`` and ``_guests``."""
+    """Base class of drivers; their constructors set ``storage``, ``hypervisor`` and ``_guests``."""
 
     storage: Storage
     hypervisor: Host

@@ -1,5 +1,6 @@
-"""What is done to one domain. Each function gets libvirt's connection or domain and runs through ``Host.run`` or
-``Host.guest``: it takes no lock, writes no log, and does nothing when it is done already.
+"""Operations on one domain. Each function gets libvirt's connection or domain.
+
+The functions run through ``Host.run`` or ``Host.guest``. They take no lock, write no log, and are idempotent.
 """
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from nova.virt.libvirt.domain import identity
 
 _UNDEFINE = (libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
              | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA)
-# UEFI variables and the state of a TPM: with the guest, or with its disks
+# UEFI variables and TPM state: removed with the guest, or with its disks
 _REMOVE = libvirt.VIR_DOMAIN_UNDEFINE_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_TPM
 _KEEP = libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_KEEP_TPM
 KILL_ATTEMPTS = 3                        # libvirt gives up after 15 s each when a process does not die
@@ -30,14 +31,14 @@ def define_and_start(connection: libvirt.virConnect, _uuid: str, text: str) -> N
 
 
 def define_and_pause(connection: libvirt.virConnect, _uuid: str, text: str) -> None:
-    """Start it without a single instruction: its devices are there."""
+    """Define and start a guest paused before its first instruction, so that its devices exist."""
     domain = connection.defineXML(text)
     if not domain.isActive():
         domain.createWithFlags(libvirt.VIR_DOMAIN_START_PAUSED)
 
 
 def start(domain: libvirt.virDomain) -> None:
-    """Start it; goes on where it was when its memory was saved, or when it is paused."""
+    """Start a domain from its saved memory if any; resume it if it is paused."""
     if not domain.isActive():
         domain.create()
     elif domain.state()[0] == libvirt.VIR_DOMAIN_PAUSED:
@@ -45,13 +46,13 @@ def start(domain: libvirt.virDomain) -> None:
 
 
 def start_paused(domain: libvirt.virDomain) -> None:
-    """Start it where its saved memory ends, without a single instruction."""
+    """Start a domain from its saved memory, paused before the next instruction."""
     if not domain.isActive():
         domain.createWithFlags(libvirt.VIR_DOMAIN_START_PAUSED)
 
 
 def stop(domain: libvirt.virDomain) -> None:
-    """Switch it off at once."""
+    """Power a domain off immediately."""
     for attempt in range(1, KILL_ATTEMPTS + 1):
         if not domain.isActive():
             return
@@ -63,14 +64,14 @@ def stop(domain: libvirt.virDomain) -> None:
 
 
 def stop_and_forget(domain: libvirt.virDomain) -> None:
-    """Switch it off and drop its saved memory: the next start is from the beginning."""
+    """Power a domain off and delete its saved memory, so that the next start is a boot."""
     stop(domain)
     if domain.hasManagedSaveImage():
         domain.managedSaveRemove()
 
 
 def undefine(domain: libvirt.virDomain, keep_state: bool = False) -> None:
-    """Stop it, and let libvirt forget it; nothing when it is a guest of another program that was not taken over."""
+    """Stop and undefine a domain; skip a guest of another program that was not adopted."""
     if not _has_owner(domain):
         return
     stop(domain)
@@ -87,7 +88,7 @@ def _has_owner(domain: libvirt.virDomain) -> bool:
 
 
 def described(domain: libvirt.virDomain) -> tuple[str, str | None]:
-    """(XML of the definition, why it cannot be taken over or None) of a guest of another program."""
+    """Return (XML of the definition, reason against adoption or None) of another program's guest."""
     why = (None if domain.isPersistent() else 'it is transient: virsh define makes it stay')
     if why is None and _has_owner(domain):
         why = 'it belongs to a deployment of this system already'
@@ -97,9 +98,9 @@ def described(domain: libvirt.virDomain) -> tuple[str, str | None]:
 
 
 def mark(domain: libvirt.virDomain, namespace: str, text: str) -> None:
-    """Say whose it is, in its definition and while it runs; its deployment starts it from now on, and libvirt does not.
+    """Set the owner in the definition and the running domain, and disable libvirt's autostart.
 
-    :param text: the element; None: it has no owner
+    :param text: the owner element; None removes the owner
     """
     flags = libvirt.VIR_DOMAIN_AFFECT_CONFIG | (libvirt.VIR_DOMAIN_AFFECT_LIVE if domain.isActive() else 0)
     if text is None and not _has_owner(domain):
@@ -110,12 +111,12 @@ def mark(domain: libvirt.virDomain, namespace: str, text: str) -> None:
 
 
 def forget(connection: libvirt.virConnect, _uuid: str, text: str) -> None:
-    """Remove what libvirt keeps of a guest that it does not know any more: the state of its TPM."""
+    """Remove the TPM state that libvirt keeps of an undefined guest."""
     undefine(connection.defineXML(text))
 
 
 def ask_to_shut_down(domain: libvirt.virDomain) -> None:
-    """Press the power button (or ask the guest's agent); nothing when it is off already."""
+    """Request a shutdown through ACPI or the guest agent; skip a domain that is off."""
     with contextlib.suppress(libvirt.libvirtError):
         domain.shutdown()
 
@@ -131,26 +132,26 @@ def unpause(domain: libvirt.virDomain) -> None:
 
 
 def save(domain: libvirt.virDomain) -> None:
-    """Memory to disk, off."""
+    """Save the memory to disk and stop the domain."""
     if domain.isActive():
         domain.managedSave()
 
 
 def device_addresses(domain: libvirt.virDomain) -> dict[str, list[str]]:
-    """Where the guest finds its devices: {MAC address, serial number or device name: [bus, address]}."""
+    """Return guest device addresses: {MAC address, serial number or device name: [bus, address]}."""
     return addresses.read(domain.XMLDesc(0))
 
 
 def interface_path(mac: str) -> str:
-    """Path of a network device in a domain's XML, for the functions below."""
+    """Return the path of a network device in a domain's XML, for the functions below."""
     return f"./devices/interface/mac[@address='{mac.lower()}']"
 
 
 def plug(domain: libvirt.virDomain, text: str, path: str) -> None:
-    """Plug a device into the definition, and into the guest when it runs.
+    """Plug a device into the definition and, if it runs, the guest.
 
     :param text: the XML of the device
-    :param path: where it is found in the XML of a domain that has it: names of a user are elsewhere in that XML
+    :param path: path of the device in the domain's XML; user-chosen names are elsewhere in that XML
     """
     for flag, described in _places(domain):
         if not _has(domain, described, path):
@@ -158,12 +159,12 @@ def plug(domain: libvirt.virDomain, text: str, path: str) -> None:
 
 
 def attach_live(domain: libvirt.virDomain, text: str) -> None:
-    """Give a running guest a device, and not its definition."""
+    """Attach a device to a running guest but not to its definition."""
     domain.attachDeviceFlags(text, libvirt.VIR_DOMAIN_AFFECT_LIVE)
 
 
 def requests(domain: libvirt.virDomain, target: str) -> tuple[int, int]:
-    """(reads, writes) that a running guest has asked of a disk."""
+    """Return (reads, writes) that a running guest has requested from a disk."""
     reads, _read, writes, *_more = domain.blockStats(target)
     return reads, writes
 
@@ -176,12 +177,12 @@ def ask_to_unplug(domain: libvirt.virDomain, text: str, path: str) -> None:
 
 
 def holds_device(domain: libvirt.virDomain, path: str) -> bool:
-    """Whether the guest runs and has the device."""
+    """Return whether the guest runs and has the device."""
     return bool(domain.isActive()) and _has(domain, 0, path)
 
 
 def undefine_device(domain: libvirt.virDomain, text: str, path: str) -> None:
-    """Take a device out of the definition."""
+    """Remove a device from the definition."""
     if _has(domain, libvirt.VIR_DOMAIN_XML_INACTIVE, path):
         domain.detachDeviceFlags(text, libvirt.VIR_DOMAIN_AFFECT_CONFIG)
 
@@ -191,20 +192,20 @@ def _has(domain: libvirt.virDomain, described: int, path: str) -> bool:
 
 
 def _places(domain: libvirt.virDomain) -> list[tuple[int, int]]:
-    """[(flag of a change, flag that shows it)]: the definition, and the guest while it runs."""
+    """Return [(flag of a change, flag to read its result)] for the definition and, if it runs, the guest."""
     places = [(libvirt.VIR_DOMAIN_AFFECT_CONFIG, libvirt.VIR_DOMAIN_XML_INACTIVE)]
     return places + [(libvirt.VIR_DOMAIN_AFFECT_LIVE, 0)] if domain.isActive() else places
 
 
 def begin_backup(domain: libvirt.virDomain, text: str) -> None:
-    """Begin to copy a disk; a copy that a crashed process began is given up first."""
+    """Begin a backup job of a disk; first abort a job that a crashed process began."""
     if domain.jobStats().get('type', libvirt.VIR_DOMAIN_JOB_NONE) != libvirt.VIR_DOMAIN_JOB_NONE:
         domain.abortJob()
     domain.backupBegin(text, None)
 
 
 def backup_done(domain: libvirt.virDomain) -> bool | None:
-    """None while the copy goes on, then whether it succeeded."""
+    """Return None during the backup job, then whether it succeeded."""
     if domain.jobStats().get('type', libvirt.VIR_DOMAIN_JOB_NONE) != libvirt.VIR_DOMAIN_JOB_NONE:
         return None
     ended = domain.jobStats(libvirt.VIR_DOMAIN_JOB_STATS_COMPLETED)
@@ -212,7 +213,7 @@ def backup_done(domain: libvirt.virDomain) -> bool | None:
 
 
 def backup_percent(domain: libvirt.virDomain) -> int | None:
-    """Hundredths of the disks that are copied; None when the copy has ended meanwhile."""
+    """Return the percentage of the backup done, or None if the job has ended."""
     stats = domain.jobStats()
     total = int(stats.get('disk_total', 0))
     return min(100, 100 * int(stats.get('disk_processed', 0)) // total) if total else None

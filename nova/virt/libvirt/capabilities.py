@@ -1,4 +1,4 @@
-"""A host's hardware as libvirt describes it, read from its XML: pure functions.
+"""Parse the host's hardware from libvirt's XML: pure functions.
 
 https://libvirt.org/formatcaps.html and https://libvirt.org/formatnode.html describe the elements.
 """
@@ -14,19 +14,19 @@ from nova.virt.libvirt.domain import mediated
 
 
 def topology(capabilities: etree.Element) -> numa.HostTopology | None:
-    """The HostTopology without guests; None when libvirt knows no cells.
+    """Return the HostTopology without guests, or None if libvirt reports no cells.
 
     :param capabilities: root element of the capabilities
     """
     cells = [_cell(element) for element in capabilities.findall('./host/topology/cells/cell')]
-    cells = [cell for cell in cells if cell.cpuset]                   # there are nodes of memory alone
+    cells = [cell for cell in cells if cell.cpuset]                   # omits memory-only nodes
     return numa.HostTopology(tuple(sorted(cells, key=lambda cell: cell.id))) if cells else None
 
 
 def devices(nodes: Sequence[etree.Element], nets: Iterable[etree.Element]) -> list[pci.Device]:
-    """[pci.Device] that guests could have.
+    """Return [pci.Device] that guests could have.
 
-    :param nodes: the node devices (root elements) of PCI, and nets: those of network interfaces
+    :param nodes: root elements of the PCI node devices, and nets: those of network interfaces
     """
     interfaces = {net.findtext('parent'): net.findtext("./capability[@type='net']/interface") for net in nets}
     names = {}
@@ -40,7 +40,7 @@ def devices(nodes: Sequence[etree.Element], nets: Iterable[etree.Element]) -> li
 
 def mediated_devices(nodes: Iterable[etree.Element], made: Iterable[etree.Element],
                      types: Sequence[str]) -> list[pci.Device]:
-    """[pci.Device] of the mediated devices of these types that guests could have.
+    """Return [pci.Device] of the mediated devices of these types that guests could have.
 
     :param nodes: as of ``devices``, and made: the node devices of mediated devices
     """
@@ -49,7 +49,7 @@ def mediated_devices(nodes: Iterable[etree.Element], made: Iterable[etree.Elemen
 
 
 def device(node: etree.Element, parents: Mapping[str, str | None] | None = None) -> pci.Device | None:
-    """The pci.Device of a node device (root element); None when it is none that a guest could have.
+    """Return the pci.Device of a node device (root element), or None if guests cannot have it.
 
     :param parents: {address of a physical function: name of its network interface}
     """

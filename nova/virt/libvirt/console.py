@@ -1,13 +1,13 @@
-"""What a guest printed on its serial console: the log that libvirt's virtlogd writes and rotates."""
+"""Serial console output of a guest, from the log that libvirt's virtlogd writes and rotates."""
 import os
 
 from nova.disk_files import sandbox
 
-TAIL = 100 * 1024                        # bytes that the compute API gives
+TAIL = 100 * 1024                        # bytes that the compute API returns
 
 
 def tail(path: str, size: int = TAIL) -> bytes:
-    """The last ``size`` bytes of a log and, where it is shorter, of the one rotated before; b'' without a log."""
+    """Return the last ``size`` bytes of a log and its rotated predecessor; b'' without a log."""
     data = b''
     for name in (path, path + '.0'):
         if len(data) < size:

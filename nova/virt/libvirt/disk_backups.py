@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-POLL = 0.2                               # seconds between two looks at a copy
+POLL = 0.2                               # seconds between two polls of a copy
 REPORT_S = 1                             # between two requests to QEMU for its progress
 OPERATION = 'make a snapshot'
 
 
 class DiskBackups:
-    """
-    :param timeout: seconds that the copy of a disk may take
+    """Backup jobs of single disks.
+
+    :param timeout: seconds allowed for the copy of a disk
     """
 
     def __init__(self, storage: Storage, hypervisor: Host, timeout: float) -> None:
@@ -35,7 +36,7 @@ class DiskBackups:
 
         :param text: XML of the copy
         :param begin: function of a domain and ``text`` that begins it
-        :param begun: called when the copy has begun; it has the content of that moment
+        :param begun: called when the copy has begun; the copy has the content of that point in time
         """
         if not self.begin(uuid, text, begin):
             return False
@@ -44,7 +45,7 @@ class DiskBackups:
         return self.wait(uuid)
 
     def begin(self, uuid: str, text: str, begin: Callable[..., None] = calls.begin_backup) -> bool:
-        """Begin to copy a disk as it is now; return whether QEMU copies it."""
+        """Begin to copy the present content of a disk; return whether QEMU copies it."""
         try:
             self._hypervisor.guest(OPERATION, uuid, begin, text)
         except exception.VirtError as error:
@@ -55,7 +56,7 @@ class DiskBackups:
     def wait(self, uuid: str, report: progress.Report = progress.ignore) -> bool:
         """Wait for the end of a copy; return whether it succeeded.
 
-        :raises InsufficientStorage: there is no room for it; the copy is aborted
+        :raises InsufficientStorage: the copy was aborted for lack of space
         """
         deadline, report_at = time.monotonic() + self._timeout, time.monotonic() + REPORT_S
         try:
@@ -73,7 +74,7 @@ class DiskBackups:
             self._hypervisor.guest(OPERATION, uuid, calls.abort_job)
         except exception.VirtError as error:
             LOG.warning('Copying the disk of %s failed: %s', uuid, error)
-        except exception.NovaException:  # no room, or ``report`` has ended the task
+        except exception.NovaException:  # out of space, or ``report`` has ended the task
             self._hypervisor.guest(OPERATION, uuid, calls.abort_job)
             raise
         return False

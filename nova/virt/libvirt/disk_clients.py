@@ -1,11 +1,11 @@
-"""Find the Ceph clients of a guest's QEMU, so that an evacuation of the guest can shut them out (moves/fencing.py).
+"""Find the Ceph clients of a guest's QEMU, so that an evacuation can fence them (moves/fencing.py).
 
-Each disk that QEMU has in Ceph is a client of its own. Its address has a random part that only Ceph tells, by the
-watch that librbd sets when it opens an image. So the guest is started without an instruction, Ceph is asked, and the
-guest runs after its clients are recorded.
+Each disk that QEMU opens in Ceph is a separate client. A random part of its address is known only to Ceph, through the
+watch that librbd sets when it opens an image. So the guest starts paused, the driver queries Ceph and records the
+clients, and then the guest runs.
 
-An image that several guests may open (multiattach) has the watches of all of them. The clients of this guest are those
-that were not there before its start and that have an address of this host. Starts of such guests wait for each other.
+An image that several guests may open (multiattach) has the watches of all of them. The clients of this guest are the
+ones added by its start that have an address of this host. Starts of such guests are serialized.
 """
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ if typing.TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-LOOK_S = 10                              # for one question to Ceph while a guest waits for its start
+LOOK_S = 10                              # for one query of Ceph while a guest waits for its start
 Record = typing.Callable[[str, disk_clients.Images, bool], None]
 
 
 class DiskClients:
-    """
-    :param ceph: of this host; whichever pool
+    """Recorder of Ceph clients.
+
+    :param ceph: Ceph access of this host, for any pool
     """
 
     def __init__(self, ceph: pools.Pool) -> None:
@@ -43,7 +44,7 @@ class DiskClients:
 
     @contextlib.contextmanager
     def starting(self, guest: xml.Guest) -> collections.abc.Iterator[None]:
-        """Record the clients of a guest when the block, which starts it without an instruction, has ended.
+        """Record the clients of a guest after the block has started it paused.
 
         :raises NovaException: they were not recorded; the guest must not run
         """
@@ -52,15 +53,16 @@ class DiskClients:
 
     @contextlib.contextmanager
     def plugging(self, uuid: str, volume: Volume) -> collections.abc.Iterator[None]:
-        """The same of a volume that a running guest gets by the block. It may write at once, so that its clients count
-        as unknown until they are recorded.
+        """Record the clients of a volume that the block attaches to a running guest.
+
+        The guest may write immediately, so its clients count as unknown until they are recorded.
         """
         with self._plugging(uuid, images_of_volumes([volume])):
             yield
 
     @contextlib.contextmanager
     def plugging_disk(self, uuid: str, disk: xml.Disk) -> collections.abc.Iterator[None]:
-        """The same of a local disk."""
+        """Record the clients of a local disk that the block attaches to a running guest."""
         with self._plugging(uuid, _local_images([disk])):
             yield
 
@@ -89,23 +91,24 @@ class DiskClients:
         except exception.NovaException as error:
             if started:
                 raise
-            # the guest has the volume; its clients stay unknown, and an evacuation stops
+            # the guest has the volume; its clients stay unknown, which blocks an evacuation
             LOG.warning('The clients of server %s are not recorded: %s', uuid, error)
 
     def look(self, guest: xml.Guest) -> disk_clients.Images:
-        """The clients of a guest that runs; those of an image that several guests may have cannot be told apart."""
+        """Return the clients of a running guest; clients of an image shared by several guests cannot be distinguished.
+        """
         late = guest.rescued.late if guest.rescued else []
         found = self._found({**images_of(guest), **_local_images(late)})
         self._warn(guest.uuid, found)
         return found
 
     def _found(self, images: dict[str, bool]) -> disk_clients.Images:
-        """Of each image; several: None, as those of an image that nobody has open for all that Ceph knows."""
+        """Return the client of each image; None if there are several or Ceph reports none."""
         return {image: None if several else sorted(self._watchers(image) or ()) or None
                 for image, several in images.items()}
 
     def _watchers(self, image: str) -> frozenset[str] | None:
-        """None: Ceph does not tell."""
+        """Return the watchers of an image, or None if Ceph does not respond."""
         try:
             return frozenset(self._ceph.watchers(image, LOOK_S))
         except exception.VirtError as error:
@@ -121,7 +124,7 @@ class DiskClients:
 
 
 def images_of(guest: xml.Guest) -> dict[str, bool]:
-    """{pool/image that the guest may write to: whether other guests may, too}."""
+    """Return {pool/image that the guest may write to: whether other guests may write too}."""
     running = rescued.booted(guest)
     return {**_local_images(running.disks), **images_of_volumes(running.volumes)}
 
@@ -140,10 +143,10 @@ def _is_image(disk: typing.Any) -> bool:
 
 def new_clients(before: frozenset[str] | None, after: frozenset[str] | None,
                 is_own: typing.Callable[[str], bool]) -> list[str] | None:
-    """The clients that a start has added to an image; None: they cannot be told from others.
+    """Return the clients that a start added to an image, or None if they cannot be distinguished.
 
-    :param before: those before the start; None: unknown
-    :param is_own: whether an address is one of this host
+    :param before: clients before the start; None: unknown
+    :param is_own: whether an address belongs to this host
     """
     if before is None or after is None:
         return None
@@ -151,7 +154,7 @@ def new_clients(before: frozenset[str] | None, after: frozenset[str] | None,
 
 
 def is_local(client: str) -> bool:
-    """Whether the address of a client (address:port/number) is one of this host: only such a one can be bound."""
+    """Return whether a client address (address:port/number) belongs to this host: only a local address can be bound."""
     address = client.rpartition('/')[0].rpartition(':')[0].strip('[]')
     family = socket.AF_INET6 if ':' in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:

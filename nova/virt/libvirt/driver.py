@@ -1,4 +1,4 @@
-"""The driver for QEMU and KVM guests through libvirt."""
+"""Driver for QEMU and KVM guests through libvirt."""
 from __future__ import annotations
 
 import contextlib
@@ -72,12 +72,12 @@ LOG = logging.getLogger(__name__)
 
 
 class LibvirtDriver(base.LibvirtBase):
-    """Implement the required methods of the contract (nova/virt/driver.py) and register the features.
+    """Implement the required methods of the driver interface (nova/virt/driver.py) and register the features.
 
-    :param inspect_image: called with (path, disk format) for every downloaded image before a tool reads it;
-                          raises when the image must not be used
-    :param helper: privileges.Helper with the operations of nova.virt.libvirt.privileged.remote; None: this process
-        performs them itself
+    :param inspect_image: called with (path, disk format) for every downloaded image before a tool reads it; raises if
+        the image must not be used
+    :param helper: privileges.Helper with the operations of nova.virt.libvirt.privileged.remote; None runs them in this
+        process
     """
 
     guest_agent = True
@@ -179,7 +179,7 @@ class LibvirtDriver(base.LibvirtBase):
     # ---- the host ---------------------------------------------------------------------
 
     def _log_room(self) -> None:
-        """Log when the disk gets full, and when it has room again."""
+        """Log when the disk gets full, and when space is free again."""
         full = self.storage.free_bytes() < disk_space.MIB
         if full and not self._is_full:
             LOG.error('The file system of %s is full. This host refuses what needs room: new guests, images, snapshots '
@@ -204,14 +204,14 @@ class LibvirtDriver(base.LibvirtBase):
             pci_devices=self.platform.devices(self.hypervisor))]
 
     def cpu_flags(self, node: driver.NodeResources) -> list[str]:
-        # libvirt names only those that the processor's model does not imply
+        # libvirt omits flags that the CPU model implies
         return [*super().cpu_flags(node), *traits.local_flags()]
 
     def guest_traits(self) -> list[str]:
         return self.platform.configured_traits(self.storage.encrypts)
 
     def has_disks(self, instance: Instance, source: str) -> bool:
-        self.storage.check_reach(instance.uuid)          # else the guest would be created again despite its disks
+        self.storage.check_reach(instance.uuid)  # a missing record in the pool would lead to new disks for the guest
         pool_record.take(self.storage, instance.uuid, source, self.platform.virt_type)
         return shared_storage.was_taken_over(self.storage.load(instance.uuid), source, self.host)
 
@@ -233,8 +233,8 @@ class LibvirtDriver(base.LibvirtBase):
     def spawn(self, context: RequestContext, instance: Instance, request: driver.SpawnRequest) -> None:
         uuid = instance.uuid
         with self._guests.operation(uuid):
-            self._guests.remove(uuid, keep_machine=request.keep_machine)         # of an attempt that was interrupted
-            self.storage.remove(uuid, again=True,                        # also disks that another host has in the pool
+            self._guests.remove(uuid, keep_machine=request.keep_machine)         # left by an interrupted attempt
+            self.storage.remove(uuid, again=True,                        # also disks of another host in the pool
                                 kept=spec.machine_files(request.keep_machine))
             try:
                 disks, boot_files = self.storage.new_disks.create(context, instance, request)
@@ -255,7 +255,7 @@ class LibvirtDriver(base.LibvirtBase):
                 raise
 
     def _place_devices(self, instance: Instance, guest: Guest, request: driver.SpawnRequest) -> None:
-        """Write the addresses of tagged devices, which libvirt chooses, into the config drive."""
+        """Write the addresses of tagged devices, which libvirt assigns, into the config drive."""
         def look() -> dict[str, list[str]]:
             self._guests.define(guest)
             return self.device_addresses(instance)
@@ -286,7 +286,7 @@ class LibvirtDriver(base.LibvirtBase):
                       block_devices: list[dict[str, Any]]) -> None:
         with self._guests.operation(instance.uuid):
             guest = self._guests.refresh(instance.uuid, network_info)
-            # the record has the topology, devices and connections of the former host
+            # the record has the topology, devices and connections of the previous host
             guest.numa, guest.hostdevs = instance.numa_topology, instance.devices()
             guest.volumes = self._connections.connect_all(instance, block_devices, guest.machine, guest.disks,
                                                           guest.volumes)
@@ -310,7 +310,7 @@ class LibvirtDriver(base.LibvirtBase):
 
 
 def _check_fence(conf: cfg.ConfigOpts, stored: storage.Storage, ceph: pools.Pool) -> None:
-    """Warn at the start, and not only at the first evacuation, that Ceph would refuse to fence a host."""
+    """Warn at startup, instead of at the first evacuation, if Ceph would refuse to fence a host."""
     images = {image for guest in stored.guests() for image in disk_clients.images_of(guest)}
     if images or conf.libvirt.rbd_user:
         for sentence in ceph_rights.missing(ceph, images):

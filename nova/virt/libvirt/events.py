@@ -1,6 +1,6 @@
-"""libvirt's event loop: one native thread of the process, whatever thread model the rest runs on.
+"""libvirt's event loop: one native thread of the process, independent of the thread model.
 
-libvirt wants its loop registered before the first connection is opened, once a process.
+libvirt requires the loop to be registered once a process, before the first connection is opened.
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def start_loop() -> None:
     with _lock:
         if _started:
             return
-        libvirt.registerErrorHandler(_quiet, None)   # errors are raised; libvirt would print them, too
+        libvirt.registerErrorHandler(_quiet, None)   # errors are raised; libvirt would also print them
         libvirt.virEventRegisterDefaultImpl()
         concurrency.spawn_native('libvirt-loop', _run)
         _started = True

@@ -1,8 +1,10 @@
-"""Consoles of a guest: its screen over VNC and SPICE, its serial ports.
+"""Consoles of a guest: its screen over VNC and SPICE, and its serial ports.
 
-``assign`` decides at each start what a guest has by the configuration of its host, which is recorded in
-``Guest.consoles``; ``add`` makes the XML of it; ``place`` reads from the XML of a running guest where a console is. A
-guest keeps its passwords for life, because what was saved or moves with it has them, too:
+* ``assign`` selects the consoles of a guest at each start from the host's configuration, into ``Guest.consoles``
+* ``add`` generates their XML
+* ``place`` reads the address of a console from the XML of a running guest
+
+A guest keeps its passwords for life, because saved or migrated memory contains them:
 
     {'vnc': {'listen': address, 'password': text},
      'spice': {'listen': address, 'password': text or None, 'tls': bool},
@@ -24,7 +26,7 @@ from oslo_config.cfg import ConfigOpts
 
 from nova import exception
 
-VNC_PASSWORD = 8                        # characters: VNC's authentication reads no more (RFC 6143, 7.2.2)
+VNC_PASSWORD = 8                        # characters: VNC's authentication ignores the rest (RFC 6143, 7.2.2)
 SPICE_PASSWORD = 32
 SOCKET = 'serial%d.sock'                # below the guest's directory
 _LETTERS = string.ascii_letters + string.digits
@@ -32,10 +34,10 @@ Record = dict[str, dict[str, Any]]
 
 
 def check(conf: ConfigOpts, settings: dict[str, str], offered: Collection[str]) -> None:
-    """Refuse a configuration with which no guest could start, or one that opens consoles to everybody.
+    """Reject a configuration that prevents starts of guests or exposes consoles without access control.
 
-    :param settings: of qemu.conf, as isolation.read_settings gives them
-    :param offered: types of graphics that this host's QEMU has, as offered.graphics gives them
+    :param settings: of qemu.conf, as returned by isolation.read_settings
+    :param offered: graphics types of this host's QEMU, as returned by offered.graphics
     :raises InvalidInput: with the option
     """
     for group in ('vnc', 'spice', 'serial_console'):
@@ -54,10 +56,10 @@ def check(conf: ConfigOpts, settings: dict[str, str], offered: Collection[str]) 
 
 
 def assign(conf: ConfigOpts, before: Record, ports: int, path: Callable[[str], str], used: Iterable[int]) -> Record:
-    """What a guest has of consoles on this host from its next start on.
+    """Return the consoles of a guest on this host from its next start on.
 
-    :param before: what it had, here or on another host
-    :param ports: how many serial ports
+    :param before: its previous consoles, here or on another host
+    :param ports: number of serial ports
     :param path: function(file name): the path below the guest's directory
     :param used: TCP ports of other guests of this host
     :raises VirtError: no TCP port of the range is free
@@ -83,12 +85,12 @@ def assign(conf: ConfigOpts, before: Record, ports: int, path: Callable[[str], s
 
 
 def used_ports(guests: Iterable[Any]) -> set[int]:
-    """TCP ports of the serial consoles of some Guests."""
+    """Return the TCP ports of the serial consoles of some Guests."""
     return {port for guest in guests for port in guest.consoles.get('serial', {}).get('ports', ())}
 
 
 def add(devices: etree.Element, guest: Any) -> None:
-    """The elements of a Guest's consoles. The first serial port is the one whose output is kept."""
+    """Add the elements of a Guest's consoles. The output of the first serial port is logged."""
     record = guest.consoles
     _serial(devices, record.get('serial'), guest.console_log)
     for kind in ('vnc', 'spice'):
@@ -101,7 +103,7 @@ def add(devices: etree.Element, guest: Any) -> None:
                 element.set('defaultMode', 'secure')
             etree.SubElement(element, 'listen', type='address', address=found['listen'])
     if 'vnc' in record or 'spice' in record:
-        # A pointer that goes where the viewer's is, without which both drift apart; not every machine has USB.
+        # An absolute pointer stays in step with the viewer's pointer; some machine types have no USB.
         usb = guest.arch is None and guest.settings.get('usb_model') != 'none'
         etree.SubElement(devices, 'input', type='tablet', bus='usb' if usb else 'virtio')
 
@@ -123,9 +125,9 @@ def _serial(devices: etree.Element, record: dict[str, Any] | None, log: str) -> 
 
 
 def place(text: str, kind: str, record: Record, my_ip: str) -> dict[str, Any]:
-    """Where a console of a running guest is: see virt.driver.Consoles.
+    """Return the address of a console of a running guest: see virt.driver.Consoles.
 
-    :param text: XML of the guest as it runs
+    :param text: XML of the running guest
     :param kind: 'vnc', 'spice', 'serial' or 'mks'
     :param record: its consoles, for the passwords, which libvirt does not show
     :raises ConsoleTypeUnavailable: it has none of this kind
@@ -163,7 +165,7 @@ def _of_serial(element: etree.Element | None, record: dict[str, Any], my_ip: str
 
 
 def has_screen(text: str) -> bool:
-    """Whether a guest has a graphics device.
+    """Return whether a guest has a graphics device.
 
     :param text: its XML
     """
@@ -171,8 +173,7 @@ def has_screen(text: str) -> bool:
 
 
 def read(text: str) -> Record:
-    """What a guest that has come while it ran has of consoles: the places are this host's, the passwords are those that
-    it brought along.
+    """Return the consoles of a live-migrated guest: the addresses of this host and the passwords of the source.
 
     :param text: its XML with passwords (VIR_DOMAIN_XML_SECURE)
     """
@@ -209,7 +210,7 @@ def _free_ports(options: Any, number: int, taken: set[int]) -> list[int]:
 
 
 def _is_free(address: str, port: int) -> bool:
-    """Whether nothing listens there now. Another process may be faster: then the guest does not start, and says so."""
+    """Return whether the port is free now. If another process binds it first, the guest's start fails with an error."""
     family = socket.AF_INET6 if ':' in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.local_disks.storage import Storage
     from nova.virt.libvirt.xml import Guest
 
-POLL = 0.2                               # seconds between two looks at something that a guest does
-SHUTDOWN_RETRY_S = 10                    # after which the request to shut down is repeated
+POLL = 0.2                               # seconds between two polls of a guest
+SHUTDOWN_RETRY_S = 10                    # after which the shutdown request is repeated
 IMAGE_CACHE_INTERVAL = 3600              # seconds between two cleanups of the image cache
 
 
@@ -28,7 +28,7 @@ class GuestPower:
         self.storage, self.hypervisor = storage, hypervisor
         self._lock = threading.Lock()
         self._busy: dict[str, int] = {}          # {uuid: operations in progress}
-        self._pending: set[str] = set()          # guests with an event that was held back
+        self._pending: set[str] = set()          # guests with a deferred event
         self._images_cleaned_at = 0.0
 
     @contextlib.contextmanager
@@ -68,9 +68,9 @@ class GuestPower:
         return guest
 
     def power_state(self, uuid: str) -> int:
-        """Return the power state of a guest; a guest that libvirt does not know and that has a record is off.
+        """Return the power state of a guest; a guest with a record that libvirt does not know is off.
 
-        :raises GuestNotFound: the guest has neither
+        :raises GuestNotFound: libvirt does not know the guest and it has no record
         """
         try:
             return self.hypervisor.power_state(uuid)
@@ -87,7 +87,7 @@ class GuestPower:
             return False
 
     def power_off(self, uuid: str, timeout: float = 0) -> None:
-        """Ask the guest to shut down, wait ``timeout`` seconds, then switch it off.
+        """Request a guest shutdown, wait ``timeout`` seconds, then power the guest off.
 
         :raises GuestNotFound: neither libvirt nor this host knows the guest
         """
@@ -99,14 +99,14 @@ class GuestPower:
                 self.record(uuid)        # a guest with a record is off already
 
     def shut_down(self, uuid: str, timeout: float) -> bool:
-        """Ask a running guest to shut down; return whether it is off within ``timeout`` seconds.
+        """Request a shutdown of a running guest; return whether it is off within ``timeout`` seconds.
 
         :raises GuestNotFound: libvirt has no such guest
         """
         deadline = time.monotonic() + timeout
         ask_at = 0.0
         while self.hypervisor.power_state(uuid) == states.RUNNING and time.monotonic() < deadline:
-            if time.monotonic() >= ask_at:           # a guest that is still booting ignores the request
+            if time.monotonic() >= ask_at:           # a booting guest ignores the request
                 self.hypervisor.guest('ask the guest to shut down', uuid, calls.ask_to_shut_down)
                 ask_at = time.monotonic() + SHUTDOWN_RETRY_S
             time.sleep(POLL)

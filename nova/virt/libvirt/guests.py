@@ -42,7 +42,8 @@ LOG = logging.getLogger(__name__)
 
 
 class Guests(guest_power.GuestPower):
-    """
+    """Lifecycle of the domains of this host.
+
     :param host: name of this host
     :param volumes: VolumeConnections of this host
     :param clients: recorder of the Ceph clients of guests
@@ -61,11 +62,11 @@ class Guests(guest_power.GuestPower):
 
     def describe(self, instance: Instance, request: SpawnRequest, disks: list[xml.Disk], boot_files: dict[str, str],
                  known: Sequence[Any] = ()) -> xml.Guest:
-        """Make the Guest of an instance, its volumes connected; nothing is recorded.
+        """Make the Guest of an instance and connect its volumes, without recording the guest.
 
-        :param boot_files: {'kernel': path, 'ramdisk': path}; empty if the root disk boots by itself
-        :param known: Volumes that the guest had, which keep their targets
-        :raises ImageUnacceptable: the image asks for unknown hardware
+        :param boot_files: {'kernel': path, 'ramdisk': path}; empty if the root disk is bootable
+        :param known: previous Volumes of the guest, which keep their targets
+        :raises ImageUnacceptable: the image requests unknown hardware
         :raises VirtError: this host does not reach a volume
         """
         return spec.guest(
@@ -133,7 +134,7 @@ class Guests(guest_power.GuestPower):
             self.hypervisor.run('start the guest', calls.define_and_pause, guest.uuid, self.domain_xml(guest))
 
     def power_on(self, uuid: str, network_info: Any) -> None:
-        """Start a guest that is off; let a suspended or paused one go on.
+        """Start a guest that is off; resume a suspended or paused guest.
 
         :raises GuestNotFound: the guest has no record
         """
@@ -161,10 +162,11 @@ class Guests(guest_power.GuestPower):
             raise
 
     def _prepare(self, guest: xml.Guest) -> None:
-        """Give libvirt the secrets of the guest's disks and volumes, and make its mediated devices. Neither survives a
-        restart of libvirt or of the host.
+        """Set libvirt's secrets for the guest's disks and volumes, and create its mediated devices.
 
-        :raises VirtError: a storage does not answer
+        Secrets are lost when libvirt restarts, mediated devices when the host does.
+
+        :raises VirtError: a storage does not respond
         """
         probe.check(guest.volumes)
         guest.memory_source = self._platform.memory_source
@@ -185,8 +187,8 @@ class Guests(guest_power.GuestPower):
     def remove(self, uuid: str, keep_disks: bool = False, keep_machine: bool = False) -> None:
         """Stop a guest, and remove its definition, ports, devices and files; no error if there is none.
 
-        :param keep_disks: leave the directory
-        :param keep_machine: leave the UEFI variables and the state of the TPM
+        :param keep_disks: preserve the directory
+        :param keep_machine: preserve the UEFI variables and the TPM state
         """
         guest = self.storage.load(uuid)
         # the backup of a resize has the same TPM
@@ -207,7 +209,7 @@ class Guests(guest_power.GuestPower):
     def _remove_tpm(self, uuid: str) -> None:
         """Remove the TPM state of a guest that libvirt does not know, or that lost its TPM in a resize.
 
-        Only libvirt may remove it: define a guest of that uuid and undefine it.
+        Only libvirt may remove the state, so define and undefine a guest with that uuid.
         """
         if not os.path.isdir(os.path.join(tpm_state.PLACE, uuid)):
             return
@@ -217,7 +219,7 @@ class Guests(guest_power.GuestPower):
         self.hypervisor.run('remove the TPM', calls.forget, uuid, xml.domain(made))
 
     def undo(self, uuid: str, keep_machine: bool = False) -> None:
-        """Remove what a failed attempt made of a guest and disconnect its volumes; log a failure, and do not raise."""
+        """Remove the results of a failed attempt and disconnect the volumes. Failures are logged, not raised."""
         try:
             guest = self.storage.load(uuid)
             self.remove(uuid, keep_machine=keep_machine)
@@ -226,9 +228,9 @@ class Guests(guest_power.GuestPower):
             LOG.exception('What a failed build left of %s could not be removed.', uuid)
 
     def keeps_machine(self, instance: Instance, guest: xml.Guest | None) -> bool:
-        """Return whether a rebuilt guest gets the UEFI variables and the TPM that it had.
+        """Return whether a rebuilt guest reuses its UEFI variables and TPM.
 
-        A rebuild that failed has removed the record: the file ``spec.MACHINE`` describes the machine then.
+        A failed rebuild has removed the record; the file ``spec.MACHINE`` then describes the machine.
 
         :param guest: the record before the rebuild; None if there is none
         """

@@ -1,4 +1,4 @@
-"""The connection to libvirt: kept alive, opened again when libvirtd restarts, and the events that come over it."""
+"""Connection to libvirt: keepalive, reconnection after a restart of libvirtd, and events."""
 from __future__ import annotations
 
 import contextlib
@@ -30,8 +30,8 @@ LOG = logging.getLogger(__name__)
 
 KEEPALIVE_SECONDS, KEEPALIVE_COUNT = 5, 3
 RECONNECT_MIN, RECONNECT_MAX = 0.5, 10   # seconds between attempts, jittered
-RESTARTS_S = 30                          # an operation waits so long for a libvirtd that does not answer
-LOST_S = 5                               # a libvirtd that restarts is back before; later the host takes no servers
+RESTARTS_S = 30                          # timeout of an operation while libvirtd does not respond
+LOST_S = 5                               # grace period of a restart of libvirtd; then the host is disabled
 KVM_API, KVM_GET_API_VERSION = 12, 0xAE00
 
 POWER_STATES = {
@@ -47,7 +47,7 @@ POWER_STATES = {
 DISK_ERRORS = {libvirt.VIR_DOMAIN_DISK_ERROR_NO_SPACE: 'there is no room for it'}
 DENIED = (libvirt.VIR_ERR_AUTH_FAILED, libvirt.VIR_ERR_AUTH_CANCELLED, libvirt.VIR_ERR_AUTH_UNAVAILABLE,
           libvirt.VIR_ERR_ACCESS_DENIED, libvirt.VIR_ERR_OPERATION_DENIED)
-CONTAINER = 'exe'                        # libvirt's type of its system: its memory is never saved
+CONTAINER = 'exe'                        # libvirt's OS type of containers; their memory is never saved
 _CLOSED = object()
 # (event, detail): label of metrics.GUESTS_FAILED
 _FAILURES = {(libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_CRASHED): 'crashed',
@@ -59,7 +59,7 @@ FAILURE_TEXTS = {'crashed': 'ended: its QEMU is gone', 'failed': 'ended: its QEM
 
 @dataclasses.dataclass(frozen=True)
 class Failure:
-    """An event of a guest that nobody asked for."""
+    """Event of a guest failure without a request."""
 
     uuid: str
     how: str
@@ -67,7 +67,7 @@ _STOP = object()
 
 
 class _Attempt:
-    """An attempt to open a connection: when it is ``done``, it has the connection or an error."""
+    """Attempt to open a connection; once ``done``, it has the connection or an error."""
 
     def __init__(self) -> None:
         self.done = threading.Event()
@@ -76,11 +76,12 @@ class _Attempt:
 
 
 class Host:
-    """
+    """Connection to libvirt with reconnection.
+
     :param uri: libvirt's
-    :param owner: directory of the deployment's guests; only guests with it are seen
-    :param on_change: called with a uuid when that guest may have changed, on a thread of ours
-    :param on_answer: called with the reason when libvirt has not answered for LOST_S, with '' when it answers again
+    :param owner: directory of the deployment's guests; other guests are ignored
+    :param on_change: called on a Python thread with the uuid of a guest that may have changed
+    :param on_answer: called with a reason when libvirt has not responded for LOST_S, and with '' when it responds again
     """
 
     def __init__(self, uri: str, owner: str, on_change: Callable[[str], None],
@@ -88,14 +89,14 @@ class Host:
         self._uri, self._owner, self._on_change, self._on_answer = uri, owner, on_change, on_answer
         self._lock = threading.Lock()
         self._connection = None
-        self._attempt: _Attempt | None = None    # to open it
-        self._mailbox: Any = None                # a Mailbox, from connect() on
+        self._attempt: _Attempt | None = None    # to open the connection
+        self._mailbox: Any = None                # a Mailbox, set by connect()
         self._stopped = False
 
     def connect(self) -> None:
-        """Open the connection and begin to listen.
+        """Open the connection and subscribe to events.
 
-        :raises HypervisorUnreachable: libvirt does not answer
+        :raises HypervisorUnreachable: libvirt does not respond
         """
         events.start_loop()
         self._mailbox = concurrency.Mailbox()
@@ -113,13 +114,13 @@ class Host:
             concurrency.blocking(_close, connection)
 
     def run(self, operation: str, function: Callable[..., Any], *args: Any) -> Any:
-        """``function(connection, *args)`` away from the green threads; it may make many calls of libvirt.
+        """Run ``function(connection, *args)`` outside the green threads; it may make many libvirt calls.
 
-        It must take no lock and write no log. It is called again, once, when the connection turns out to be broken; a
-        libvirtd that restarts is waited for.
+        The function must take no lock and write no log. It is called once more if the connection is broken, after
+        waiting for a restart of libvirtd.
         :raises GuestNotFound: libvirt has no such guest
-        :raises HypervisorUnreachable: it does not answer
-        :raises VirtError: anything else that libvirt says
+        :raises HypervisorUnreachable: libvirt does not respond
+        :raises VirtError: any other libvirt error
         """
         until, broken = time.monotonic() + RESTARTS_S, False
         while True:
@@ -143,16 +144,16 @@ class Host:
                 time.sleep(RECONNECT_MIN)
 
     def _open(self, operation: str, until: float) -> libvirt.virConnect:
-        """The connection. A thread of its own opens it where it is not, and may hang in a libvirtd that stands still.
+        """Return the connection. A separate thread opens it, because the open call may hang with libvirtd.
 
-        :raises libvirtError: it cannot be opened
+        :raises libvirtError: opening failed
         :raises HypervisorUnreachable: it is not open at ``until``
         """
         connection = self._connection
         if connection is not None and concurrency.blocking(_alive, connection):
             return connection
         with self._lock:
-            if self._connection is not connection:       # another thread has opened it meanwhile
+            if self._connection is not connection:       # another thread has reopened it
                 return self._connection
             attempt = self._attempt
             if attempt is None:
@@ -197,11 +198,11 @@ class Host:
             LOG.exception('An event of guest %s was not handled.', uuid)
 
     def report_state(self, uuid: str) -> None:
-        """Have ``on_change`` called for a guest, on the thread of the events."""
+        """Schedule ``on_change`` for a guest on the event thread."""
         self._mailbox.put(uuid)
 
     def _reconnect(self) -> None:
-        """Open the connection again and report the state of every guest: events were lost meanwhile."""
+        """Reopen the connection and report the state of every guest, because events were lost."""
         LOG.warning('The connection to libvirt closed.')
         wait, lost_at, is_lost = RECONNECT_MIN, time.monotonic() + LOST_S, False
         while not self._stopped:
@@ -222,14 +223,14 @@ class Host:
                 self._changed(uuid)
             return
 
-    # ---- questions --------------------------------------------------------------------
+    # ---- queries ----------------------------------------------------------------------
 
     def guests(self) -> dict[str, int]:
-        """{uuid: power state} of the deployment's guests."""
+        """Return {uuid: power state} of the deployment's guests."""
         return self.run('list the guests', _guests, self._owner)
 
     def guest_state(self, uuid: str) -> int | None:
-        """The power state of one of ``guests()``; None: it is not among them."""
+        """Return the power state of one of ``guests()``, or None if it is not among them."""
         try:
             found: int | None = self.run('read the power state', _guest_state, uuid, self._owner)
         except exception.GuestNotFound:
@@ -240,39 +241,39 @@ class Host:
         return self.run('read the power state', lambda connection, uuid: state_of(_find(connection, uuid)), uuid)
 
     def disk_errors(self, uuid: str) -> dict[str, str]:
-        """{target: what is wrong} of the disks that a guest stands still for: QEMU stops it where a file is full."""
+        """Return {target: error} of the disks for which QEMU paused a guest, such as a full file system."""
         found = self.guest('look at the disks', uuid, lambda domain: domain.diskErrors())
         return {target: DISK_ERRORS.get(code, 'it cannot be read or written') for target, code in found.items()}
 
     def guest(self, operation: str, uuid: str, function: Callable[..., Any], *args: Any) -> Any:
-        """``function(domain, *args)`` on the guest's domain; see ``run``."""
+        """Run ``function(domain, *args)`` on the guest's domain; see ``run``."""
         return self.run(operation, lambda connection, uuid: function(_find(connection, uuid), *args), uuid)
 
     def facts(self) -> dict[str, Any]:
-        """{'version', 'vcpus', 'memory_mb', 'capabilities'}: capabilities is the root of libvirt's document."""
+        """Return {'version', 'vcpus', 'memory_mb', 'capabilities'}, with the root element of the capabilities."""
         return self.run('describe the host', _facts)
 
     def domain_capabilities(self, virt_type: str) -> list[etree.Element]:
-        """Root elements of what guests of this type can be given, of the machines pc and q35."""
+        """Return root elements of the domain capabilities of this type for the machines pc and q35."""
         return self.run('describe what guests can have', _domain_capabilities, virt_type)
 
     def pci_devices(self) -> list[pci.Device]:
-        """[objects.pci.Device] of the host that guests could have."""
+        """Return [objects.pci.Device] of the host that guests could have."""
         return self.run('list the PCI devices', _pci_devices)
 
     def mediated_devices(self, types: Sequence[str]) -> list[pci.Device]:
-        """The same of mediated devices of these types."""
+        """Return [objects.pci.Device] of the mediated devices of these types."""
         return self.run('list the mediated devices', _mediated_devices, types)
 
 
 def address(conf: cfg.ConfigOpts) -> str:
-    """libvirt's address: that of machines, or that of containers."""
+    """Return libvirt's URI for virtual machines or for containers."""
     options = conf.libvirt
     return options.lxc_connection_uri if options.virt_type == 'lxc' else options.connection_uri
 
 
 def refusal(uri: str) -> str:
-    """Why libvirt lets this process's user not in, as a sentence; '' when it does, and when it does not answer yet."""
+    """Return why libvirt denies this process's user access, as a sentence; '' if it permits or does not respond yet."""
     libvirt.registerErrorHandler(lambda *_: None, None)
     try:
         libvirt.open(uri).close()
@@ -285,7 +286,7 @@ def refusal(uri: str) -> str:
 
 
 def kvm_offered(capabilities: etree.Element) -> bool:
-    """Whether guests can use the processor's support: it has it, /dev/kvm opens, and libvirt offers it."""
+    """Return whether KVM is usable: CPU support, access to /dev/kvm, and libvirt's support."""
     if capabilities.find("./guest/arch/domain[@type='kvm']") is None:
         return False
     with open('/proc/cpuinfo') as file:
@@ -302,7 +303,7 @@ def kvm_offered(capabilities: etree.Element) -> bool:
 
 
 def state_of(domain: libvirt.virDomain) -> int:
-    """The power state of a domain; one whose memory was saved to disk is suspended."""
+    """Return the power state of a domain; a domain with saved memory is suspended."""
     state = domain.state()[0]
     if state == libvirt.VIR_DOMAIN_SHUTOFF and domain.OSType() != CONTAINER and domain.hasManagedSaveImage():
         return states.POWER_SUSPENDED
@@ -319,7 +320,7 @@ def _open(uri: str, mailbox: concurrency.Mailbox) -> libvirt.virConnect:
 
 def _lifecycle(_connection: libvirt.virConnect, domain: libvirt.virDomain, event: int, detail: int,
                mailbox: concurrency.Mailbox) -> None:
-    """Called on libvirt's native thread."""
+    """Forward an event to the mailbox. libvirt calls this on its native thread."""
     if (event, detail) in _FAILURES:
         mailbox.put(Failure(domain.UUIDString(), _FAILURES[event, detail]))
     if event not in (libvirt.VIR_DOMAIN_EVENT_DEFINED, libvirt.VIR_DOMAIN_EVENT_UNDEFINED):
@@ -359,7 +360,7 @@ def _guests(connection: libvirt.virConnect, owner: str) -> dict[str, int]:
         try:
             state = _state_of_ours(domain, owner)
         except libvirt.libvirtError as error:
-            if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:      # it is gone since the listing
+            if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:      # the guest disappeared after the listing
                 raise
             continue
         if state is not None:
@@ -372,7 +373,7 @@ def _guest_state(connection: libvirt.virConnect, uuid: str, owner: str) -> int |
 
 
 def _state_of_ours(domain: libvirt.virDomain, owner: str) -> int | None:
-    """The power state of a domain with this owner, None of any other."""
+    """Return the power state of a domain with this owner, or None for other domains."""
     try:
         metadata = domain.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, xml.OWNER_NAMESPACE)
     except libvirt.libvirtError as error:
@@ -400,7 +401,7 @@ def _mediated_devices(connection: libvirt.virConnect, types: Sequence[str]) -> l
 
 
 def _descriptions(connection: libvirt.virConnect, kind: int) -> Iterator[str]:
-    """XML of the node devices of a kind; one that goes meanwhile is left out."""
+    """Yield XML of the node devices of a kind, without devices that disappear during the listing."""
     for device in connection.listAllDevices(kind):
         try:
             yield device.XMLDesc()
@@ -411,7 +412,7 @@ def _descriptions(connection: libvirt.virConnect, kind: int) -> Iterator[str]:
 
 def _facts(connection: libvirt.virConnect) -> dict[str, Any]:
     info = connection.getInfo()
-    # libvirt counts memory by NUMA cell and misses what was added to a running machine; the kernel knows
+    # libvirt sums the memory of NUMA cells and misses hot-plugged memory; the kernel includes it
     memory_mb = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') // 2 ** 20
     return {'version': connection.getVersion(), 'vcpus': info[2], 'memory_mb': memory_mb,
             'capabilities': etree.fromstring(connection.getCapabilities())}

@@ -1,4 +1,4 @@
-"""What this host's kernel says of its PCI devices."""
+"""PCI device data from this host's kernel."""
 from __future__ import annotations
 
 import pathlib
@@ -9,9 +9,9 @@ DEVICES = pathlib.Path('/sys/bus/pci/devices')
 
 
 def interface_of(address: str, devices: pathlib.Path = DEVICES) -> str:
-    """Name of the network interface that a device is now: it may change with each start of the host.
+    """Return the current network interface name of a device; it may change at each boot.
 
-    :raises VirtError: it is none, as long as a driver of guests has the device
+    :raises VirtError: the device has no interface, for example while a guest driver is bound to it
     """
     names = sorted(path.name for path in (devices / address / 'net').glob('*'))
     if not names:

@@ -1,7 +1,7 @@
-"""What keeps the guests of a host apart, should one take over its QEMU: read from libvirt's capabilities and qemu.conf.
+"""Isolation of guests from a compromised QEMU, read from libvirt's capabilities and qemu.conf.
 
-AppArmor or SELinux (sVirt) gives each guest a label of its own, which opens its own files alone. Without it each QEMU
-runs as the same user, who may write all of their disks. https://libvirt.org/drvqemu.html describes the drivers.
+AppArmor or SELinux (sVirt) confines each guest to its own files by a unique label. Without a label each QEMU runs as
+the same user, who may write to all disks. https://libvirt.org/drvqemu.html describes the drivers.
 """
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import contextlib
 import re
 from xml.etree import ElementTree as etree
 
-LABELS = {'apparmor': 'AppArmor', 'selinux': 'SELinux'}              # secmodels that give each guest its own
+LABELS = {'apparmor': 'AppArmor', 'selinux': 'SELinux'}              # secmodels with a label for each guest
 QEMU_CONF = '/etc/libvirt/qemu.conf'
-# What it needs of qemu.conf, which holds passwords, too.
+# The settings of qemu.conf in use; the file also holds passwords.
 SETTINGS = ('security_default_confined', 'seccomp_sandbox', 'spice_tls', 'chardev_tls', 'migrate_tls_x509_cert_dir',
             'default_tls_x509_cert_dir')
 SELINUX_ENFORCES = '/sys/fs/selinux/enforce'
@@ -20,11 +20,11 @@ _IDS = re.compile(r'\+?(\w+):\+?(\w+)\Z')
 
 
 def weaknesses(capabilities: etree.Element, settings: dict[str, str], selinux_enforces: bool) -> list[str]:
-    """Sentences that say why guests are not kept apart; none when they are.
+    """Return sentences on missing isolation between guests, or [] if it is complete.
 
     :param capabilities: root element of libvirt's capabilities
-    :param settings: of qemu.conf, as ``read_settings`` gives them
-    :param selinux_enforces: whether the kernel does what SELinux says
+    :param settings: of qemu.conf, as returned by ``read_settings``
+    :param selinux_enforces: whether SELinux is in enforcing mode
     """
     found = []
     models = {model.findtext('model'): model for model in capabilities.findall('./host/secmodel')}
@@ -45,7 +45,7 @@ def weaknesses(capabilities: etree.Element, settings: dict[str, str], selinux_en
 
 
 def of_this_host(capabilities: etree.Element, settings: dict[str, str]) -> list[str]:
-    """``weaknesses`` of the host that we run on."""
+    """Return the ``weaknesses`` of this host."""
     enforces = True
     with contextlib.suppress(OSError), open(SELINUX_ENFORCES) as file:
         enforces = file.read().strip() != '0'
@@ -53,14 +53,14 @@ def of_this_host(capabilities: etree.Element, settings: dict[str, str]) -> list[
 
 
 def read_settings(path: str) -> dict[str, str]:
-    """{name: value} of a file of libvirt's; empty when it is not there or not for our eyes."""
+    """Return {name: value} of a libvirt configuration file; empty if it is missing or unreadable."""
     with contextlib.suppress(OSError), open(path) as file:
         return {match[1]: match[2] for match in map(_SETTING.match, file) if match}
     return {}
 
 
 def _ids(model: etree.Element | None) -> tuple[str, str]:
-    """(user, group) that guests run with by default, as text; empty when libvirt does not say."""
+    """Return the default (user, group) of guests as text; empty if libvirt does not report them."""
     label = model.findtext('baselabel') if model is not None else None
     match = _IDS.match((label or '').strip())
     return (match[1], match[2]) if match else ('', '')

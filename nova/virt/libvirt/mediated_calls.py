@@ -1,6 +1,6 @@
-"""Mediated devices of a guest: made before it starts, gone with it. Each function runs through ``Host.run``.
+"""Mediated devices of a guest: created before its start and removed with it. Each function runs through ``Host.run``.
 
-libvirt makes them, by mdevctl; after a restart of the host they are not there until their guest starts again.
+libvirt creates them with mdevctl; they are missing after a host reboot until their guest starts.
 """
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from nova.virt.libvirt.domain import mediated
 
 
 def ensure(connection: libvirt.virConnect, guest: str, devices: list[pci.Device]) -> None:
-    """Make those of a guest's devices that are mediated and not there.
+    """Create the missing mediated devices of a guest.
 
-    :raises libvirtError: the host's driver makes no more of a type
+    :raises libvirtError: the host's driver has no more instances of a type
     """
     for device in _of(devices):
         if _find(connection, mediated.id_of(guest, device)) is None:
@@ -23,7 +23,7 @@ def ensure(connection: libvirt.virConnect, guest: str, devices: list[pci.Device]
 
 
 def remove(connection: libvirt.virConnect, guest: str, devices: list[pci.Device]) -> None:
-    """Give back what ``ensure`` made; the guest is off."""
+    """Remove the devices created by ``ensure``; the guest is off."""
     for device in _of(devices):
         found = _find(connection, mediated.id_of(guest, device))
         if found is not None:
@@ -43,7 +43,7 @@ def _find(connection: libvirt.virConnect, wanted: str) -> libvirt.virNodeDevice 
         try:
             if mediated.id_made(etree.fromstring(device.XMLDesc())) == wanted:
                 return device
-        except libvirt.libvirtError as error:        # gone since the listing
+        except libvirt.libvirtError as error:        # disappeared after the listing
             if error.get_error_code() != libvirt.VIR_ERR_NO_NODE_DEVICE:
                 raise
     return None

@@ -1,4 +1,4 @@
-"""The properties of this host that its virtual machines are built with: kind of guest, processor, topology, memory."""
+"""Host properties for virtual machines: guest type, processor, topology, memory."""
 from __future__ import annotations
 
 import pathlib
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 class Platform:
-    """Read the properties from libvirt and the configuration: ``discover`` at the start, ``refresh`` at each report.
+    """Read the properties from libvirt and the configuration: ``discover`` at startup, ``refresh`` at each report.
 
     :ivar virt_type: 'kvm' or 'qemu'; '' before ``discover``
     :ivar memory_source: one of domain.memory
     :ivar topology: HostTopology that the configuration leaves to guests; None if libvirt reports none
-    :ivar processor: which processor guests see
-    :ivar traits: what guests can be given here
+    :ivar processor: the processor model of guests
+    :ivar traits: available guest options
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -40,9 +40,9 @@ class Platform:
         self.processor, self.traits = processors.Processor(), frozenset[str]()
 
     def discover(self, hypervisor: hosts.Host) -> tuple[etree.Element, list[etree.Element]]:
-        """Read all properties; return libvirt's capabilities of the host, and of domains of the kind of guest.
+        """Read all properties; return libvirt's host capabilities and the domain capabilities of the guest type.
 
-        :raises VirtError: the configuration asks for what the host does not have
+        :raises VirtError: the configuration requires a property that the host lacks
         """
         self.memory_source = memory.source_of(self._conf)
         facts = hypervisor.facts()
@@ -65,13 +65,13 @@ class Platform:
         return facts
 
     def devices(self, hypervisor: hosts.Host) -> list[pci.Device]:
-        """Return the PCI and mediated devices of the host that the configuration gives to guests."""
+        """Return the PCI and mediated devices that the configuration offers to guests."""
         types = self._conf.devices.enabled_mdev_types
         return [*(hypervisor.pci_devices() if self._conf.pci.device_spec else ()),
                 *(hypervisor.mediated_devices(types) if types else ())]
 
     def configured_traits(self, encrypts: bool) -> list[str]:
-        """Return the traits of guests, those of the configuration included.
+        """Return the traits of guests including those of the configuration.
 
         :param encrypts: whether local disks can be encrypted
         """

@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
 DEFAULT_CMDLINE = 'root=/dev/{root} console={console}'
 NVRAM = 'disk.nvram'                     # UEFI variables, next to the disks
-MACHINE = 'machine.json'                 # whose they are, while a rebuild has no record of the guest
+MACHINE = 'machine.json'                 # the machine of a guest that has no record during a rebuild
 MACHINE_FORMAT = versioned_records.RecordFormat(
     name='record of a machine', fields=frozenset({'arch', 'settings'}), required=frozenset({'arch', 'settings'}))
-MEMORY_MINIMUM = 16                      # MiB: QEMU starts no machine with less
+MEMORY_MINIMUM = 16                      # MiB: QEMU's minimum
 TRUE = ('1', 'true', 'yes', 'on')
 
 
 def guest(instance: Instance, request: driver.SpawnRequest, virt_type: str, storage: Storage, disks: list[xml.Disk],
           boot_files: dict[str, str], traits: Collection[str] = frozenset(),
           volumes: Callable[[str], list[Any]] | None = None) -> xml.Guest:
-    """The Guest of an instance.
+    """Return the Guest of an instance.
 
-    :param boot_files: {'kernel': path, 'ramdisk': path}, empty when the root disk boots by itself
-    :param traits: of what guests can be given here (domain/offered.py)
-    :param volumes: a function of the kind of machine that gives its volumes; None: it has none
-    :raises ImageUnacceptable: the image asks for hardware that is not known
+    :param boot_files: {'kernel': path, 'ramdisk': path}, empty if the root disk is bootable
+    :param traits: available guest options (domain/offered.py)
+    :param volumes: function of the machine type that returns its volumes; None: it has none
+    :raises ImageUnacceptable: the image requests unknown hardware
     """
     image = image_of(instance, request)
     properties = image.get('properties') or {}
@@ -48,7 +48,7 @@ def guest(instance: Instance, request: driver.SpawnRequest, virt_type: str, stor
     _decide_secure_boot(settings, traits)
     arch = _foreign(instance.image_properties)
     if arch:
-        settings.setdefault('firmware_type', 'uefi')         # it has no other
+        settings.setdefault('firmware_type', 'uefi')         # the only firmware of the architecture
         if any(growth.maximum(settings)):
             raise exception.ImageUnacceptable(image_id=image['id'], reason=f"the flavor's hw:{growth.VCPUS} and hw:"
                                               f'{growth.MEMORY} are for a PC; QEMU gives a running {arch} no CPUs')
@@ -81,26 +81,26 @@ def guest(instance: Instance, request: driver.SpawnRequest, virt_type: str, stor
 
 
 def cmdline(root: str, arch: str | None) -> str:
-    """The command line of a kernel whose image names none.
+    """Return the default kernel command line of an image.
 
-    :param root: name of the disk with its root
-    :param arch: of another architecture than a PC's; None: a PC's
+    :param root: name of the root disk
+    :param arch: a non-PC architecture; None: a PC
     """
     return DEFAULT_CMDLINE.format(root=root, console='ttyAMA0' if arch else 'ttyS0')
 
 
 def machine_files(kept: bool) -> tuple[str, ...]:
-    """Names of the files in a guest's directory that belong to its machine; none if they are not to be kept."""
+    """Return the machine's file names in a guest's directory, or none if they are not preserved."""
     return (NVRAM, MACHINE) if kept else ()
 
 
 def machine_of(guest: xml.Guest) -> dict[str, Any]:
-    """What the firmware's variables and the state of a TPM belong to, of JSON: {'arch', 'settings'}."""
+    """Return the JSON-able machine that owns the firmware variables and TPM state: {'arch', 'settings'}."""
     return {'arch': guest.arch, 'settings': dict(guest.settings)}
 
 
 def has_same_machine(machine: dict[str, Any], instance: Instance, traits: Collection[str]) -> bool:
-    """Whether an instance, which may have another image by now, has the firmware and the TPM that its guest had.
+    """Return whether an instance, possibly with a new image, has its guest's previous firmware and TPM.
 
     :param machine: ``machine_of`` the guest
     """
@@ -113,9 +113,9 @@ def has_same_machine(machine: dict[str, Any], instance: Instance, traits: Collec
 
 
 def _foreign(properties: dict[str, Any] | None) -> str | None:
-    """The architecture that the image names when it is not that of a PC; None otherwise.
+    """Return the image's architecture, or None if it is a PC's.
 
-    A host that emulates it reports so, and the scheduler's ImagePropertiesFilter chooses among those.
+    A host that emulates it reports so, and the scheduler's ImagePropertiesFilter selects such hosts.
     """
     named = str((properties or {}).get('hw_architecture') or (properties or {}).get('architecture') or '').lower()
     named = {'arm64': 'aarch64'}.get(named, named)
@@ -123,7 +123,7 @@ def _foreign(properties: dict[str, Any] | None) -> str | None:
 
 
 def _decide_secure_boot(settings: dict[str, str], traits: Collection[str]) -> None:
-    """``optional`` is what the host can, and once a guest has it, it keeps it."""
+    """Resolve ``optional`` by the host's support. A guest that has secure boot keeps it."""
     if settings.get('secure_boot') == 'optional':
         able = settings.get('firmware_type') == 'uefi' and 'COMPUTE_SECURITY_UEFI_SECURE_BOOT' in traits
         modern = xml.Q35.match(settings.get('machine_type') or 'q35')
@@ -131,14 +131,14 @@ def _decide_secure_boot(settings: dict[str, str], traits: Collection[str]) -> No
 
 
 def image_of(instance: Instance, request: driver.SpawnRequest) -> dict[str, Any]:
-    """The image that says what the guest is like; of one that boots from a volume what the volume was made of."""
+    """Return the image with a guest's properties; for a boot from a volume, the volume's image."""
     return request.image or {'id': '', 'properties': instance.image_properties or {}}
 
 
 def interfaces(network_info: Any, guest: xml.Guest) -> list[xml.Interface]:
-    """[Interface] of VIFs (nova/objects/network_info.py) of a Guest.
+    """Return [Interface] of VIFs (nova/objects/network_info.py) of a Guest.
 
-    :raises VirtError: a VIF is of a type that this driver cannot plug
+    :raises VirtError: this driver does not support the type of a VIF
     """
     made = []
     for vif in network_info or ():
@@ -160,7 +160,7 @@ def _known(image: dict[str, Any], name: str, default: str, is_known: Callable[[s
 
 
 def cpu_info(capabilities: etree.Element) -> dict[str, Any]:
-    """{'arch', 'model', 'vendor', 'topology', 'features'} of the host's processor, as hypervisor details show it."""
+    """Return {'arch', 'model', 'vendor', 'topology', 'features'} of the host's processor for hypervisor details."""
     cpu = capabilities.find('./host/cpu')
     if cpu is None:
         return {}
@@ -176,7 +176,7 @@ def cpu_info(capabilities: etree.Element) -> dict[str, Any]:
 
 
 def supported_instances(capabilities: etree.Element, virt_type: str) -> list[list[str]]:
-    """[[arch, hypervisor type, vm mode]] that guests can be of."""
+    """Return [[arch, hypervisor type, vm mode]] of supported guests."""
     found = []
     for element in capabilities.findall('./guest'):
         arch = element.find('arch')

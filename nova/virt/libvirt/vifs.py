@@ -1,20 +1,20 @@
-"""Ports of guests on this host, by the type of their binding: what is plugged before a guest starts, and its device.
+"""Ports of guests on this host, by binding type: the plug action before a guest starts, and the guest's device.
 
 =================  ========================================================  ==========================================
 Type               Before the guest starts                                   The guest's device
 =================  ========================================================  ==========================================
-``bridge``         nothing: the bridge is there                              libvirt makes a tap in the bridge
+``bridge``         nothing: the bridge exists                                libvirt makes a tap in the bridge
 ``tap``            nothing: an agent finds the tap                           libvirt makes a tap
 ``ovs``            os-vif: a tap, a port of the integration bridge           that tap
-``ovs``, hybrid    os-vif: a bridge of its own, joined to the integration    libvirt makes a tap in that bridge
+``ovs``, hybrid    os-vif: a separate bridge, joined to the integration      libvirt makes a tap in that bridge
                    bridge by a veth pair
 ``vhostuser``      os-vif: a port of the integration bridge                  the socket of the binding
 ``hw_veb``         nothing: the switch of the network card is set by         the device, or a macvtap of it
                    libvirt, with the port's MAC and VLAN
 =================  ========================================================  ==========================================
 
-os-vif's plugin is used without its process for privileged steps and without a global configuration: what plugs is the
-privileged part of the compute service already (nova.virt.libvirt.privileged.remote).
+os-vif's plugin runs without its own privileged process and global configuration. The privileged part of the compute
+service already calls it (nova.virt.libvirt.privileged.remote).
 """
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ MAC = re.compile(r'[0-9a-f]{2}(?::[0-9a-f]{2}){5}\Z')
 MTU = range(68, 65536)
 DATAPATHS = ('', 'system', 'netdev')
 KINDS = ('ovs', 'hybrid', 'vhostuser')
-VIRTUAL = 'hw_veb'                # the type of ports that are a device of the host
+VIRTUAL = 'hw_veb'                # ports that are a device of the host
 
 
 @dataclasses.dataclass
 class Port:
-    """What os-vif plugs.
+    """Port plugged by os-vif.
 
-    kind     of KINDS
-    bridge   the integration bridge
-    device   the tap; of ``hybrid`` the bridge of its own
-    socket, server   of ``vhostuser``: the path, and whether QEMU listens there
-    multiqueue       of ``ovs``: the tap is one of several queues
+    kind             one of KINDS
+    bridge           the integration bridge
+    device           the tap; for ``hybrid`` the port's own bridge
+    socket, server   for ``vhostuser``: the path, and whether QEMU listens on it
+    multiqueue       for ``ovs``: the tap has several queues
     """
 
     kind: str
@@ -62,9 +62,9 @@ class Port:
 
 
 def port(vif: Vif, multiqueue: bool = False) -> Port | None:
-    """What is to be plugged for a VIF (nova/objects/network_info.py); None: nothing.
+    """Return the Port to plug for a VIF (nova/objects/network_info.py), or None if there is nothing to plug.
 
-    :param multiqueue: the guest's device has several queues, and so must its tap
+    :param multiqueue: the guest's device has several queues, and its tap needs them too
     :raises VirtError: this host cannot plug its type
     """
     kind, details = vif['type'], vif.get('details') or {}
@@ -83,9 +83,9 @@ def port(vif: Vif, multiqueue: bool = False) -> Port | None:
 
 
 def device(vif: Vif) -> dict[str, Any] | None:
-    """The virtual function that a VIF is: {'address', 'vlan', 'macvtap'}; None of another type.
+    """Return the virtual function of a VIF: {'address', 'vlan', 'macvtap'}; None for other types.
 
-    :raises VirtError: its binding does not say which, or has a VLAN that is none
+    :raises VirtError: the binding names no function or an invalid VLAN
     """
     if vif['type'] != VIRTUAL:
         return None
@@ -97,9 +97,9 @@ def device(vif: Vif) -> dict[str, Any] | None:
 
 
 def check(given: Port) -> Port:
-    """The Port, when all of it may be handed to the programs of the host.
+    """Return the Port if its values are safe arguments for host programs.
 
-    :raises VirtError: it may not
+    :raises VirtError: they are not
     """
     if not (given.kind in KINDS and UUID.match(given.id) and MAC.match(given.mac) and NAME.match(given.bridge)
             and NAME.match(given.device) and type(given.mtu) is int and given.mtu in MTU and given.datapath in DATAPATHS
@@ -111,9 +111,10 @@ def check(given: Port) -> Port:
 
 
 class Plugs:
-    """Plugs and unplugs Ports by os-vif's plugin for Open vSwitch. Needs NET_ADMIN and the socket of Open vSwitch.
+    """Plug and unplug Ports with os-vif's plugin for Open vSwitch. Requires NET_ADMIN and access to Open vSwitch's
+    socket.
 
-    :param connection: where Open vSwitch's database is, as unix:/run/openvswitch/db.sock
+    :param connection: Open vSwitch's database, as unix:/run/openvswitch/db.sock
     """
 
     def __init__(self, connection: str) -> None:
@@ -122,23 +123,23 @@ class Plugs:
         self._plugin: Any = None
 
     def plug(self, uuid: str, given: Port) -> None:
-        """Plug the port of a guest; once more, it is in order.
+        """Plug the port of a guest; a repeated call repairs it.
 
-        :raises VirtError: Open vSwitch refuses or does not answer
+        :raises VirtError: Open vSwitch refuses or does not respond
         """
         self._do('plug', uuid, given)
 
     def unplug(self, uuid: str, given: Port) -> None:
-        """Take away what ``plug`` made; nothing happens when nothing is there."""
+        """Unplug the port of a guest; no error if it is not plugged."""
         self._do('unplug', uuid, given)
 
     def _do(self, step: str, uuid: str, given: Port) -> None:
-        with self._lock:                     # one connection; a step takes milliseconds
+        with self._lock:                     # one connection; a call takes milliseconds
             plugin, objects = self._prepared()
             info = objects.instance_info.InstanceInfo(uuid=uuid, name=uuid)
             try:
                 getattr(plugin, step)(_vif(objects, given), info)
-            except Exception as error:       # whatever netlink, the database's client or the plugin raise
+            except Exception as error:       # exceptions of netlink, the database client and the plugin
                 raise exception.VirtError(operation=f'{step} port {given.id}',
                                           reason=f'{type(error).__name__}: {error}'[:500]) from error
 
@@ -164,7 +165,7 @@ class Plugs:
 
 
 def _vif(objects: Any, given: Port) -> Any:
-    """os-vif's object of a Port."""
+    """Return os-vif's object of a Port."""
     tap = given.kind == 'ovs'
     profile = objects.vif.VIFPortProfileOpenVSwitch(
         interface_id=given.id, datapath_type=given.datapath or 'system', create_port=tap, create_tap=tap,

@@ -1,7 +1,7 @@
-"""A guest as data, and the libvirt domain XML made from it.
+"""Guest records, and the libvirt domain XML generated from them.
 
-Pure functions: a Guest in, text out. The groups of devices are modules of domain/; the XML is built as a tree, so that
-no name that a user chose can become markup. https://libvirt.org/formatdomain.html describes every element.
+Pure functions: a Guest in, text out. Each group of devices is a module of domain/. The XML is built as a tree, so
+user-chosen names cannot become markup. https://libvirt.org/formatdomain.html describes every element.
 """
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from nova.virt.libvirt.domain.tree import add as _add
 
 NAMESPACE, OWNER_NAMESPACE, owner_of = identity.NAMESPACE, identity.OWNER_NAMESPACE, identity.owner_of
 
-# Image properties that choose hardware, and what they may say.
+# Image properties that select hardware, and their valid values.
 DISK_BUSES = tuple(bus for bus in targets.PREFIXES if bus != 'fdc')
 VIF_MODELS = ('virtio', 'e1000', 'e1000e', 'rtl8139', 'ne2k_pci', 'pcnet', 'vmxnet3')
 MACHINE_TYPE = re.compile(r'(pc|q35|virt|(pc-i440fx|pc-q35|virt)-[0-9]+\.[0-9]+)\Z')
@@ -45,17 +45,17 @@ DEFAULT_MACHINE = 'pc'
 MACHINES = {'aarch64': 'virt'}          # of processors other than x86
 Q35 = re.compile(r'(pc-)?q35')
 IDE_DISKS = 4
-PCIE_PORTS = 24            # on q35 each device takes one, and only what is there from the start takes later ones
+PCIE_PORTS = 24            # on q35 each device takes a port; hot-plug needs ports from the start
 
 CPU_MODES = {'kvm': 'host-model', 'qemu': 'maximum'}
 
 
 @dataclasses.dataclass
 class Disk:
-    """One disk of the guest. ``format`` is what we made it as, never what its bytes look like.
+    """Disk of a guest. ``format`` is the format it was created with and never detected from its content.
 
-    ``source``: where QEMU finds it, as of a volume_disks.Volume, when it is no file; ``file`` is its name even then.
-    ``secret``: id of the libvirt secret that opens it (LUKS); None: it is not encrypted. ``device``: 'disk' or 'cdrom'.
+    ``source``: QEMU's source as of a volume_disks.Volume if the disk is no file; ``file`` is always its name.
+    ``secret``: id of the libvirt secret for LUKS; None: not encrypted. ``device``: 'disk' or 'cdrom'.
     """
 
     file: str
@@ -80,10 +80,11 @@ class Disk:
 
 @dataclasses.dataclass
 class Interface:
-    """
-    bridge   in which libvirt makes the tap; '': of a type of vifs.py that needs none
-    port     the values of the vifs.Port that is plugged for it, None: nothing is
-    device   the virtual function of the host that it is: what vifs.device gives, and of a macvtap's its ``name``
+    """Network device of a guest.
+
+    bridge   in which libvirt creates the tap; '' for types of vifs.py that need none
+    port     values of the plugged vifs.Port; None if nothing is plugged
+    device   the host's virtual function: the result of vifs.device and, for a macvtap, its ``name``
     """
 
     mac: str
@@ -98,25 +99,25 @@ class Interface:
 
 @dataclasses.dataclass
 class Guest:
-    """Everything that the domain is made of; kept next to the disks, so that it can be defined again.
+    """Complete description of a domain, stored next to the disks, so that the domain can be redefined.
 
     memory_mb   MiB
-    owner       directory of the deployment's guests: whose guest it is
+    owner       directory of the deployment's guests, which identifies the owner
     facts       {'name', 'flavor', 'project_id', 'user_id', 'image_id'} for the metadata element
-    hostdevs    [objects.pci.Device] of the host that it is given
-    processor   {'sockets', 'cores', 'threads'} that it sees (hardware.cpu_topology); None: one core a socket
-    numa        its GuestTopology on the host, as text; None: it has none
-    settings    what its flavor and image ask of its machine (hardware.guest_options.settings)
+    hostdevs    [objects.pci.Device], assigned devices of the host
+    processor   visible {'sockets', 'cores', 'threads'} (hardware.cpu_topology); None: one core a socket
+    numa        serialized GuestTopology on the host; None: it has none
+    settings    machine settings of its flavor and image (hardware.guest_options.settings)
     nvram       file of its UEFI variables
-    arch        its processor's architecture as libvirt names it; None: that of the host
-    cell, cpuset   of a guest without a topology: the NUMA node that it is kept in, and the CPUs as text (cells.py)
-    consoles    what it has of them (graphics.py)
-    rescued     what it runs with while it is rescued; None: with its own disks
-    host, successor, taken_from   whose it is, to whom it goes, from whom it came: moves/shared_storage.py
-    moved_from     where a cold move has fetched it
-    adopted        files of its disks that lie where another program has made them: features/adoption.py
+    arch        libvirt's name of its architecture; None: that of the host
+    cell, cpuset   for a guest without a topology: its NUMA node, and its CPUs as text (cells.py)
+    consoles    its consoles (graphics.py)
+    rescued     disks and boot files while it is rescued; None: its own disks
+    host, successor, taken_from   its owner, next owner and previous owner: moves/shared_storage.py
+    moved_from     source host of a cold migration
+    adopted        files of its adopted disks outside the directory: features/adoption.py
     shares         its shared file systems: features/shares.py
-    memory_source  where its memory comes from since it was started (domain/memory.py)
+    memory_source  memory backing since its start (domain/memory.py)
     unknown_fields     fields that another release has in the record
     """
 
@@ -158,17 +159,17 @@ class Guest:
 
     @property
     def serial_ports(self) -> int:
-        """How many serial ports it has; 0: another host says what is no number."""
+        """Return the number of serial ports; 0 if another host's value is no number."""
         count = self.settings.get('serial_port_count', '1')
         return int(count) if count.isascii() and count.isdecimal() else 0
 
     def ports(self) -> list[dict[str, Any]]:
-        """The values of vifs.Port of the interfaces for which something is plugged."""
+        """Return the values of vifs.Port of the interfaces with a plugged port."""
         return [interface.port for interface in self.interfaces if interface.port]
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Guest:
-        """A Guest from its record, which another release may have written: it keeps unknown fields."""
+        """Return a Guest from its record. Unknown fields, for example of another release, are preserved."""
         values = dict(values, disks=[utils.from_known(Disk, disk) for disk in values['disks']],
                       interfaces=[_interface(interface) for interface in values['interfaces']],
                       hostdevs=pci.load_devices(values.get('hostdevs', ())),
@@ -186,11 +187,11 @@ def _interface(values: dict[str, Any]) -> Interface:
 
 def domain(guest: Guest, host: numa.HostTopology | None = None,
            processor: processors.Processor = processors.Processor()) -> str:
-    """The domain XML of a Guest.
+    """Return the domain XML of a Guest.
 
     :param host: HostTopology, needed for a guest with a topology
-    :param processor: the processors.Processor that it sees
-    :raises VirtError: the host is another one than that which it was placed on
+    :param processor: the processors.Processor visible to the guest
+    :raises VirtError: the guest's placement is for another host
     """
     guest = rescues.booted(guest)
     topology = cells.placed(host, guest) if guest.numa else None
@@ -238,17 +239,17 @@ def domain(guest: Guest, host: numa.HostTopology | None = None,
 
 
 def interface(port: Interface, guest: Guest) -> str:
-    """The XML of one network device (an Interface) of a Guest."""
+    """Return the XML of one network device (an Interface) of a Guest."""
     return _alone(ports.port(etree.Element('devices'), port, guest), guest)
 
 
 def volume(disk: volume_disks.Volume, guest: Guest) -> str:
-    """The XML of one volume of a Guest."""
+    """Return the XML of one volume of a Guest."""
     return _alone(volume_disks.element(disk), guest)
 
 
 def local_disk(disk: Disk, guest: Guest) -> str:
-    """The XML of one local disk of a Guest."""
+    """Return the XML of one local disk of a Guest."""
     devices = etree.Element('devices')
     disks.local(devices, disk, guest)
     return _alone(devices[0], guest)
@@ -260,8 +261,10 @@ def _alone(device: etree.Element, guest: Guest) -> str:
 
 
 def backup(disk: Disk, others: list[Disk], target: str) -> str:
-    """The XML that asks for a full copy of one disk of a running guest as a qcow2 file
-    (https://libvirt.org/formatbackup.html)."""
+    """Return the XML of a backup job: a full copy of one disk of a running guest as a qcow2 file.
+
+    https://libvirt.org/formatbackup.html
+    """
     root = etree.Element('domainbackup', mode='push')
     copied = _add(root, 'disks')
     element = _add(copied, 'disk', name=disk.target, backup='yes', type='file')
@@ -282,11 +285,11 @@ def _devices(devices: etree.Element, guest: Guest) -> None:
         ports.port(devices, interface, guest)
     devices.extend(mediated.hostdev(guest.uuid, device) if device.dev_type == pci.MEDIATED else
                    placement.hostdev(device) for device in guest.hostdevs
-                   if not (device.request_id and device.dev_type == pci.VIRTUAL))       # a port's
+                   if not (device.request_id and device.dev_type == pci.VIRTUAL))       # belongs to a port
     shares.filesystems(devices, guest)
     graphics.add(devices, guest)
     if guest.agent:
-        if virtio.attributes(guest):     # else libvirt adds the controller by itself
+        if virtio.attributes(guest):     # otherwise libvirt adds the controller
             _add(devices, 'controller', type='virtio-serial', index=0)
         channel = _add(devices, 'channel', type='unix')
         _add(channel, 'target', type='virtio', name='org.qemu.guest_agent.0')

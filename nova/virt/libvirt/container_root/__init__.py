@@ -1,1 +1,1 @@
-"""The file systems of containers: id maps, and archives that are unpacked without privileges."""
+"""File systems of containers: id maps, and archives that are unpacked without privileges."""

@@ -1,8 +1,8 @@
-"""The file system of a container: archives of strangers, unpacked by a process that can do nothing else.
+"""File system of a container: an isolated process unpacks untrusted archives.
 
-No file system of a stranger is mounted. The process has a user namespace in which it is the container's root and the
-host's users do not exist, no network, and the new directory as its root: it makes files as the container's users, in
-that directory alone. An id outside of the map, a device or a file too many is an error, or left out.
+The host never mounts an untrusted file system. The process has a user namespace in which it is the container's root and
+the host's users do not exist. It has no network, and its root is the new directory, so it creates files only there and
+as the container's users. Ids outside of the map, devices and excess files are errors or omitted.
 """
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from nova import exception
 from nova.disk_files import sandbox
 from nova.virt.libvirt.container_root import users
 
-ROOT = 'root'                            # the directory, in that of the guest
+ROOT = 'root'                            # the directory within the guest's
 MOST_FILES = 1_000_000
-MEMORY = 1 << 30                         # bytes of address space: headers of a tar archive are as long as they say
+MEMORY = 1 << 30                         # bytes of address space: a tar header may claim any length
 UNPACK_S = 600
 NAMESPACES = 0x10000000 | 0x00020000 | 0x40000000 | 0x08000000 | 0x04000000     # user, mount, net, ipc, uts: sched.h
 PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
 READY = b'.'
-LOADED = (bz2, lzma, zlib)              # tarfile loads them late, where they are not to be found any more
-LEFT_OUT = ('dev', 'proc', 'sys')        # libvirt makes them
+LOADED = (bz2, lzma, zlib)              # tarfile imports them late, when they are unreachable
+LEFT_OUT = ('dev', 'proc', 'sys')        # libvirt provides them
 
 
 def unpack(directory: str, archives: typing.Sequence[str], size: int, uids: tuple[users.Range, ...],
            gids: tuple[users.Range, ...]) -> None:
-    """Make a container's file system of tar archives, plain or compressed; a later one replaces files.
+    """Create a container's file system from plain or compressed tar archives; a later one replaces files.
 
     :param directory: of the guest
     :param size: bytes that the files may have
-    :raises VirtError: they are no archives, hold too much, or no /sbin/init
+    :raises VirtError: they are no archives, are too large, or lack /sbin/init
     """
     with contextlib.ExitStack() as stack:
         given = [stack.enter_context(sandbox.opened(path, os.O_RDONLY)) for path in archives]
@@ -57,7 +57,7 @@ def unpack(directory: str, archives: typing.Sequence[str], size: int, uids: tupl
 
 
 def remove(directory: str) -> None:
-    """Remove a container's file system; no error when there is none.
+    """Remove a container's file system; no error if there is none.
 
     :param directory: of the guest
     """
@@ -70,7 +70,7 @@ def remove(directory: str) -> None:
 
 
 def _folder(path: str) -> int:
-    """The descriptor of a directory; a link, wherever it is in the path, leads nowhere."""
+    """Return the descriptor of a directory; symbolic links in the path are refused."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     found = os.open('/', flags)
     for name in path.strip('/').split('/'):
@@ -117,11 +117,11 @@ def main() -> int:
         print(f'this host allows no namespaces of users: {os.strerror(ctypes.get_errno())}')
         return 1
     os.write(1, READY)
-    task = json.loads(sys.stdin.buffer.read())           # the map is written now
+    task = json.loads(sys.stdin.buffer.read())           # the parent has written the map
     os.setgroups([])
     os.setresgid(0, 0, 0)
     os.setresuid(0, 0, 0)
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)            # who changes his ids has lost it
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)            # a change of ids has cleared it
     os.fchdir(task['target'])
     os.chroot('.')
     libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
@@ -152,8 +152,8 @@ def main() -> int:
 def extract(descriptor: int, target: str, left: list[int]) -> None:
     """Unpack one archive below a directory.
 
-    :param left: [bytes, files] that there is room for, counted down
-    :raises ValueError: there is no room; TarError, OSError
+    :param left: remaining [bytes, files], counted down
+    :raises ValueError: there is no space; TarError, OSError
     """
     with open(descriptor, 'rb', closefd=False) as file, tarfile.open(fileobj=file, mode='r|*', errorlevel=2) as archive:
         for member in archive:
@@ -174,7 +174,7 @@ def extract(descriptor: int, target: str, left: list[int]) -> None:
             archive.extract(member, target, numeric_owner=True, **PLAIN)
 
 
-# tarfile's own filters refuse absolute links, which a whole system has; here the root is the container's
+# tarfile's own filters refuse absolute links, which an OS image has; here the root is the container's
 PLAIN: dict[str, typing.Any] = {'filter': 'fully_trusted'} if hasattr(tarfile, 'fully_trusted_filter') else {}
 
 if __name__ == '__main__':

@@ -1,4 +1,4 @@
-"""Which users of the host the users of containers are: user_namespaces(7)."""
+"""Id maps from users of containers to users of the host: user_namespaces(7)."""
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -6,12 +6,12 @@ import dataclasses
 
 from nova import exception
 
-LARGEST = 1 << 32                        # ids are numbers below it, and the last one means none
+LARGEST = 1 << 32                        # limit of ids; the last one means no id
 
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """``count`` ids from ``guest`` on, which are those from ``host`` on for the host."""
+    """Range of ``count`` ids: from ``guest`` in the container, from ``host`` on the host."""
 
     guest: int
     host: int
@@ -19,9 +19,10 @@ class Range:
 
 
 def parse(option: str, texts: Iterable[str]) -> tuple[Range, ...]:
-    """
+    """Parse the ranges of an option.
+
     :param texts: 'guest:host:count' each
-    :raises VirtError: they overlap, leave out the container's root, or let it be a user of the host's own
+    :raises VirtError: they overlap, omit the container's root, or map to a regular user of the host
     """
     ranges = tuple(sorted((Range(*(int(part) for part in text.split(':'))) for text in texts),
                           key=lambda each: each.guest))
@@ -32,13 +33,13 @@ def parse(option: str, texts: Iterable[str]) -> tuple[Range, ...]:
 
 
 def of(ranges: Iterable[Range], guest: int) -> int | None:
-    """The host's id of a container's; None: it has none."""
+    """Return the host's id of a container's id, or None."""
     return next((each.host + guest - each.guest for each in ranges
                  if guest in range(each.guest, each.guest + each.count)), None)
 
 
 def table(ranges: Iterable[Range]) -> str:
-    """As the kernel takes it in uid_map and gid_map."""
+    """Return the ranges in the kernel's format of uid_map and gid_map."""
     return ''.join(f'{each.guest} {each.host} {each.count}\n' for each in ranges)
 
 

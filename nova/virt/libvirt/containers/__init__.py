@@ -1,1 +1,1 @@
-"""Containers: libvirt's LXC, by [libvirt] virt_type = lxc."""
+"""Containers: libvirt's LXC, with [libvirt] virt_type = lxc."""

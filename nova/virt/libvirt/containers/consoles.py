@@ -1,7 +1,7 @@
-"""What containers print, kept in a file each.
+"""Console output of containers, stored in one file each.
 
-libvirt gives a container a terminal and reads nothing of it: one that no process reads is full after some pages, and
-the container stands still at its next line. So they are read all the time, by this service, in turn.
+libvirt gives a container a terminal but does not read it. An unread terminal is full after some pages and blocks the
+container. So this service polls all terminals.
 """
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from nova.runtime import concurrency
 from nova.virt.libvirt import console
 from nova.virt.libvirt import host as hosts
 
-POLL = 0.2                               # seconds between two looks at all of them
-PIECE = 64 * 1024                        # bytes that one may print in that time; what is more waits
-MOST = 4 * console.TAIL                  # bytes of a file, after which it is put aside as NAME.0
+POLL = 0.2                               # seconds between two polls of all consoles
+PIECE = 64 * 1024                        # maximum of bytes read from one in that time; the rest waits
+MOST = 4 * console.TAIL                  # bytes of a file after which it is rotated to NAME.0
 NOTHING_YET = -2                         # virStreamRecv
 
 
 class Consoles:
-    """
+    """Reader of the consoles.
+
     :param hypervisor: the Host
     :param path: function of a uuid -> path of the file
     """
@@ -47,7 +48,7 @@ class Consoles:
         self._stopped.set()
 
     def add(self, uuid: str) -> None:
-        """Read the console of a container, which has just been started or was running before this service."""
+        """Read the console of a container that has just started, or was running before this service."""
         with self._lock:
             self._wanted.add(uuid)
 
@@ -67,7 +68,7 @@ class Consoles:
 
     def _write(self, uuid: str, data: bytes) -> None:
         path = self._path(uuid)
-        with contextlib.suppress(FileNotFoundError):         # the guest is gone with its directory
+        with contextlib.suppress(FileNotFoundError):         # the guest was removed with its directory
             with open(path, 'ab', opener=files.private) as file:
                 file.write(data)
                 size = file.tell()
@@ -76,7 +77,7 @@ class Consoles:
 
 
 def _read(connection: libvirt.virConnect, streams: dict[str, Any], wanted: set[str]) -> dict[str, bytes]:
-    """{uuid: bytes} that were printed since the last time; opens and closes ``streams`` as they are wanted."""
+    """Return {uuid: bytes} of new output; opens and closes ``streams`` to match ``wanted``."""
     found = {}
     for uuid in set(streams) - wanted:
         _close(streams.pop(uuid))
@@ -87,7 +88,7 @@ def _read(connection: libvirt.virConnect, streams: dict[str, Any], wanted: set[s
                 connection.lookupByUUIDString(uuid).openConsole(None, stream, 0)
                 streams[uuid] = stream
             data = streams[uuid].recv(PIECE)
-        except libvirt.libvirtError:                     # it is off, or the connection is another: opened again
+        except libvirt.libvirtError:                     # it is off, or libvirt was reconnected: reopen
             _close(streams.pop(uuid, None))
             continue
         if data == NOTHING_YET:

@@ -1,4 +1,4 @@
-"""The libvirt domain XML of a container (https://libvirt.org/drvlxc.html): pure functions."""
+"""libvirt domain XML of a container (https://libvirt.org/drvlxc.html): pure functions."""
 from __future__ import annotations
 
 from xml.etree import ElementTree as etree
@@ -10,15 +10,15 @@ from nova.virt.libvirt.domain.tree import add
 
 INIT = '/sbin/init'
 PERIOD = 100_000                         # microseconds
-SHARES = 1024                            # of one processor: what a group has by default
-MOST_SHARES = 262_144                    # that the kernel takes
+SHARES = 1024                            # of one processor: the default of a control group
+MOST_SHARES = 262_144                    # the kernel's limit
 
 
 def domain(guest: xml.Guest, root: str, uids: tuple[users.Range, ...], gids: tuple[users.Range, ...]) -> str:
-    """The domain XML of a container.
+    """Return the domain XML of a container.
 
-    It has a network of its own even without a port, and gets no more processor time than its vCPUs have.
-    :param root: directory of the host that is its file system
+    It has a private network namespace even without a port, and no more CPU time than its vCPUs.
+    :param root: host directory of its file system
     """
     element = etree.Element('domain', type='lxc')
     add(element, 'name', guest.name)
@@ -51,7 +51,7 @@ def domain(guest: xml.Guest, root: str, uids: tuple[users.Range, ...], gids: tup
 
 
 def port(interface: xml.Interface) -> str:
-    """The XML of one network device."""
+    """Return the XML of one network device."""
     return etree.tostring(_port(etree.Element('devices'), interface), encoding='unicode')
 
 

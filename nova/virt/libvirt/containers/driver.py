@@ -1,8 +1,8 @@
-"""The driver for containers: libvirt's LXC.
+"""Driver for containers: libvirt's LXC.
 
-A container has the host's kernel. Its root is an ordinary user of the host (users.py), its file system is a directory
-that was unpacked from the image, a tar archive (unpack.py), and what it prints is read all the time (consoles.py).
-This driver registers only the features that a container has; the API refuses the others.
+A container has the host's kernel, and its root is an ordinary user of the host (users.py). Its file system is a
+directory unpacked from the image, a tar archive (unpack.py). This service polls its console (consoles.py). The driver
+registers only features that containers support; the API refuses the others.
 """
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 LXC = 'lxc'
-SEED = 'disk.seed'                       # archive with what a config drive would have
-SEED_PLACE = 'var/lib/cloud/seed/config_drive'           # where cloud-init looks for one that is a directory
-# Of guest_options.settings: what is carried out, and what asks for nothing
+SEED = 'disk.seed'                       # archive with the content of a config drive
+SEED_PLACE = 'var/lib/cloud/seed/config_drive'           # cloud-init's directory for a config drive
+# Supported items of guest_options.settings, and items without effect
 BOUNDS = {'quota_cpu_shares', 'quota_cpu_period', 'quota_cpu_quota', 'os_type'}
 WEAKNESS = ('Containers share the kernel of this host, its users of [libvirt] uid_maps, and the file system below {0}: '
             'one that breaks out has the files of all others, and one that writes without end fills it for all.')
-ARCHIVE = 'archive'                      # of nova.image.inspector: the data of a system, which may be compressed
+ARCHIVE = 'archive'                      # of nova.image.inspector: a root file system, optionally compressed
 
 
 class ContainerDriver(base.LibvirtBase):
-    """See the contract in nova/virt/driver.py.
+    """Implement the required methods of the driver interface in nova/virt/driver.py.
 
     :param inspect_image, helper: as of LibvirtDriver
     """
@@ -116,12 +116,12 @@ class ContainerDriver(base.LibvirtBase):
     def cpu_flags(self, node: driver.NodeResources) -> list[str]:
         return traits.local_flags()
 
-    # ---- life -------------------------------------------------------------------------
+    # ---- lifecycle --------------------------------------------------------------------
 
     def spawn(self, context: RequestContext, instance: Instance, request: driver.SpawnRequest) -> None:
         uuid = instance.uuid
         with self._guests.operation(uuid):
-            self._guests.remove(uuid)    # of an attempt that was interrupted
+            self._guests.remove(uuid)    # left by an interrupted attempt
             try:
                 self._check(instance, request)
                 guest = self._guest_of(instance, request)
@@ -165,7 +165,7 @@ class ContainerDriver(base.LibvirtBase):
         return guest
 
     def _create(self, context: RequestContext, instance: Instance, request: driver.SpawnRequest) -> None:
-        """Make the directory of a container with its file system."""
+        """Create the directory of a container with its file system."""
         uuid = instance.uuid
         found = self.storage.cache.fetch(context, request.image,             # type: ignore[arg-type]
                                          progress.part(request.report, 0, new_disks.FETCHED))
@@ -224,7 +224,7 @@ def _settings(instance: Instance) -> dict[str, str]:
 
 
 def _write_seed(path: str, given: dict[str, bytes]) -> None:
-    """An archive with files that the image has not, of the container's root alone to read."""
+    """Write an archive of additional files, readable only by the container's root."""
     with open(path, 'wb', opener=files.private) as file, tarfile.open(fileobj=file, mode='w') as archive:
         for name, data in sorted(given.items()):
             member = tarfile.TarInfo(name.lstrip('/'))

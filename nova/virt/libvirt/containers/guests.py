@@ -1,4 +1,4 @@
-"""Containers of this host: their start, their removal, and the files that their consoles are read into."""
+"""Containers of this host: start, removal, and console files."""
 from __future__ import annotations
 
 import contextlib
@@ -29,7 +29,8 @@ Ids = tuple['users.Range', ...]
 
 
 class ContainerGuests(guest_power.GuestPower):
-    """
+    """Lifecycle of containers.
+
     :param uids, gids: [libvirt] uid_maps and gid_maps
     """
 
@@ -40,7 +41,7 @@ class ContainerGuests(guest_power.GuestPower):
         self._consoles = consoles.Consoles(hypervisor, lambda uuid: storage.path(uuid, steps.CONSOLE_LOG))
 
     def read_consoles(self) -> None:
-        """Begin to read the consoles of the containers that run."""
+        """Begin to read the consoles of the running containers."""
         for uuid, state in self.hypervisor.guests().items():
             if state == states.RUNNING:
                 self._consoles.add(uuid)
@@ -80,7 +81,7 @@ class ContainerGuests(guest_power.GuestPower):
             self.storage.remove(uuid)
 
     def undo(self, uuid: str) -> None:
-        """Remove what a failed attempt made of a container; log a failure, and do not raise."""
+        """Remove the results of a failed attempt. Failures are logged, not raised."""
         try:
             self.remove(uuid)
         except (exception.VirtError, OSError):

@@ -1,5 +1,5 @@
-"""The parts of a domain's XML, one module a group of devices or settings: pure functions, called by xml.py.
+"""Parts of a domain's XML, one module for each group of devices or settings: pure functions, called by xml.py.
 
-Each appends to the element that it is handed. https://libvirt.org/formatdomain.html describes every element. What
-libvirt says that domains can have is read in offered.py and processors.py.
+Each function appends to the given element. https://libvirt.org/formatdomain.html describes every element. offered.py
+and processors.py read libvirt's domain capabilities.
 """

@@ -11,7 +11,7 @@ _DRIVE = ('controller', 'bus', 'target', 'unit')
 
 
 def read(text: str) -> device_addresses.Addresses:
-    """{MAC of an interface, serial number and device name of a disk: [bus, address]} of a guest's XML."""
+    """Return {MAC of an interface, serial number and device name of a disk: [bus, address]} of a guest's XML."""
     return dict(_found(etree.fromstring(text)))
 
 

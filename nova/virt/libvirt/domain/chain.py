@@ -1,9 +1,9 @@
-"""Volumes that are chains of qcow2 files: which files, in which order, and what their headers may say.
+"""Volumes that are chains of qcow2 files: their files, the order, and the permitted headers.
 
-A block storage that keeps volumes as files (Cinder's NFS driver) makes a snapshot with a further file on top of the
-present one. The guest writes to the top one alone. A header names the file below and its format:
-https://github.com/qemu/qemu/blob/master/docs/interop/qcow2.txt. A header is written by the storage and by QEMU, and
-what it says is followed no further than to files next to it, of a format that it names.
+A file-based block storage (Cinder's NFS driver) takes a snapshot by adding an overlay on the active file. The guest
+writes only to the top file. A header names the backing file and its format:
+https://github.com/qemu/qemu/blob/master/docs/interop/qcow2.txt. The storage and QEMU write the headers. This module
+follows them only to files in the same directory with an explicit format.
 """
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from nova.hardware import disks as words
 
 QCOW2, RAW = words.QCOW2, words.RAW
 MOST_FILES = 64                          # of a chain
-HEADER_BYTES = 65536                     # that are read of a file: its first cluster, as everybody makes them
-READ_S = 30                              # for one header, over the network
+HEADER_BYTES = 65536                     # read from a file: its first cluster of the default size
+READ_S = 30                              # for one header over the network
 _MAGIC = b'QFI\xfb'
-_FORMAT, _END = 0xE2792ACA, 0            # header extensions: the format of the file below; the last one
-_EXTERNAL_DATA = 1 << 2                  # incompatible feature: the blocks are in another file
+_FORMAT, _END = 0xE2792ACA, 0            # header extensions: format of the backing file; the last one
+_EXTERNAL_DATA = 1 << 2                  # incompatible feature: external data file
 
 File = tuple[str, str]                   # name, format
-Read = typing.Callable[[str], bytes]     # name of a file next to the volume -> the first HEADER_BYTES of it
+Read = typing.Callable[[str], bytes]     # name of a file next to the volume -> its first HEADER_BYTES
 
 
 def refused(reason: str) -> exception.VirtError:
@@ -35,8 +35,9 @@ def refused(reason: str) -> exception.VirtError:
 
 
 def check_name(name: object) -> str:
-    """
-    :raises VirtError: it could lead anywhere else than to a file next to the volume
+    """Check a file name.
+
+    :raises VirtError: it could refer to anything except a file next to the volume
     """
     if not isinstance(name, str) or not words.FILE_NAME.match(name):
         raise refused(f'{name!r:.80} is not {words.FILE_NAME_RULE}')
@@ -44,11 +45,11 @@ def check_name(name: object) -> str:
 
 
 def below(header: bytes, directory: str | None = None) -> File | None:
-    """The file on which a qcow2 file lies; None: on none.
+    """Return the backing file of a qcow2 file, or None.
 
-    :param header: the first bytes of it
-    :param directory: where all of them are; a header may name it
-    :raises VirtError: it is no such file, or it names something that is not followed
+    :param header: its first bytes
+    :param directory: of all files; a header may name it
+    :raises VirtError: the file is no qcow2 file, or its backing file is not permitted
     """
     if len(header) < 72 or header[:4] != _MAGIC:
         raise refused('a file of it is not qcow2')
@@ -71,7 +72,7 @@ def below(header: bytes, directory: str | None = None) -> File | None:
         name = os.path.basename(name)
     form = _extensions(header, start).get(_FORMAT, b'').decode(errors='replace')
     if form not in (QCOW2, RAW):
-        # without it QEMU would look at the blocks, which a guest has written
+        # without it QEMU would probe the blocks, which a guest has written
         raise refused(f'the header of a file names the format {form!r:.20} for the one below, not qcow2 or raw')
     return check_name(name), form
 
@@ -88,9 +89,9 @@ def _extensions(header: bytes, start: int) -> dict[int, bytes]:
 
 
 def follow(name: str, read: Read, directory: str | None = None) -> list[File]:
-    """The files below a qcow2 file, the next one first.
+    """Return the backing files of a qcow2 file, in order from the top.
 
-    :raises VirtError: too many, one twice, or one that is not followed
+    :raises VirtError: there are too many, a cycle, or one that is not permitted
     """
     found: list[File] = []
     top, form = name, QCOW2
@@ -106,7 +107,7 @@ def follow(name: str, read: Read, directory: str | None = None) -> list[File]:
 
 
 def read_file(path: str) -> bytes:
-    """The first bytes of a plain file of this host.
+    """Return the first bytes of a regular file of this host.
 
     :raises VirtError: there is none
     """
@@ -121,9 +122,9 @@ def read_file(path: str) -> bytes:
 
 
 def read_nfs(host: str, path: str) -> bytes:
-    """The first bytes of a file of an NFS server, which qemu-img copies without looking at them.
+    """Return the first bytes of a file of an NFS server; qemu-img copies them as raw data.
 
-    :raises VirtError: they cannot be had
+    :raises VirtError: they are unreadable
     """
     with tempfile.NamedTemporaryFile(prefix='nova-header-') as file:
         _qemu_img(path, 'dd', '-U', '-f', RAW, '-O', RAW, f'bs={HEADER_BYTES}', 'count=1',
@@ -133,7 +134,7 @@ def read_nfs(host: str, path: str) -> bytes:
 
 
 def name_below_nfs(host: str, path: str, name: str, form: str) -> None:
-    """Let the header of a qcow2 file of an NFS server, which no QEMU has open, name the file below it.
+    """Set the backing file name in the header of an NFS server's qcow2 file that no QEMU has open.
 
     :raises VirtError: it cannot be written
     """
@@ -155,17 +156,17 @@ def _qemu_img(path: str, *arguments: str) -> None:
 
 
 def size(header: bytes) -> int:
-    """Bytes of the disk in a qcow2 file."""
+    """Return the disk bytes of a qcow2 file."""
     return int(struct.unpack('>Q', header[24:32])[0])
 
 
 class Merge(typing.NamedTuple):
-    """What is to be merged, by places in the files of the volume: 0 is the one that the guest writes to.
+    """Merge of files, by index in the files of the volume; 0 is the active file.
 
-    commit   True: ``top`` and what lies between go into ``base``, and what lay on ``top`` lies on ``base`` then;
-             False: all between the guest's file and ``base`` goes into the guest's file
-    base     None: all that is below
-    after    the files then
+    commit   True: ``top`` down to ``base`` are merged into ``base``, which replaces ``top`` as a backing file; False:
+             the files between the active file and ``base`` are merged into the active file
+    base     None: all backing files
+    after    the resulting files
     """
 
     commit: bool
@@ -175,19 +176,18 @@ class Merge(typing.NamedTuple):
 
     @property
     def named(self) -> tuple[int, int] | None:
-        """(place of a file, place of the one below it) whose name comes into the former's header; None: no name does"""
+        """Return (index of a file, index of its new backing file) if a header must change, or None."""
         if self.base is None or self.commit and self.top == 0:
             return None
         return (self.top - 1 if self.commit else 0), self.base
 
 
 def plan(files: list[File], merged: str | None, target: str | None) -> Merge | None:
-    """What a request means for these files.
+    """Return the merge that a request requires.
 
-    :param merged: file_to_merge of the request; without a target it is the file that the guest's is to lie on, None:
-        on none
+    :param merged: file_to_merge of the request; without a target it is the new backing file of the active file, or None
     :param target: merge_target_file
-    :returns: None: nothing is left to be done
+    :returns: None if the merge is complete
     :raises VirtError: the volume has no such file, or it is not below the other one
     """
     names = [name for name, _form in files]
@@ -199,7 +199,7 @@ def plan(files: list[File], merged: str | None, target: str | None) -> Merge | N
         if base == 0:
             raise refused('the file that the guest writes to cannot lie on itself')
         if base == 1 or base is None and len(files) == 1:
-            return None                  # it was done before
+            return None                  # a repeated request
         return Merge(False, 0, base, [files[0], *(files[base:] if base is not None else ())])
     if merged is None:
         raise refused('a merge into a file needs the name of the one that is merged')

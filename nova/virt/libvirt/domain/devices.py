@@ -6,14 +6,15 @@ from nova.hardware import guest_options
 from nova.virt.libvirt.domain.tree import add
 
 ENTROPY = '/dev/urandom'
-BALLOON_STATS_S = 10                     # between two looks of the guest's system at its memory
-RNG_PERIOD_MS = 1000                     # of hw_rng:rate_bytes where the flavor names none
+BALLOON_STATS_S = 10                     # interval of the balloon's memory statistics
+RNG_PERIOD_MS = 1000                     # of hw_rng:rate_bytes if the flavor names none
 TPM_MODEL = {'1.2': 'tpm-tis', '2.0': 'tpm-crb'}
 KIB = 1024
 
 
 def watchdog(devices: etree.Element, guest: Any) -> None:
-    """
+    """Add the watchdog.
+
     :param guest: xml.Guest
     """
     action = guest.settings.get('watchdog_action', 'disabled')
@@ -32,7 +33,7 @@ def rng(devices: etree.Element, guest: Any) -> None:
 
 
 def balloon(devices: etree.Element, guest: Any) -> None:
-    """What the guest's system says of its memory comes by it, for the diagnostics."""
+    """Add the balloon, which reports the guest OS's memory statistics for the diagnostics."""
     add(add(devices, 'memballoon', model='virtio'), 'stats', period=BALLOON_STATS_S)
 
 
@@ -44,14 +45,14 @@ def tpm(devices: etree.Element, guest: Any) -> None:
 
 
 def video(devices: etree.Element, guest: Any) -> None:
-    """The graphics device, where the image names one or its memory; else libvirt's, with graphics."""
+    """Add the image's graphics device; the default with graphics is libvirt's."""
     model, ram = guest.settings.get('video_model'), int(guest.settings.get('video_ram', 0))
     if model or ram:
         add(add(devices, 'video'), 'model', type=model or 'vga', vram=ram * KIB or None)
 
 
 def pointer(devices: etree.Element, guest: Any) -> None:
-    """A pointer that goes where the viewer's is; the PS/2 mouse is there always."""
+    """Add an absolute pointer; the PS/2 mouse always exists."""
     bus = guest.settings.get('input_bus')
     there = devices.find(f"./input[@type='tablet'][@bus='{bus or 'usb'}']") is not None
     if not there and (bus or guest.settings.get('pointer_model') == 'usbtablet'):
@@ -69,7 +70,7 @@ def usb(devices: etree.Element, guest: Any) -> None:
 
 
 def serial_ports(devices: etree.Element, guest: Any) -> None:
-    """As many serial ports as the guest asks for: those that consoles have not made."""
+    """Add the requested serial ports that consoles have not added."""
     for number in range(len(devices.findall('serial')), guest.serial_ports):
         add(add(devices, 'serial', type='pty'), 'target', port=number)
 

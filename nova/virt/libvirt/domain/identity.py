@@ -1,11 +1,11 @@
-"""Whose guest it is: metadata for agents of the host, and what the guest's firmware says of the cloud."""
+"""Identity of a guest: metadata for agents of the host, and cloud data in the guest's firmware."""
 from typing import Any
 from xml.etree import ElementTree as etree
 
 from nova.virt.libvirt.domain.tree import add
 
-# Monitoring agents that know servers of the compute API read the first; ours alone is the second: it says whose
-# guest it is when several deployments share one hypervisor.
+# Monitoring agents for OpenStack read the first namespace. The second is private to this service: it identifies the
+# owner if several deployments share one hypervisor.
 NAMESPACE = 'http://openstack.org/xmlns/libvirt/nova/1.1'
 OWNER_NAMESPACE = 'urn:nova:libvirt:owner:1'
 etree.register_namespace('nova', NAMESPACE)
@@ -13,7 +13,8 @@ etree.register_namespace('owner', OWNER_NAMESPACE)
 
 
 def metadata(root: etree.Element, guest: Any) -> None:
-    """
+    """Add the metadata of a guest.
+
     :param guest: xml.Guest
     """
     element = add(root, 'metadata')
@@ -30,18 +31,20 @@ def metadata(root: etree.Element, guest: Any) -> None:
 
 
 def owner(directory: str) -> str:
-    """The element that says whose guest it is, as libvirt takes it from who adds it to a guest."""
+    """Return the owner element of a guest as libvirt requires it for new metadata."""
     return etree.tostring(add(etree.Element('metadata'), 'owner', directory=directory), encoding='unicode')
 
 
 def owner_of(text: str) -> str | None:
-    """The owner named in a guest's owner element, as libvirt gives it back."""
+    """Return the owner in an owner element that libvirt returned."""
     return etree.fromstring(text).get('directory')
 
 
 def sysinfo(root: etree.Element, guest: Any) -> None:
-    """cloud-init recognises the cloud by the product's name
-    (https://cloudinit.readthedocs.io/en/latest/reference/datasources/openstack.html)."""
+    """Add the product name by which cloud-init recognises the cloud.
+
+    https://cloudinit.readthedocs.io/en/latest/reference/datasources/openstack.html
+    """
     system = add(add(root, 'sysinfo', type='smbios'), 'system')
     for name, value in (('manufacturer', 'OpenStack Foundation'), ('product', 'OpenStack Nova'),
                         ('serial', guest.uuid), ('uuid', guest.uuid), ('family', 'Virtual Machine')):

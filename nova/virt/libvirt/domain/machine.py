@@ -1,4 +1,4 @@
-"""The machine: firmware and what it boots, its features, its clock, and its processor beyond what placement says."""
+"""Machine: firmware and boot, features, clock, and processor settings except placement."""
 from typing import Any
 from xml.etree import ElementTree as etree
 
@@ -6,19 +6,20 @@ from nova.hardware import disks as disk_words
 from nova.hardware import guest_options
 from nova.virt.libvirt.domain.tree import add
 
-# What Windows knows of Hyper-V and KVM answers to: https://libvirt.org/formatdomain.html#hypervisor-features
+# Hyper-V enlightenments that KVM supports: https://libvirt.org/formatdomain.html#hypervisor-features
 HYPERV = ('relaxed', 'vapic', 'vpindex', 'runtime', 'synic', 'reset', 'frequencies', 'tlbflush', 'ipi')
-SPINLOCK_RETRIES = 8191                  # attempts after which a Windows guest lets the hypervisor know
-SEV_POLICY, SEV_ES_POLICY = 0x33, 0x37   # AMD's SEV API: no debugging, no sharing of keys, SEV hosts alone (and ES)
+SPINLOCK_RETRIES = 8191                  # attempts after which a Windows guest notifies the hypervisor
+SEV_POLICY, SEV_ES_POLICY = 0x33, 0x37   # AMD's SEV API: no debugging, no key sharing, only SEV hosts (and ES)
 
 
 def is_on(guest: Any, name: str) -> bool:
-    """Whether a boolean setting of the guest is true."""
+    """Return whether a boolean setting of the guest is true."""
     return bool(guest.settings.get(name) == guest_options.TRUE)
 
 
 def boot(root: etree.Element, guest: Any) -> None:
-    """
+    """Add firmware and boot settings.
+
     :param guest: xml.Guest
     """
     os_ = add(root, 'os')
@@ -32,7 +33,7 @@ def boot(root: etree.Element, guest: Any) -> None:
         add(os_, 'cmdline', guest.cmdline)
     else:
         add(os_, 'boot', dev='hd')
-        if any(disk.device == disk_words.CDROM for disk in guest.disks):     # until a system is on the disk
+        if any(disk.device == disk_words.CDROM for disk in guest.disks):     # until an OS is on the disk
             add(os_, 'boot', dev='cdrom')
     if is_on(guest, 'boot_menu'):
         add(os_, 'bootmenu', enable='yes')
@@ -40,7 +41,7 @@ def boot(root: etree.Element, guest: Any) -> None:
 
 
 def _uefi(os_: etree.Element, guest: Any) -> None:
-    """libvirt chooses the firmware that has these features, and makes the variables of its template."""
+    """Add UEFI features: libvirt selects a matching firmware and copies its variables template."""
     secure = 'yes' if _is_secure(guest) else 'no'
     os_.set('firmware', 'efi')
     firmware = add(os_, 'firmware')
@@ -71,13 +72,13 @@ def features(root: etree.Element, guest: Any) -> None:
                 add(hyperv, name, state='on')
             add(hyperv, 'spinlocks', state='on', retries=SPINLOCK_RETRIES)
         if _iommu(guest) == 'intel':
-            add(element, 'ioapic', driver='qemu')            # what interrupt remapping needs
+            add(element, 'ioapic', driver='qemu')            # required for interrupt remapping
     if _is_secure(guest):
-        add(element, 'smm', state='on')                      # else the guest could write the variables
+        add(element, 'smm', state='on')                      # otherwise the guest could write the variables
 
 
 def processor(cpu: etree.Element, guest: Any) -> None:
-    """What the settings add to the element of the processor."""
+    """Add the settings to the element of the processor."""
     if is_on(guest, 'hide_hypervisor_id'):
         add(cpu, 'feature', policy='disable', name='hypervisor')
     mode, bits = guest.settings.get('maxphysaddr_mode'), guest.settings.get('maxphysaddr_bits')
@@ -98,7 +99,7 @@ def clock(root: etree.Element, guest: Any) -> None:
 
 
 def tuning(root: etree.Element, guest: Any) -> None:
-    """Weight and bounds of the processor's time; added to where the vCPUs run, if that is said."""
+    """Add weight and limits of CPU time to the present placement of the vCPUs, if any."""
     settings = guest.settings
     found = [(name, settings[f'quota_cpu_{name}']) for name in ('shares', 'period', 'quota')
              if f'quota_cpu_{name}' in settings]
@@ -111,7 +112,7 @@ def tuning(root: etree.Element, guest: Any) -> None:
 
 
 def memory(root: etree.Element, guest: Any) -> None:
-    """Memory that never leaves: because it is said, or because devices cannot reach encrypted memory that moves."""
+    """Lock memory if the guest requests it, or if devices need encrypted memory to stay in place."""
     if is_on(guest, 'locked_memory') or is_on(guest, 'mem_encryption'):
         element = root.find('memoryBacking')
         if element is None:
@@ -127,7 +128,7 @@ def launch_security(root: etree.Element, guest: Any) -> None:
 
 
 def _iommu(guest: Any) -> str | None:
-    """The model, None without one."""
+    """Return the IOMMU model, or None without one."""
     model = guest.settings.get('viommu_model')
     return None if model in (None, 'none') else 'intel' if model == 'auto' else model
 

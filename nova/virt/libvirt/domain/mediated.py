@@ -1,7 +1,7 @@
-"""Mediated devices: parts of a device of the host, as of a graphics card, that its driver makes for guests.
+"""Mediated devices: parts of a host device, such as a graphics card, that its driver creates for guests.
 
-Each that could be made is one row of a host's devices (objects.pci.Device of dev_type MEDIATED), so that it is counted
-and claimed as PCI devices are. https://libvirt.org/formatnode.html and
+Each possible one is a row of a host's devices (objects.pci.Device of dev_type MEDIATED), so that it is counted and
+claimed like a PCI device. https://libvirt.org/formatnode.html and
 https://libvirt.org/formatdomain.html#host-device-assignment describe the elements. Pure functions.
 """
 from __future__ import annotations
@@ -17,16 +17,16 @@ from nova import exception
 from nova.objects import pci
 from nova.virt.libvirt.domain.tree import add
 
-TYPE = 'mdev_type'                       # the tag of a device that says which type it is of
-_IDS = uuid.UUID('3f1a0c52-98f0-4c1d-8d0e-6a4f3c8b7e21')     # any one of our own, for id_of()
+TYPE = 'mdev_type'                       # tag with the type of a device
+_IDS = uuid.UUID('3f1a0c52-98f0-4c1d-8d0e-6a4f3c8b7e21')     # arbitrary namespace for id_of()
 _MOST = 256                              # of a type on one device: two digits of its address
 
 
 def devices(parents: Sequence[tuple[pci.Device, etree.Element]], made: Iterable[etree.Element],
             types: Sequence[str]) -> list[pci.Device]:
-    """[pci.Device] of what the host has made, or could make, of these types.
+    """Return [pci.Device] of existing and possible mediated devices of these types.
 
-    :param parents: its PCI devices, with what libvirt says of each
+    :param parents: the host's PCI devices with libvirt's descriptions
     :param made: node devices (root elements) of mediated devices
     :raises InvalidInput: two of the types get the same product id
     """
@@ -56,19 +56,19 @@ def _type_of(node: etree.Element) -> str | None:
 
 
 def id_of(guest: str, device: pci.Device) -> str:
-    """The id of the mediated device that a guest has at this place: the same whenever it is made."""
+    """Return the stable id of a guest's mediated device at this address."""
     return str(uuid.uuid5(_IDS, f'{guest}/{device.address}'))
 
 
 def hostdev(guest: str, device: pci.Device) -> etree.Element:
-    """It, given to a guest."""
+    """Return the hostdev element of the device."""
     root = etree.Element('hostdev', mode='subsystem', type='mdev', model='vfio-pci')
     add(add(root, 'source'), 'address', uuid=id_of(guest, device))
     return root
 
 
 def request(guest: str, device: pci.Device, parent: str) -> str:
-    """The XML that has libvirt make it.
+    """Return the XML with which libvirt creates the device.
 
     :param parent: libvirt's name of the PCI device
     """
@@ -82,10 +82,10 @@ def request(guest: str, device: pci.Device, parent: str) -> str:
 
 
 def parent_name(device: pci.Device) -> str:
-    """libvirt's name of the PCI device that a mediated one is of."""
+    """Return libvirt's name of the parent PCI device."""
     return 'pci_' + (device.parent_addr or '').replace(':', '_').replace('.', '_')
 
 
 def id_made(node: etree.Element) -> str | None:
-    """The id of a mediated device that libvirt describes."""
+    """Return the id of a mediated device from libvirt's description."""
     return node.findtext("./capability[@type='mdev']/uuid")

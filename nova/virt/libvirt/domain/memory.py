@@ -1,4 +1,4 @@
-"""Where a guest's memory comes from, as the host's options say: [libvirt] memory_source, file_backed_memory."""
+"""Memory backing of guests, by the host's options: [libvirt] memory_source, file_backed_memory."""
 from __future__ import annotations
 
 from typing import Any
@@ -15,7 +15,7 @@ TRAIT = 'COMPUTE_MEM_BACKING_FILE'
 
 
 def source_of(conf: ConfigOpts) -> str:
-    """What guests get that are started now.
+    """Return the memory source of guests started now.
 
     :raises VirtError: the options contradict each other
     """
@@ -32,9 +32,10 @@ def source_of(conf: ConfigOpts) -> str:
 
 
 def backing(root: etree.Element, guest: Any) -> None:
-    """
+    """Add the memory backing.
+
     :param guest: xml.Guest
-    :raises VirtError: its pages are of another size than those of files
+    :raises VirtError: the page size differs from that of files
     """
     if guest.memory_source == ANONYMOUS:
         return
@@ -44,13 +45,13 @@ def backing(root: etree.Element, guest: Any) -> None:
                                   'guests of this host have memory in files ([libvirt] file_backed_memory)')
     add(element, 'source', type=guest.memory_source)
     if guest.memory_source == FILE:
-        add(element, 'access', mode=SHARED)              # else what is written would be in memory
-        add(element, 'allocation', mode='immediate')     # else a full file system would end the guest while it runs
+        add(element, 'access', mode=SHARED)              # otherwise writes would stay in memory
+        add(element, 'allocation', mode='immediate')     # otherwise a full file system would stop the guest at run time
         add(element, 'discard')
 
 
 def share(root: etree.Element) -> None:
-    """Who is at the other end of a vhost-user socket, a switch or virtiofsd, reads and writes the guest's memory."""
+    """Share the guest's memory with the vhost-user backend, a switch or virtiofsd, which reads and writes it."""
     element = _element(root)
     if element.find('source') is None:
         add(element, 'source', type=MEMFD)

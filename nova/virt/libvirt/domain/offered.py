@@ -1,7 +1,7 @@
-"""What guests can be given on a host, as traits, from libvirt's description of what its QEMU can.
+"""Traits of available guest options, from libvirt's domain capabilities.
 
-https://libvirt.org/formatdomaincaps.html describes the document. What it does not describe is what each QEMU since 7.2
-has that libvirt 9.0 drives.
+https://libvirt.org/formatdomaincaps.html describes the document. Options outside of the document exist in every QEMU
+since 7.2 with libvirt 9.0.
 """
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _ALWAYS = (guest_option_rows.ALL_OPTIONS, guest_option_rows.GROWTH, 'COMPUTE_NET
 
 
 def of(capabilities: Iterable[etree.Element], virt_type: str) -> frozenset[str]:
-    """
+    """Return the traits.
+
     :param capabilities: root elements of the domain capabilities of the machines pc and q35
     :param virt_type: 'kvm' or 'qemu'
     """
@@ -48,7 +49,7 @@ def _named(kind: str, values: Iterable[str]) -> set[str]:
 
 
 def _values(root: etree.Element, path: str, name: str) -> set[str]:
-    """What an enumeration offers; empty where libvirt does not support the element."""
+    """Return the values of an enumeration; empty if libvirt does not support the element."""
     element = root.find(path)
     if element is None or element.get('supported') == 'no':
         return set()
@@ -56,7 +57,7 @@ def _values(root: etree.Element, path: str, name: str) -> set[str]:
 
 
 def _tpm(root: etree.Element) -> set[str]:
-    """libvirt offers the emulator where swtpm is installed."""
+    """Return the TPM traits: libvirt offers the emulator if swtpm is installed."""
     if 'emulator' not in _values(root, './devices/tpm', 'backendModel'):
         return set()
     names = {'tpm-tis': 'TIS', 'tpm-crb': 'CRB'}

@@ -1,7 +1,7 @@
-"""The elements of a domain that say where on the host a guest is: pure functions, used by xml.py.
+"""Elements of a domain for its placement on the host: pure functions, used by xml.py.
 
-https://libvirt.org/formatdomain.html describes them. Each returns an element of ElementTree; None for one that is
-not needed.
+https://libvirt.org/formatdomain.html describes them. Each returns an element of ElementTree, or None if it is not
+needed.
 """
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from nova.hardware import cpus
 from nova.objects import numa
 from nova.objects import pci
 
-REALTIME_PRIORITY = 1              # the lowest above ordinary threads; the host's own real-time work stays ahead
+REALTIME_PRIORITY = 1              # lowest above ordinary threads; the host's own real-time work stays ahead
 _ADDRESS = re.compile(r'([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])\Z')
 
 
 def vcpu(count: int, cell_cpus: Iterable[int] | None = None, most: int = 0) -> etree.Element:
-    """The number of vCPUs, and for a guest without topology the CPUs that they may run on (usage.floating_cell).
+    """Return the number of vCPUs and, for a guest without topology, their CPUs (usage.floating_cell).
 
-    :param most: that it may get while it runs
+    :param most: maximum with hot-plug
     """
     element = etree.Element('vcpu', placement='static')
     if cell_cpus:
@@ -34,7 +34,7 @@ def vcpu(count: int, cell_cpus: Iterable[int] | None = None, most: int = 0) -> e
 
 
 def elements(host: numa.HostTopology, guest: numa.GuestTopology) -> list[etree.Element]:
-    """Those of a guest with a topology that its domain has next to the processor's.
+    """Return the placement elements of a guest with a topology, except the processor's.
 
     :param host: HostTopology, guest: GuestTopology placed on it
     """
@@ -43,7 +43,7 @@ def elements(host: numa.HostTopology, guest: numa.GuestTopology) -> list[etree.E
 
 
 def cputune(host: numa.HostTopology, guest: numa.GuestTopology) -> etree.Element:
-    """Where the vCPUs and the emulator's threads run, and which are real-time.
+    """Return the pinning of vCPUs and emulator threads, and the real-time vCPUs.
 
     :param host: HostTopology, guest: GuestTopology placed on it
     """
@@ -58,7 +58,7 @@ def cputune(host: numa.HostTopology, guest: numa.GuestTopology) -> etree.Element
 
 
 def cpu(topology: Mapping[str, int], guest: numa.GuestTopology | None = None, mode: str | None = None) -> etree.Element:
-    """The processor that the guest sees.
+    """Return the guest-visible processor.
 
     :param topology: {'sockets', 'cores', 'threads'} (hardware.cpu_topology)
     """
@@ -72,12 +72,12 @@ def cpu(topology: Mapping[str, int], guest: numa.GuestTopology | None = None, mo
 
 
 def one_node(processor: etree.Element, vcpus: int, memory_mb: int) -> None:
-    """Let a guest see one NUMA node with all that it has or may get: libvirt plugs memory into a node alone."""
+    """Add one guest NUMA node with the maximum resources: libvirt plugs memory only into a node."""
     _add(_add(processor, 'numa'), 'cell', id=0, cpus=f'0-{vcpus - 1}', memory=memory_mb * 1024)
 
 
 def numatune(guest: numa.GuestTopology) -> etree.Element:
-    """From which nodes of the host the guest's memory is: strictly from those."""
+    """Return the strict memory policy: the host's nodes of the guest's memory."""
     root = etree.Element('numatune')
     _add(root, 'memory', mode='strict', nodeset=cpus.show({cell.id for cell in guest.cells}))
     for number, cell in enumerate(guest.cells):
@@ -86,11 +86,11 @@ def numatune(guest: numa.GuestTopology) -> etree.Element:
 
 
 def memory_backing(host: numa.HostTopology, guest: numa.GuestTopology) -> etree.Element | None:
-    """Large pages, and memory that never leaves: None for a guest that needs neither."""
+    """Return huge pages and locked memory, or None for a guest that needs neither."""
     sizes: dict[Any, set[int]] = {}
     for number, cell in enumerate(guest.cells):
         smallest = min((pages.size_kb for pages in _on(host, cell).mempages), default=0)
-        size: Any = cell.pagesize                # KiB: it is placed
+        size: Any = cell.pagesize                # KiB: the guest is placed
         if size and size > smallest:
             sizes.setdefault(size, set()).add(number)
     if not sizes and not guest.realtime:
@@ -107,8 +107,10 @@ def memory_backing(host: numa.HostTopology, guest: numa.GuestTopology) -> etree.
 
 
 def hostdev(device: pci.Device) -> etree.Element:
-    """A PCI device of the host (pci.Device) given to the guest. libvirt takes it from the host's driver and back,
-    unless its tag ``managed`` says that the host does not."""
+    """Return the element of a passthrough PCI device (pci.Device).
+
+    libvirt detaches it from the host's driver and reattaches it, unless the tag ``managed`` forbids that.
+    """
     root = etree.Element('hostdev', mode='subsystem', type='pci',
                          managed='no' if device.tags.get('managed') == 'false' else 'yes')
     _add(root, 'source').append(address(device.address))
@@ -116,7 +118,7 @@ def hostdev(device: pci.Device) -> etree.Element:
 
 
 def address(text: str) -> etree.Element:
-    """Where a PCI device is on the host."""
+    """Return the host address of a PCI device."""
     match = _ADDRESS.match(text)
     if match is None:
         raise ValueError(f'{text} is no address of a PCI device')
@@ -125,9 +127,9 @@ def address(text: str) -> etree.Element:
 
 
 def _on(host: numa.HostTopology, cell: numa.GuestCell) -> numa.HostCell:
-    """The cell of the host that a cell of the guest is on.
+    """Return the host cell of a guest cell.
 
-    :raises VirtError: the host has it no more
+    :raises VirtError: the host no longer has it
     """
     found = host.cell(cell.id)
     if found is None:
@@ -136,7 +138,7 @@ def _on(host: numa.HostTopology, cell: numa.GuestCell) -> numa.HostCell:
 
 
 def _places(host: numa.HostTopology, guest: numa.GuestTopology) -> dict[int, frozenset[int]]:
-    """{vCPU: CPUs of the host that it may run on}."""
+    """Return {vCPU: CPUs of the host that it may run on}."""
     found: dict[int, frozenset[int]] = {}
     for cell in guest.cells:
         shared = _on(host, cell).cpuset
@@ -147,7 +149,7 @@ def _places(host: numa.HostTopology, guest: numa.GuestTopology) -> dict[int, fro
 
 
 def _emulator(host: numa.HostTopology, guest: numa.GuestTopology, places: dict[int, frozenset[int]]) -> frozenset[int]:
-    """Its own CPUs, or the host's for guests that share, or those of the vCPUs, real-time ones left out."""
+    """Return the emulator's CPUs: its own, the host's shared ones, or those of the vCPUs without real-time."""
     if guest.emulator_threads_policy == 'isolate':
         return frozenset().union(*(cell.reserved_cpus for cell in guest.cells))
     if guest.emulator_threads_policy == 'share':

@@ -7,13 +7,14 @@ from nova.hardware import guest_options
 from nova.virt.libvirt.domain import placement
 from nova.virt.libvirt.domain.tree import add
 
-MOST_QUEUES = 256                        # that the kernel gives to one tap (MAX_TAP_QUEUES)
+MOST_QUEUES = 256                        # the kernel's limit for one tap (MAX_TAP_QUEUES)
 
 
 def port(devices: etree.Element, interface: Any, guest: Any) -> etree.Element:
-    """
+    """Add a network device.
+
     :param interface: xml.Interface
-    :param guest: xml.Guest, for what its settings say of all its ports
+    :param guest: xml.Guest, for settings of all its ports
     """
     if interface.device:
         return _function(devices, interface, guest)
@@ -40,10 +41,11 @@ def port(devices: etree.Element, interface: Any, guest: Any) -> etree.Element:
 
 
 def _function(devices: etree.Element, interface: Any, guest: Any) -> etree.Element:
-    """A virtual function of the host, given to the guest or under a macvtap of it. libvirt gives it the port's MAC and
-    VLAN and takes both back.
+    """Add a virtual function of the host as a passthrough device or through a macvtap.
 
-    :raises VirtError: the guest's flavor bounds the traffic of its ports, and the guest has the device itself
+    libvirt sets the port's MAC and VLAN and resets both later.
+
+    :raises VirtError: the guest's flavor limits the traffic of a passthrough device
     """
     device = interface.device
     if device['macvtap']:
@@ -69,15 +71,15 @@ def _function(devices: etree.Element, interface: Any, guest: Any) -> etree.Eleme
 
 
 def queues(guest: Any) -> int:
-    """How many each virtio port of a guest has."""
+    """Return the number of queues of each virtio port of a guest."""
     wanted = guest.settings.get('vif_multiqueue_enabled') == guest_options.TRUE
     return min(guest.vcpus, MOST_QUEUES) if wanted else 1
 
 
 def _refuse_what_no_socket_has(interface: Any, guest: Any) -> None:
-    """A vhost-user port is the guest's memory: no tap, at which bytes could be counted, and no device but virtio.
+    """Refuse settings unsupported by vhost-user: it has no tap for traffic limits and requires virtio.
 
-    :raises VirtError: the guest's flavor or image asks for either
+    :raises VirtError: the guest's flavor or image requests either
     """
     bounded = _is_bounded(guest)
     if bounded or interface.model != 'virtio':
@@ -96,12 +98,12 @@ def _driver(element: etree.Element, model: str, guest: Any, datapath: str) -> No
     if attributes or datapath == 'netdev':
         driver = add(element, 'driver', **attributes)
         if datapath == 'netdev':
-            # the userspace datapath passes frames on as they are: what the guest leaves to a device is never made
+            # the userspace datapath forwards frames unchanged, so offloaded checksums would stay missing
             add(driver, 'host', csum='off')
 
 
 def _bandwidth(element: etree.Element, settings: dict[str, str]) -> None:
-    """KiB a second, and KiB of a burst: what the flavor says and libvirt takes."""
+    """Add the flavor's limits that libvirt supports, in KiB a second and KiB of a burst."""
     root = None
     for way in ('inbound', 'outbound'):
         found = {what: settings.get(f'quota_vif_{way}_{what}') for what in ('average', 'peak', 'burst')}

@@ -1,4 +1,4 @@
-"""Which processor guests see, by the configuration and what the host's QEMU can."""
+"""Processor model of guests, from the configuration and the domain capabilities."""
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -14,10 +14,11 @@ CUSTOM = 'custom'
 
 @dataclasses.dataclass(frozen=True)
 class Processor:
-    """
-    mode    one of [libvirt] cpu_mode; None: the best for the kind of machine
+    """Guest-visible processor.
+
+    mode    one of [libvirt] cpu_mode; None: the best for the guest type
     model   libvirt's name for it, with the mode custom
-    flags   what it has besides (name), or not (-name)
+    flags   additional (name) or removed (-name) features
     """
 
     mode: str | None = None
@@ -26,9 +27,10 @@ class Processor:
 
 
 def choose(conf: ConfigOpts, capabilities: Iterable[etree.Element]) -> Processor:
-    """
+    """Return the configured processor.
+
     :param capabilities: root elements of the domain capabilities
-    :raises VirtError: the options contradict each other, or the host can give none of the models
+    :raises VirtError: the options contradict each other, or the host supports none of the models
     """
     options = conf.libvirt
     mode, models, flags = options.cpu_mode, options.cpu_models, tuple(options.cpu_model_extra_flags)

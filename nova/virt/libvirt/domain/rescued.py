@@ -1,4 +1,4 @@
-"""A rescued guest as data: the disks that it runs with meanwhile, and those that it goes back to. Pure functions."""
+"""Rescue state of a guest: the disks of the rescue, and its own disks. Pure functions."""
 from __future__ import annotations
 
 import dataclasses
@@ -10,12 +10,13 @@ from nova import utils
 
 @dataclasses.dataclass
 class Rescued:
-    """
-    disks    [xml.Disk], all that it has meanwhile
-    kernel, ramdisk, cmdline   of a rescue image that comes in three parts
-    target   name of the disk that it boots from, where its place in the list does not say so
-    device   kind of that disk: 'disk', 'cdrom' or 'floppy'
-    late     [xml.Disk] that a running guest gets when it has booted; a later start is without them
+    """Rescue configuration.
+
+    disks    [xml.Disk], all disks during the rescue
+    kernel, ramdisk, cmdline   of a rescue image with three parts
+    target   name of the boot disk, if it is not the first one
+    device   type of that disk: 'disk', 'cdrom' or 'floppy'
+    late     [xml.Disk] that a running guest gets after its boot; a later start omits them
     """
 
     disks: list[Any]
@@ -29,12 +30,12 @@ class Rescued:
 
     @property
     def first(self) -> str:
-        """The name of the disk that it boots from."""
+        """Return the name of the boot disk."""
         return self.target or str(self.disks[0].target)
 
 
 def load(values: dict[str, Any] | None, disk: type[Any]) -> Rescued | None:
-    """The Rescued of a record, or None without one; ``disk`` is xml.Disk."""
+    """Return the Rescued of a record, or None without one; ``disk`` is xml.Disk."""
     if not values:
         return None
     return utils.from_known(Rescued, {**values, **{
@@ -42,7 +43,7 @@ def load(values: dict[str, Any] | None, disk: type[Any]) -> Rescued | None:
 
 
 def booted(guest: Any) -> Any:
-    """The xml.Guest that runs: with the rescue's disks while it is rescued."""
+    """Return the xml.Guest that runs: with the rescue's disks during a rescue."""
     found = guest.rescued
     return guest if found is None else dataclasses.replace(
         guest, disks=found.disks, kernel=found.kernel, ramdisk=found.ramdisk, cmdline=found.cmdline,
@@ -50,13 +51,13 @@ def booted(guest: Any) -> Any:
 
 
 def files(guest: Any) -> list[Any]:
-    """[xml.Disk] of all the files that an xml.Guest has on the host, each once."""
+    """Return [xml.Disk] of all files of an xml.Guest on the host, each once."""
     disks = {disk.file: disk for disk in [*guest.disks, *(guest.rescued.disks if guest.rescued else ())]}
     return list(disks.values())
 
 
 def order(root: etree.Element, guest: Any) -> None:
-    """Let a domain boot from the rescue disk, wherever it stands among the others."""
+    """Boot a domain from the rescue disk, regardless of its position."""
     found = guest.rescued
     if found is None or found.target is None:
         return

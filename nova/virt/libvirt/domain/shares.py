@@ -4,11 +4,12 @@ from xml.etree import ElementTree as etree
 
 from nova.virt.libvirt.domain.tree import add
 
-QUEUE = 1024                             # requests of a guest that wait at most, as in libvirt's documentation
+QUEUE = 1024                             # maximum of queued requests of a guest, as in libvirt's documentation
 
 
 def filesystems(devices: etree.Element, guest: Any) -> None:
-    """
+    """Add the shared file systems.
+
     :param guest: xml.Guest; each of its ``shares`` is a dict of features/shares.py
     """
     for share in guest.shares:

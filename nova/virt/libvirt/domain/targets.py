@@ -9,7 +9,7 @@ LETTERS = string.ascii_lowercase
 
 
 def free(bus: str, names: Container[str], letters: Container[str] = ()) -> str | None:
-    """The first name of a disk on a bus that is none of ``names`` and has none of ``letters``; None: all are taken.
+    """Return the first disk name on a bus outside ``names`` and ``letters``, or None if all are taken.
 
     Buses may share names.
     """

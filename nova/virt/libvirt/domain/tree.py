@@ -1,4 +1,4 @@
-"""Elements of a domain: whatever text a user chose, no name becomes markup."""
+"""Elements of a domain, escaped so that user-chosen text cannot become markup."""
 import re
 from typing import Any
 from xml.etree import ElementTree as etree
@@ -9,8 +9,8 @@ _NOT_XML = re.compile('[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]'
 def add(parent: etree.Element, tag: str, text: Any = None, **attributes: Any) -> etree.Element:
     """Append an element.
 
-    :param text: what stands in it; None: nothing
-    :param attributes: those that are None are left out
+    :param text: its content; None: empty
+    :param attributes: those that are None are omitted
     """
     element = etree.SubElement(parent, tag, {name: clean(value) for name, value in attributes.items()
                                              if value is not None})
@@ -20,5 +20,5 @@ def add(parent: etree.Element, tag: str, text: Any = None, **attributes: Any) ->
 
 
 def clean(value: Any) -> str:
-    """Text without the characters that XML cannot represent."""
+    """Return text without the characters that XML cannot represent."""
     return _NOT_XML.sub('', str(value))

@@ -1,4 +1,4 @@
-"""What all virtio devices of a guest have: one pass over the devices that others have made."""
+"""Common attributes of a guest's virtio devices, added in one pass over the finished devices."""
 from collections.abc import Iterable
 from typing import Any
 from xml.etree import ElementTree as etree
@@ -6,7 +6,7 @@ from xml.etree import ElementTree as etree
 from nova.hardware import guest_options
 
 SCSI = 'virtio-scsi'
-# tag of a device: path of what says that it is virtio, its attribute, the values
+# device tag: path of the element that indicates virtio, its attribute, the values
 _VIRTIO = {
     'disk': ('target', 'bus', ('virtio',)),
     'interface': ('model', 'type', ('virtio',)),
@@ -20,7 +20,7 @@ _VIRTIO = {
 
 
 def attributes(guest: Any) -> dict[str, str]:
-    """Of the element ``driver``; empty where the guest asks for nothing.
+    """Return the attributes of the element ``driver``; empty if the guest requests none.
 
     :param guest: xml.Guest
     """
@@ -28,12 +28,12 @@ def attributes(guest: Any) -> dict[str, str]:
     if guest.settings.get('virtio_packed_ring') == guest_options.TRUE:
         found['packed'] = 'on'
     if guest.settings.get('mem_encryption') == guest_options.TRUE:
-        found['iommu'] = 'on'                # the host sees only what the guest shows it
+        found['iommu'] = 'on'                # the host sees only memory that the guest maps
     return found
 
 
 def complete(devices: Iterable[etree.Element], guest: Any) -> None:
-    """Give these devices of a guest what its virtio devices have."""
+    """Add the virtio attributes to these devices of a guest."""
     found = attributes(guest)
     for device in devices if found else ():
         if is_virtio(device):

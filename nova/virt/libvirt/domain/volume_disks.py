@@ -1,4 +1,4 @@
-"""A volume that a guest has, as data, and its part of the domain XML: pure functions.
+"""Volumes of guests, and their part of the domain XML: pure functions.
 
 https://libvirt.org/formatdomain.html#hard-drives-floppy-disks-cdroms describes every element.
 """
@@ -15,10 +15,10 @@ from nova.hardware import disks as words
 from nova.virt.libvirt.domain import chain
 from nova.virt.libvirt.domain import targets
 
-# of what a disk does in a second, as libvirt and QoS specs of the block storage call them
+# limits of a disk per second, with the names of libvirt and QoS specs
 LIMITS = (*(f'{what}_{unit}_sec{end}' for end in ('', '_max', '_max_length')
             for unit in ('bytes', 'iops') for what in ('total', 'read', 'write')), 'size_iops_sec')
-OLD_MACHINES = ('pc', 'pc-i440fx')       # whose default for a CD-ROM is IDE
+OLD_MACHINES = ('pc', 'pc-i440fx')       # machine types with IDE as the default of a CD-ROM
 NETWORK = 'network'
 
 Device = dict[str, typing.Any]           # a row of block_device_mappings
@@ -27,11 +27,12 @@ Source = dict[str, typing.Any]
 
 @dataclasses.dataclass
 class Volume:
-    """
-    target      name of the device, as libvirt wants it
-    source      what a connector gives: 'type' ('file', 'block' or 'network') and what that needs; 'luks': id of the
-                secret that opens it; 'format': qcow2, of a chain of files (chain.py), and 'below': those under the one
-                that the guest writes to
+    """Volume of a guest.
+
+    target      libvirt's name of the device
+    source      result of a connector: 'type' ('file', 'block' or 'network') and its data; 'luks': id of the LUKS
+                secret; 'format': qcow2 for a chain of files (chain.py), and 'below': the backing files of the active
+                one
     boot_order  1: the guest boots from it; None: never
     cache       QEMU's cache mode
     limits      {name of LIMITS: number}, of its block storage
@@ -55,13 +56,13 @@ class Volume:
 
     @property
     def path(self) -> str:
-        """Where it is found in the XML of a domain that has it."""
+        """Return its path in the XML of a domain."""
         return f"./devices/disk/target[@dev='{self.target}']"
 
 
 @dataclasses.dataclass(frozen=True)
 class Choices:
-    """What the configuration says of all volumes.
+    """Configuration of all volumes.
 
     cache    {type of a source: cache mode}
     """
@@ -72,12 +73,12 @@ class Choices:
 
 def volume(device: Device, source: Source, properties: dict[str, typing.Any], machine: str, taken: set[str],
            choices: Choices) -> Volume:
-    """The Volume of a device.
+    """Return the Volume of a device.
 
     :param source: of its connector
-    :param properties: of the image that the server is made of
+    :param properties: of the server's image
     :param taken: targets that the guest has already
-    :raises VirtError: the guest cannot have such a device
+    :raises VirtError: the guest does not support such a device
     """
     kind = device.get('device_type') or 'disk'
     if kind not in words.TYPES:
@@ -101,7 +102,7 @@ def volume(device: Device, source: Source, properties: dict[str, typing.Any], ma
 
 
 def _is_scsi(source: Source) -> bool:
-    """Whether what stands behind a source may take SCSI commands; a block device of the host answers for itself."""
+    """Return whether a source may get SCSI commands; for a host block device, the device decides."""
     return source['type'] == 'block' or source.get('protocol') == 'iscsi'
 
 
@@ -119,7 +120,7 @@ def cdrom_bus(properties: dict[str, typing.Any], machine: str) -> str:
 
 
 def _target(name: str | None, bus: str, taken: set[str]) -> str:
-    """The letter of the requested name, if it is free."""
+    """Return a target with the letter of the requested name, if it is free."""
     letter = (name or '')[-1:]
     wanted = targets.PREFIXES[bus] + letter
     if letter and letter in targets.LETTERS and wanted not in taken:
@@ -137,13 +138,13 @@ def _refused(reason: str) -> exception.VirtError:
 # ---- XML -----------------------------------------------------------------------
 
 def element(disk: Volume) -> etree.Element:
-    """The element of a volume in a domain."""
+    """Return the element of a volume in a domain."""
     root = etree.Element('disk', type=disk.source['type'], device=disk.device)
     etree.SubElement(root, 'driver', driver(disk.source.get('format', chain.RAW), disk, disk.readonly))
     root.append(source_element(disk.source))
     _below(root, disk.source)
     etree.SubElement(root, 'target', dev=disk.target, bus=disk.bus)
-    if disk.device != 'lun':                         # which has the serial number of its storage
+    if disk.device != 'lun':                         # a lun has the serial number of its storage
         etree.SubElement(root, 'serial').text = disk.volume_id
     if disk.readonly:
         etree.SubElement(root, 'readonly')
@@ -156,7 +157,7 @@ def element(disk: Volume) -> etree.Element:
 
 
 def _below(parent: etree.Element, source: Source) -> None:
-    """All files below a disk's: libvirt and QEMU look for no others, and take no format from blocks."""
+    """Add all backing files: libvirt and QEMU search for no others and probe no format."""
     for name, form in source.get('below', ()):
         parent = etree.SubElement(parent, 'backingStore', type=source['type'])
         etree.SubElement(parent, 'format', type=form)
@@ -165,14 +166,14 @@ def _below(parent: etree.Element, source: Source) -> None:
 
 
 def files_of(source: Source) -> list[chain.File]:
-    """The files of a source that is one, or a chain of them: that which the guest writes to first."""
+    """Return the files of a file source or a chain, active file first."""
     place = source['path'] if source['type'] == 'file' else source['name']
     return [(os.path.basename(place), source.get('format', chain.RAW)),
             *((name, form) for name, form in source.get('below', ()))]
 
 
 def with_files(source: Source, files: list[chain.File]) -> Source:
-    """The source that has these files in the same directory."""
+    """Return the source with these files in the same directory."""
     (name, form), *rest = files
     made = named(source, name)
     if form == chain.RAW:
@@ -181,16 +182,16 @@ def with_files(source: Source, files: list[chain.File]) -> Source:
 
 
 def named(source: Source, name: str) -> Source:
-    """The source that is another file in the same directory."""
+    """Return the source for another file in the same directory."""
     key = 'path' if source['type'] == 'file' else 'name'
     return {**source, key: os.path.join(os.path.dirname(source[key]), name)}
 
 
 def snapshot(target: str, source: Source, others: typing.Iterable[str]) -> str:
-    """The XML that lets a guest write to another file from now on, which lies on the present one
-    (https://libvirt.org/formatsnapshot.html).
+    """Return the XML that switches a guest to an overlay of its active file.
 
-    :param others: targets of its other disks, which stay as they are
+    https://libvirt.org/formatsnapshot.html
+    :param others: targets of its other disks, which stay unchanged
     """
     root = etree.Element('domainsnapshot')
     disks = etree.SubElement(root, 'disks')
@@ -203,12 +204,12 @@ def snapshot(target: str, source: Source, others: typing.Iterable[str]) -> str:
 
 
 def alone_volume(volume: Volume) -> Volume:
-    """A Volume as the only disk of a machine."""
+    """Return a Volume as the only disk of a machine."""
     return Volume(volume.volume_id, 'vda', 'virtio', volume.source, cache=volume.cache)
 
 
 def alone(uuid: str, volume: Volume) -> str:
-    """The XML of a machine that has one disk and is never to run an instruction: its QEMU merges files."""
+    """Return the XML of a permanently paused machine with one disk: its QEMU merges files."""
     root = etree.Element('domain', type='qemu')
     etree.SubElement(root, 'name').text = f'merge-{uuid}'
     etree.SubElement(root, 'uuid').text = uuid
@@ -220,7 +221,7 @@ def alone(uuid: str, volume: Volume) -> str:
 
 
 def driver(form: str, disk: typing.Any, readonly: bool) -> dict[str, str]:
-    """What QEMU does with the blocks of a Volume, or of an xml.Disk."""
+    """Return QEMU's driver options for a Volume or an xml.Disk."""
     made = {'name': 'qemu', 'type': form, 'cache': disk.cache, 'discard': 'unmap'}
     if disk.detect_zeroes != 'off':
         made['detect_zeroes'] = disk.detect_zeroes
@@ -232,7 +233,7 @@ def driver(form: str, disk: typing.Any, readonly: bool) -> dict[str, str]:
 
 
 def limit(root: etree.Element, limits: Mapping[str, typing.Any]) -> None:
-    """Bound what a guest may do with a disk in a second."""
+    """Add the limits of a disk."""
     bounds = [(name, limits[name]) for name in LIMITS if int(limits.get(name) or 0)]
     if bounds:
         iotune = etree.SubElement(root, 'iotune')
@@ -241,7 +242,7 @@ def limit(root: etree.Element, limits: Mapping[str, typing.Any]) -> None:
 
 
 def spread(found: typing.Iterable[typing.Any], threads: int, choices: Choices) -> None:
-    """Give the virtio disks among Volumes and xml.Disks their I/O threads, one after the other."""
+    """Assign I/O threads round-robin to the virtio disks among Volumes and xml.Disks."""
     number = 0
     for each in found:
         each.iothread = None
@@ -251,7 +252,7 @@ def spread(found: typing.Iterable[typing.Any], threads: int, choices: Choices) -
 
 
 def quietest(volume: Volume, found: typing.Iterable[typing.Any]) -> int | None:
-    """The I/O thread for a Volume of a guest that has these Volumes and xml.Disks: that of the fewest; None: none."""
+    """Return the I/O thread with the fewest of these Volumes and xml.Disks for a Volume, or None."""
     used = [each.iothread for each in found if each.iothread]
     if volume.bus != 'virtio' or not used:
         return None
@@ -259,7 +260,7 @@ def quietest(volume: Volume, found: typing.Iterable[typing.Any]) -> int | None:
 
 
 def source_element(source: Source) -> etree.Element:
-    """Where QEMU finds a disk, and the id of the secret that opens it."""
+    """Return the source element of a disk with the id of its secret."""
     made = _source(source)
     if source.get('luks'):
         _encryption(made, source['luks'])
@@ -267,7 +268,7 @@ def source_element(source: Source) -> etree.Element:
 
 
 def _encryption(parent: etree.Element, secret: str) -> None:
-    """QEMU encrypts. libvirt 11.3 assumes that for the disks of a domain, and not for the target of a backup."""
+    """Select encryption by QEMU: libvirt 11.3 assumes it for a domain's disks but not for a backup target."""
     encryption = etree.SubElement(parent, 'encryption', format='luks', engine='qemu')
     etree.SubElement(encryption, 'secret', type='passphrase', uuid=secret)
 
@@ -301,9 +302,9 @@ def _source(source: Source) -> etree.Element:
 
 
 def arrange(root: etree.Element, volumes: list[Volume], disks: list[typing.Any]) -> None:
-    """Add the volumes to a domain that is there otherwise, and say in which order the guest looks for a system.
+    """Add the volumes to a finished domain, and set the boot order.
 
-    :param disks: the local ones, of which one is called 'disk' when the guest boots from it
+    :param disks: local disks; one is named 'disk' if the guest boots from it
     """
     devices = root.find('devices')
     assert devices is not None
@@ -315,7 +316,7 @@ def arrange(root: etree.Element, volumes: list[Volume], disks: list[typing.Any])
     system = root.find('os')
     if system is None or not any(each.boot_order for each in volumes):
         return
-    for boot in system.findall('boot'):              # libvirt takes one way of saying it, or the other
+    for boot in system.findall('boot'):              # libvirt accepts only one kind of boot order
         system.remove(boot)
     for local in disks:
         found = devices.find(f"disk/target[@dev='{local.target}']/..")
@@ -326,10 +327,11 @@ def arrange(root: etree.Element, volumes: list[Volume], disks: list[typing.Any])
 
 
 def copy_of(target: str, path: str, others: list[str], secret: str | None = None) -> str:
-    """The XML that asks for a copy of one disk of a running guest, as it is at this moment, in a qcow2 file that is
-    there: a raw one would get the room of all zeros (https://libvirt.org/formatbackup.html).
+    """Return the XML of a copy of a running guest's disk into an existing qcow2 file.
 
-    :param secret: id of the secret that opens the file, which is a LUKS one then
+    A raw file would allocate space for all zeros (https://libvirt.org/formatbackup.html).
+
+    :param secret: id of the secret of the file, which is then a LUKS file
     """
     root = etree.Element('domainbackup', mode='push')
     disks = etree.SubElement(root, 'disks')
@@ -344,7 +346,7 @@ def copy_of(target: str, path: str, others: list[str], secret: str | None = None
 
 
 def passphrase(uuid: str) -> str:
-    """The XML of a secret with the passphrase of encrypted disks."""
+    """Return the XML of a secret with the passphrase of encrypted disks."""
     root = etree.Element('secret', ephemeral='yes', private='yes')
     etree.SubElement(root, 'uuid').text = uuid
     etree.SubElement(etree.SubElement(root, 'usage', type='volume'), 'volume').text = f'disks of {uuid}'
@@ -352,7 +354,7 @@ def passphrase(uuid: str) -> str:
 
 
 def secret(usage_type: str, usage: str, uuid: str | None = None) -> str:
-    """The XML of a secret of libvirt that cannot be read back and that ends with libvirtd."""
+    """Return the XML of a write-only libvirt secret that libvirtd loses at its end."""
     root = etree.Element('secret', ephemeral='yes', private='yes')
     if uuid:
         etree.SubElement(root, 'uuid').text = uuid

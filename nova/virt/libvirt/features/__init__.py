@@ -1,1 +1,1 @@
-"""Features of the driver of virtual machines: a class for each, or for a few that belong together."""
+"""Features of the driver of virtual machines: one class for each feature or small group of features."""

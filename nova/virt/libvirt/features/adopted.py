@@ -1,6 +1,6 @@
-"""What a guest is that another program has made, read from its domain XML: what can be taken over, and what cannot.
+"""Analysis of another program's guest for adoption, from its domain XML.
 
-Pure: text and the first bytes of disks in, data out. nova-manage shows it, and the driver goes by it.
+Pure functions: text and the first bytes of disks in, data out. nova-manage shows the result and the driver uses it.
 """
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from nova.virt.libvirt import xml
 
 FORMATS = ('raw', 'qcow2')
 QCOW2 = b'QFI\xfb'
-HEADER = 80                              # bytes: up to the features that a reader must know
+HEADER = 80                              # bytes: up to the incompatible feature bits
 DATA_FILE = 1 << 2                       # https://www.qemu.org/docs/master/interop/qcow2.html: data in another file
 _UNITS = {'b': 1, 'bytes': 1, 'KB': 10 ** 3, 'k': 2 ** 10, 'KiB': 2 ** 10, 'MB': 10 ** 6, 'M': 2 ** 20, 'MiB': 2 ** 20,
           'GB': 10 ** 9, 'G': 2 ** 30, 'GiB': 2 ** 30}
 MIB, GIB = 2 ** 20, 2 ** 30
-# devices that every guest of this system has, or that come with the machine
+# devices that every guest of this driver has, or that come with the machine type
 _COMMON = frozenset(('emulator', 'controller', 'interface', 'serial', 'console', 'input', 'graphics', 'video',
                      'memballoon', 'rng', 'audio', 'channel'))
-# devices with a state or a resource of the host of their own
+# devices with persistent state or a host resource
 _REFUSED = {'hostdev': 'it has a device of the host', 'tpm': 'it has a TPM', 'filesystem': 'it has a file system of '
             'the host', 'shmem': 'it shares memory', 'nvram': 'it has a memory of its own', 'lease': 'it has a lease',
             'memory': 'its memory has modules'}
@@ -28,13 +28,14 @@ _REFUSED = {'hostdev': 'it has a device of the host', 'tpm': 'it has a TPM', 'fi
 
 @dataclasses.dataclass
 class Found:
-    """
+    """Result of the analysis.
+
     memory_mb  MiB
-    disks      [xml.Disk], that which it boots from first
+    disks      [xml.Disk], boot disk first
     sizes      bytes of each disk
     macs       of its network devices
-    refusals   sentences without an end: why it cannot be taken over; empty: it can
-    lost       what it has no more from its next start on
+    refusals   reasons against adoption, sentences without an end; empty if adoption is possible
+    lost       properties that the guest loses at its next start
     """
 
     uuid: str
@@ -51,12 +52,13 @@ class Found:
 
     @property
     def root_gb(self) -> int:
-        """GiB of the first disk, rounded up; 0 without one."""
+        """Return GiB of the first disk, rounded up; 0 without one."""
         return -(-self.sizes[0] // GIB) if self.sizes else 0
 
 
 def read(text: str, size_of: Callable[[str, str], int]) -> Found:
-    """
+    """Analyse a guest.
+
     :param text: XML of the guest's definition
     :param size_of: function(path, format): bytes of a disk; see ``size``
     """
@@ -80,7 +82,7 @@ def read(text: str, size_of: Callable[[str, str], int]) -> Found:
 
 
 def _attribute(element: etree.Element, path: str, name: str, default: str = '') -> str:
-    """An attribute of what is at a path below an element; the default where one of both is not there, or empty."""
+    """Return an attribute of the element at a path, or the default if either is missing or empty."""
     found = element.find(path)
     return (found.get(name) if found is not None else None) or default
 
@@ -134,11 +136,11 @@ def _mib(element: etree.Element | None) -> int:
 
 
 def size(path: str, form: str) -> int:
-    """Bytes of a disk.
+    """Return the bytes of a disk.
 
-    The header of a qcow2 file is who made it's: its guest writes behind it.
-    :raises OSError: it cannot be read
-    :raises ValueError: it is not what it is said to be, or not all of it is in this file
+    The header of a qcow2 file is written by its creator; the guest writes only behind it.
+    :raises OSError: the disk cannot be read
+    :raises ValueError: the format differs from the declared one, or part of the data is in another file
     """
     with open(path, 'rb') as file:
         header = file.read(HEADER)
@@ -155,7 +157,7 @@ def size(path: str, form: str) -> int:
 
 
 def misfit(found: Found, vcpus: int, memory_mb: int, root_gb: int) -> str | None:
-    """What of a flavor is not as the guest is, as the end of a sentence; None: it fits."""
+    """Return how a flavor differs from the guest, as the end of a sentence, or None if it fits."""
     wanted = (('vCPUs', vcpus, found.vcpus), ('MiB of memory', memory_mb, found.memory_mb))
     for what, have, need in wanted:
         if have != need:

@@ -1,4 +1,4 @@
-"""Adopt guests that another program has made. They keep running, and their disks stay where they are.
+"""Adopt guests of another program. They keep running, and their disks stay in place.
 
 The record is written first, then the owner's mark in libvirt. A restart between both completes the adoption. Until the
 guest has the mark, this service does not stop, change or remove it.
@@ -25,7 +25,7 @@ OPERATION = 'take over the guest'
 
 
 class Adoption:
-    """Take over guests whose disks are files of this host."""
+    """Take over guests with disks that are files of this host."""
 
     def __init__(self, guests: Guests, storage: Storage, hypervisor: Host) -> None:
         self._guests, self._storage, self._hypervisor = guests, storage, hypervisor
@@ -39,7 +39,7 @@ class Adoption:
                                         identity.owner(stored.directory))
 
     def let_go(self, instance: Any) -> None:
-        if self._storage.load(instance.uuid) is None:       # it was refused, and may have another owner
+        if self._storage.load(instance.uuid) is None:       # it was refused and may have another owner
             return
         with self._guests.operation(instance.uuid):
             with contextlib.suppress(exception.GuestNotFound):

@@ -1,7 +1,7 @@
 """Requests to the QEMU guest agent: password, freeze and thaw of file systems, clock, network interfaces.
 
-A guest has a channel to an agent if its image has hw_qemu_guest_agent=yes; the guest's system may run no agent. Each
-request waits AGENT_SECONDS at most.
+A guest has an agent channel if its image has hw_qemu_guest_agent=yes; the guest OS may run no agent. Each request times
+out after AGENT_SECONDS.
 
 A frozen guest cannot work until it is thawed. A mark file is written before the freeze, so that a restart of this
 process thaws the guest.
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 AGENT_SECONDS = 10
-FACTS_SECONDS = 3            # of a request that shows other facts, too
-MARK = 'frozen'              # of a guest that has to be thawed
-ADMINISTRATORS = {'windows': 'Administrator'}        # by os_type; else root
+FACTS_SECONDS = 3            # for requests that also report other facts
+MARK = 'frozen'              # a guest to thaw
+ADMINISTRATORS = {'windows': 'Administrator'}        # by os_type; the default is root
 _PAUSED = 'the guest is paused or off, and its agent with it'
 _BY_AGENT = libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT
-# libvirt's words for a guest whose agent is not there, sleeps, or has gone
+# libvirt's errors if the agent is missing, asleep or gone
 _SILENT = (libvirt.VIR_ERR_AGENT_UNRESPONSIVE, libvirt.VIR_ERR_AGENT_UNSYNCED)
 
 
@@ -84,7 +84,7 @@ class Agent:
             self._thaw_if_marked(guest.uuid)
 
     def network_facts(self, guest: Any) -> list[dict[str, Any]]:
-        """Return the interfaces that the agent reports (guest_network.described); [] without an answer of an agent.
+        """Return the interfaces that the agent reports (guest_network.described), or [] if no agent responds.
 
         :param guest: xml.Guest
         """
@@ -122,7 +122,7 @@ class Agent:
         self._ask(operation, guest.uuid, lambda domain: domain.fsFreeze())
 
     def _thaw_if_marked(self, uuid: str) -> None:
-        """Log errors: the guest may be off by now, and the next restart tries again."""
+        """Thaw a guest that has a mark. Errors are logged: the guest may be off, and the next restart retries."""
         if os.path.exists(self._storage.path(uuid, MARK)):
             try:
                 self._thaw(uuid)
@@ -134,15 +134,16 @@ class Agent:
         check(operation, guest)
         if self._hypervisor.power_state(uuid) in (states.RUNNING, states.POWER_PAUSED):
             self._ask(operation, uuid, lambda domain: domain.fsThaw())
-        files.remove(self._storage.path(uuid, MARK))        # one that is off starts without rest
+        files.remove(self._storage.path(uuid, MARK))        # a guest that is off starts unfrozen
 
     def _ask(self, operation: str, uuid: str, request: Any) -> None:
         self._hypervisor.guest(operation, uuid, _bounded, operation, request)
 
 
 def check(operation: str, guest: Any) -> None:
-    """
-    :raises GuestAgentUnavailable: the guest has no channel to an agent
+    """Check that a guest has an agent channel.
+
+    :raises GuestAgentUnavailable: the guest has no agent channel
     """
     if not guest.agent:
         raise exception.GuestAgentUnavailable(
@@ -150,7 +151,7 @@ def check(operation: str, guest: Any) -> None:
 
 
 def _bounded(domain: Any, operation: str, request: Any, seconds: int = AGENT_SECONDS) -> None:
-    """Runs in ``Host.guest``. Turn the agent's errors into sentences that say what to do."""
+    """Run a request with a timeout, in ``Host.guest``. Convert the agent's errors into sentences with a remedy."""
     try:
         if domain.state()[0] not in (libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_BLOCKED):
             raise exception.GuestAgentUnavailable(operation=operation, reason=_PAUSED)

@@ -1,8 +1,8 @@
-"""Cold migration between hosts: the destination fetches the files of the backup that the source made of the guest.
+"""Cold migration between hosts: the destination fetches the files of the guest's backup from the source.
 
-The source only describes the files, so no task of the source waits for the destination, and either nova-compute can be
-restarted. A destination that begins again continues the copies that moves/transfer_progress.py has recorded, or begins
-with an empty directory.
+The source only describes the files. So no task of the source waits for the destination, and either nova-compute can
+restart. A repeated destination step resumes the copies that moves/transfer_progress.py recorded, or starts with an
+empty directory.
 """
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-BASE_IMAGE = 'disk.base'                 # the image below the root disk, where this host cannot have it otherwise
+BASE_IMAGE = 'disk.base'                 # image below the root disk, if this host has no other access to it
 
 
 class ColdMoves:
@@ -54,27 +54,27 @@ class ColdMoves:
         self._platform, self._addresses = platform, addresses
 
     def sent(self, uuid: str) -> dict[str, Any]:
-        """What the destination needs of a guest that was put aside here."""
+        """Return the data that the destination needs of a guest set aside here."""
         guest, kept = self._storage.resize_backups.load(uuid), self._storage.resize_backups.path(uuid)
         if guest is None:
             raise exception.GuestNotFound(instance_id=uuid)
-        guest.moved_from = None          # what comes back by a revert is no guest that has come
+        guest.moved_from = None          # a reverted guest has not arrived from another host
         records.write(kept, guest)
         return {'guest': transferred_record.packed(guest, kept),
                 'source': {'address': self._addresses.own, 'directory': kept}}
 
     def has_come(self, uuid: str) -> bool:
-        """Whether a cold move has brought the guest, and nothing has put it aside since."""
+        """Return whether the guest arrived by a cold migration and has not been set aside since."""
         guest = self._storage.load(uuid)
         return guest is not None and guest.moved_from is not None
 
     def is_arriving(self, uuid: str) -> bool:
-        """Whether a cold move that did not come to its end has left copies of the guest's files, and no guest."""
+        """Return whether an incomplete cold migration left copies of the guest's files but no guest."""
         return self._storage.load(uuid) is None and transfer_progress.is_there(self._storage.path(uuid))
 
     def finish_arrival(self, context: RequestContext, instance: Instance, sent: dict[str, Any],
                        request: driver.SpawnRequest, power_on: bool) -> None:
-        """As ``finish_migration``, for a guest of another host that shares no disks with this one."""
+        """Run ``finish_migration`` for a guest of another host that shares no disks with this one."""
         uuid = instance.uuid
         if 'guest' not in sent:
             raise exception.GuestNotFound(instance_id=uuid)
@@ -93,7 +93,7 @@ class ColdMoves:
                 made.moved_from = sent['source']['directory']
                 self._storage.save(made)
                 if copies is not None:
-                    copies.end()              # copies of a recorded guest are not taken up
+                    copies.end()              # copies of a recorded guest are not resumed
                 self.bring_tpm(made, sent)
                 (self._guests.start if power_on else self._guests.define)(made)
                 if pooled:
@@ -106,13 +106,13 @@ class ColdMoves:
                 raise
 
     def _take_up(self, instance: Instance, source: dict[str, str], pooled: bool) -> transfer_progress.Arrival | None:
-        """What an attempt has that did not come to its end; where it is of no use, it is removed, and another begins in
-        an empty directory.
+        """Return the copies of an interrupted attempt. Unusable copies are removed for a new attempt in an empty
+        directory.
 
-        :param pooled: disks are made in the pool, and are made again
+        :param pooled: disks are created in the pool, and are created again
         """
         uuid, directory = instance.uuid, self._storage.path(instance.uuid)
-        move = {'source': source, 'sizes': new_disks.flavor_sizes(instance)}      # a disk that has grown stays so
+        move = {'source': source, 'sizes': new_disks.flavor_sizes(instance)}      # a grown disk keeps its size
         if self.is_arriving(uuid) and not pooled:
             found = transfer_progress.Arrival.interrupted(directory, move, self._host)
             if found is not None:
@@ -128,9 +128,9 @@ class ColdMoves:
         return begun
 
     def bring_tpm(self, guest: xml.Guest, sent: dict[str, Any]) -> None:
-        """Let the TPM of a guest that is recorded here have what it remembered on another host.
+        """Give the TPM of a guest that is recorded here its state from another host.
 
-        :param sent: what ``sent`` gave there; empty: the guest stays on this host
+        :param sent: result of ``sent`` on that host; empty if the guest stays on this host
         """
         kind = tpm_state.version(guest.settings)
         if not sent or kind is None or tpm_state.version(sent['guest']['settings']) != kind:
@@ -140,7 +140,7 @@ class ColdMoves:
             return
         path = tpm_state.fetch(self._addresses.uri_of(source['address']), guest.uuid, kind,
                                self._storage.path(guest.uuid), self._conf.libvirt.qemu_img_timeout)
-        # the emulator's files are made when a guest starts: not a single instruction of it is run
+        # swtpm creates its files at the start of a guest: no instruction of the guest runs
         self._guests.start_paused(guest)
         self._hypervisor.guest('take in the TPM', guest.uuid, calls.stop)
         self._hypervisor.run('take in the TPM', tpm_state.put, guest.uuid, kind, tpm_state.read(path))
@@ -148,10 +148,10 @@ class ColdMoves:
 
     def _fetch(self, context: RequestContext, instance: Instance, moved: xml.Guest, source: dict[str, str],
                taken: set[str], copies: transfer_progress.Arrival | None) -> tuple[list[xml.Disk], dict[str, str]]:
-        """The guest's files in its directory, its disks as large as its flavor says: (disks, boot files).
+        """Move the guest's files into its directory, grow its disks to the flavor, and return (disks, boot files).
 
         :param taken: letters of the names of its volumes
-        :param copies: what has come already
+        :param copies: copies of an earlier attempt
         """
         uuid, timeout = instance.uuid, self._conf.libvirt.qemu_img_timeout
         address, there = transferred_record.place(source, uuid)
@@ -177,17 +177,17 @@ class ColdMoves:
             encrypted=guest_options.encrypts(instance)), boot_files
 
     def _put_image_below(self, context: RequestContext, uuid: str, disk: xml.Disk, source: dict[str, str]) -> None:
-        """Let a disk that came stand on this host's copy of its image, or on one that is fetched with it."""
+        """Rebase a received disk on this host's copy of its image, or on a copy fetched with it."""
         if not self._storage.cache.has(context, disk.backing_file or ''):
             name = os.path.basename(disk.backing_file or '')
             address, there = transferred_record.place(source, uuid)
             images = os.path.join(os.path.dirname(there), storage.BASE)
-            # one that came along before lies next to the disk
+            # an image copied by an earlier migration lies next to the disk
             disk_transfer.fetch(self._addresses.uri_of(address), there if name == BASE_IMAGE else images, [name],
                                 self._storage.path(uuid), self._conf.libvirt.qemu_img_timeout,
                                 reserve=self._storage.reserve)
             transferred_record.check_image(self._storage.path(uuid, name), disk.backing_format)
             disk.backing_file = self._storage.path(uuid, BASE_IMAGE)
             os.rename(self._storage.path(uuid, name), disk.backing_file)
-            image_cache.protect(disk.backing_file)        # QEMU reads it as it is, and no process writes it
+            image_cache.protect(disk.backing_file)        # QEMU reads the unchanged file, and no process writes it
         self._storage.of(disk).rebase(disk)

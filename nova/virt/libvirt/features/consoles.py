@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.host import Host
     from nova.virt.libvirt.local_disks.storage import Storage
 
-SCREENSHOT_S = 15                        # seconds that a screenshot may take
+SCREENSHOT_S = 15                        # timeout of a screenshot
 CHUNK_BYTES = 1 << 18
 
 
@@ -43,12 +43,13 @@ class Consoles:
 
 
 def _running_xml(domain: libvirt.virDomain) -> str | None:
-    """Return the XML of a domain that runs, None for one that is off."""
+    """Return the XML of a running domain, None if it is off."""
     return domain.XMLDesc(0) if domain.isActive() else None
 
 
 def _screenshot(connection: libvirt.virConnect, uuid: str) -> bytes:
-    """
+    """Take a screenshot of a running domain.
+
     :raises VirtError: it is larger than SCREENSHOT_BYTES, or takes longer than SCREENSHOT_S
     """
     until, taken = time.monotonic() + SCREENSHOT_S, bytearray()

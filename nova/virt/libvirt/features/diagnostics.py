@@ -47,7 +47,7 @@ class Diagnostics:
 
 
 def used_kib(stats: dict[str, int]) -> int:
-    """Return the KiB that a guest uses: as its system reports it, else the memory of its QEMU process."""
+    """Return the KiB that a guest uses: as the guest OS reports it, else the memory of its QEMU process."""
     available, unused = stats.get('balloon.available'), stats.get('balloon.unused')
     if available and unused is not None:
         return max(0, available - unused)

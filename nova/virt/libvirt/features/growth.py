@@ -1,8 +1,8 @@
-"""More CPUs and memory for a guest that runs: https://libvirt.org/formatdomain.html#memory-devices.
+"""Hot-plug of CPUs and memory: https://libvirt.org/formatdomain.html#memory-devices.
 
-Its definition has room for them from its start (xml.py, by nova/hardware/growth.py). Memory comes as one module for
-each resize; at the next start all is one piece again. It comes first, because it can be taken back as long as the guest
-has not taken it up.
+The definition has room for them from the start of the guest (xml.py, by nova/hardware/growth.py). Each resize plugs one
+memory module; the next start replaces the modules with a single piece. Memory is plugged before CPUs, because the guest
+can release it until it uses it.
 """
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.host import Host
     from nova.virt.libvirt.local_disks.storage import Storage
 
-TAKE_BACK_S = 10                         # that a guest has to give back memory of a resize that failed
+TAKE_BACK_S = 10                         # for a guest to release memory of a failed resize
 POLL_S = 0.2
 OPERATION = 'give the guest more'
 NO_ROOM = 'it was started without room for so many CPUs, or so much memory'
 LIMITS = 'quota_disk_'
-LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE    # the definition is made again at each start
+LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE    # each start generates the definition
 
 
 class Growth:
-    """A guest that is off gets its CPUs and memory at its next start."""
+    """Hot-plug for running guests. A stopped guest gets its CPUs and memory at its next start."""
 
     def __init__(self, guests: Guests, storage: Storage, hypervisor: Host) -> None:
         self._guests, self._storage, self._hypervisor = guests, storage, hypervisor
@@ -66,7 +66,7 @@ class Growth:
 
     @contextlib.contextmanager
     def _limited(self, uuid: str, targets: list[str], old: dict[str, int], new: dict[str, int]) -> Iterator[None]:
-        """Bound the local disks as the new flavor says; as the old one does again when the block fails."""
+        """Set the disk limits of the new flavor; restore the old limits if the block fails."""
         if old == new:
             yield
             return
@@ -78,7 +78,7 @@ class Growth:
             raise
 
     def take_back(self, uuid: str, module: str | None) -> None:
-        """Have the guest give back what ``plug`` gave.
+        """Unplug the memory that ``plug`` added.
 
         :raises VirtError: the guest keeps the memory
         """
@@ -94,11 +94,12 @@ class Growth:
 
 
 def set_limits(domain: libvirt.virDomain, targets: list[str], limits: dict[str, int]) -> None:
-    """
+    """Set the I/O limits of local disks.
+
     :param limits: {name of domain.volume_disks.LIMITS: number}, 0: no limit
     """
     if domain.isActive():
-        # the length of a burst is none without the burst, and libvirt refuses it
+        # libvirt refuses the length of a burst without a burst limit
         given = {name: value for name, value in limits.items() if value or not name.endswith('_max_length')}
         for target in targets:
             domain.setBlockIoTune(target, given, LIVE)
@@ -109,7 +110,7 @@ def _live(domain: libvirt.virDomain) -> etree.Element:
 
 
 def _modules(domain: libvirt.virDomain) -> dict[str, etree.Element]:
-    """{address: element} of the memory that was plugged."""
+    """Return {address: element} of the hot-plugged memory."""
     found = {}
     for element in _live(domain).findall('./devices/memory'):
         address = element.find('address')
@@ -123,7 +124,7 @@ def _missing(root: etree.Element, memory_mb: int) -> int:
 
 
 def _refusal(domain: libvirt.virDomain, vcpus: int, memory_mb: int) -> str | None:
-    """Why it cannot have so much, before anything is changed; None: it can."""
+    """Return why the guest cannot have these resources, before any change, or None if it can."""
     if not domain.isActive():
         return None
     root = _live(domain)
@@ -136,7 +137,7 @@ def _refusal(domain: libvirt.virDomain, vcpus: int, memory_mb: int) -> str | Non
 
 
 def plug(domain: libvirt.virDomain, memory_mb: int) -> str | None:
-    """Plug what is missing; the address of the module, None: nothing is, or it is off."""
+    """Plug the missing memory; return the module's address, or None if nothing is missing or the guest is off."""
     missing = _missing(_live(domain), memory_mb) if domain.isActive() else 0
     if missing <= 0:
         return None

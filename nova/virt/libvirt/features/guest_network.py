@@ -1,4 +1,4 @@
-"""What a guest says of its network interfaces, which is data: bounded, checked, never trusted. Pure functions."""
+"""Validation of the network interfaces that a guest reports: untrusted, bounded data. Pure functions."""
 from __future__ import annotations
 
 import ipaddress
@@ -7,13 +7,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-INTERFACES, ADDRESSES = 32, 16           # that are shown, and of each
-_NAME = re.compile(r'[0-9A-Za-z._:@-]{1,15}\Z')          # as long as Linux has them
+INTERFACES, ADDRESSES = 32, 16           # maximum of interfaces, and of addresses of each
+_NAME = re.compile(r'[0-9A-Za-z._:@-]{1,15}\Z')          # Linux's maximum length
 _MAC = re.compile(r'[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z')
 
 
 def described(found: Any) -> list[dict[str, Any]]:
-    """[{'name', 'mac_address', 'addresses': ['192.0.2.3/24', …]}] but loopback; what is none of these is left out.
+    """Return [{'name', 'mac_address', 'addresses': ['192.0.2.3/24', …]}] without loopback and invalid entries.
 
     :param found: libvirt's answer, {name: {'hwaddr', 'addrs': [{'addr', 'prefix'}] or None}}
     """

@@ -1,4 +1,4 @@
-"""Attach and detach ports of guests that run or are off."""
+"""Attach ports to and detach ports from running and stopped guests."""
 from __future__ import annotations
 
 import contextlib
@@ -19,14 +19,16 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.privileged.remote import RemoteSteps
     from nova.virt.libvirt.privileged.steps import LocalSteps
 
-UNPLUG_SECONDS = 60          # a guest's system must let a device go; one that still boots does not hear it
+UNPLUG_SECONDS = 60          # the guest OS must release a device; a booting one ignores the request
 UNPLUG_RETRY_S = 5           # after which the request is repeated
 POLL = 0.2
 
 
 def _plugged(guest: xml.Guest, vif: dict[str, Any]) -> list[xml.Interface]:
-    """A port as the guest has it. One that is a device of the host is as its record says: the host may not show the
-    device's network interface, and nothing else may be known of the port."""
+    """Return a port as the guest has it. A port that is a host device comes from the record.
+
+    The host may not show the device's network interface, and the VIF may lack other data of the port.
+    """
     if vif.get('pci_slot'):
         return [known for known in guest.interfaces if known.device and known.device['address'] == vif['pci_slot']]
     return spec.interfaces([vif], guest)
@@ -48,7 +50,7 @@ class Interfaces:
             self._storage.save(guest)
             if interface.port:
                 self._steps.plug(instance.uuid, interface.port)
-            with contextlib.suppress(exception.GuestNotFound):     # it is defined with all its ports at its start
+            with contextlib.suppress(exception.GuestNotFound):     # its next start defines it with all its ports
                 self._hypervisor.guest('plug the port', instance.uuid, calls.plug,
                                             xml.interface(interface, guest),
                                             calls.interface_path(interface.mac))
@@ -69,7 +71,8 @@ class Interfaces:
             self._storage.save(guest)
 
     def _unplug(self, uuid: str, text: str, path: str) -> None:
-        """
+        """Unplug a device and wait for its release.
+
         :raises VirtError: the guest holds the device
         """
         deadline, ask_at = time.monotonic() + UNPLUG_SECONDS, 0.0

@@ -1,7 +1,7 @@
-"""Live migration of QEMU guests, with the disks that this host has of them or with those that both hosts share.
+"""Live migration of QEMU guests, with local disks or disks that both hosts share.
 
-The destination makes the guest's files and a definition of its own; the source sends the running machine into it. What
-became of a migration whose end was missed is read from the two hypervisors, never guessed.
+The destination creates the guest's files and its own definition; the source sends the running machine into it. The
+result of a migration whose end was missed is read from both hypervisors.
 """
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-POLL = 0.2                               # seconds between two looks at a migration
-SETTLES_S = 60                           # libvirt ends a migration that was aborted, or that its own end interrupted
+POLL = 0.2                               # seconds between two polls of a migration
+SETTLES_S = 60                           # timeout for libvirt to end an aborted or interrupted migration
 
 
 class LiveMigration:
-    """Feature LiveMigration, for the source and for the destination.
+    """Feature LiveMigration, for source and destination.
 
     :param host: name of this host
     """
@@ -68,7 +68,7 @@ class LiveMigration:
         self._clients, self._addresses = clients, addresses
         self._post_copy = post_copy.PostCopy(hypervisor, stored, host)
         self._jobs: dict[str, outgoing.Job] = {}     # {uuid: migration from this host in progress}
-        self._unsettled: set[str] = set()            # guests with an earlier migration of unknown result
+        self._unsettled: set[str] = set()            # guests with an unsettled earlier migration
 
     # ---- checks ----
 
@@ -102,13 +102,13 @@ class LiveMigration:
         if facts['virt_type'] != self._platform.virt_type:
             raise exception.MigrationPreCheckError(reason=(
                 f'guests run with {self._platform.virt_type} here and with {facts["virt_type"]} there'))
-        _check_memory(guest, facts.get('memory_source', memory.ANONYMOUS))           # older hosts do not say it
+        _check_memory(guest, facts.get('memory_source', memory.ANONYMOUS))           # older hosts omit it
         tls = encryption.agreed(self._conf.libvirt.live_migration_with_native_tls, self._can_encrypt(), facts['tls'],
-                                facts.get('tls_able', facts['tls']))         # older hosts do what their option says
+                                facts.get('tls_able', facts['tls']))         # older hosts follow their option
         seen = shared_storage.record_fingerprint(self._storage, instance.uuid)
         shared = seen is not None and seen == facts['seen']
         pooled = not shared and pool_record.check_leaving(self._storage, guest, facts.get('pool_seen'))
-        local = any(not disk.readonly for disk in guest.disks)       # else its volumes are all that it has
+        local = any(not disk.readonly for disk in guest.disks)       # otherwise it only has volumes
         if local and facts['block_migration'] is not None and facts['block_migration'] == (shared or pooled):
             raise exception.MigrationPreCheckError(reason=(
                 'the hosts share the disks of the server; they are not copied (block migration)' if shared or pooled
@@ -121,11 +121,14 @@ class LiveMigration:
                 'source': {'address': self._addresses.own, 'directory': self._storage.path(instance.uuid)}}
 
     def _check_cpu(self, uuid: str, facts: dict[str, Any]) -> None:
-        """:raises MigrationPreCheckError: the destination's processor lacks what the guest was started with"""
+        """Check the destination's processor.
+
+        :raises MigrationPreCheckError: it lacks features that the guest was started with
+        """
         cpu = migration_xml.cpu_of(self._hypervisor.guest('read the processor', uuid, outgoing.running_xml))
         needed = self._hypervisor.run('describe the processor', outgoing.cpu_features, self._platform.virt_type, cpu)
         if needed is None or facts['cpu_features'] is None:
-            return                       # libvirt of the destination compares once more when it starts the guest
+            return                       # the destination's libvirt compares again when it starts the guest
         missing = sorted(set(needed) - set(facts['cpu_features']))
         if missing:
             raise exception.MigrationPreCheckError(reason=(
@@ -145,7 +148,7 @@ class LiveMigration:
         try:
             return self._make_ready(context, guest, facts)
         except Exception:
-            self._connections.disconnect(guest.volumes)               # no record of them may have been written
+            self._connections.disconnect(guest.volumes)               # they may be unrecorded
             raise
 
     def _make_ready(self, context: RequestContext, guest: xml.Guest, facts: dict[str, Any]) -> dict[str, Any]:
@@ -153,7 +156,7 @@ class LiveMigration:
         probe.check(guest.volumes)
         self._connections.define_secrets(guest.volumes)
         with self._guests.operation(uuid):
-            self._unplug_expected(uuid)                       # of an attempt that did not come to its end
+            self._unplug_expected(uuid)                       # left by an interrupted attempt
             self._guests.remove(uuid, keep_disks=not copied)
             if copied:
                 try:
@@ -163,13 +166,13 @@ class LiveMigration:
                     raise exception.VirtError(operation='make the disks', reason=error.strerror) from error
             else:
                 shared_storage.note_incoming(self._storage, guest, self._host)
-            for port in guest.ports():   # the guest is recorded: a rollback knows what to unplug
+            for port in guest.ports():   # the guest is recorded, so a rollback knows the ports
                 self._steps.plug(uuid, port)
             text = self._guests.domain_xml(guest, keep=copied)
         return {**facts, 'domain': text, 'incremental': incremental}
 
     def _make_disks(self, context: RequestContext, guest: xml.Guest, facts: dict[str, Any]) -> bool:
-        """Files as large as those of the source, for the migration to fill; whether they stand on cached images."""
+        """Create files as large as the source's for the migration to fill; return whether they use cached images."""
         directory = self._storage.path(guest.uuid)
         os.mkdir(directory)
         os.chmod(directory, storage.DIRECTORY_MODE)
@@ -208,7 +211,7 @@ class LiveMigration:
                                            network_info: list[dict[str, Any]]) -> None:
         if instance.vm_state == states.ACTIVE:
             self._hypervisor.guest('let the guest run', instance.uuid, outgoing.run_on)
-        guest = self._guests.record(instance.uuid)        # with shared disks it is what the source has written
+        guest = self._guests.record(instance.uuid)        # with shared disks it is the source's record
         expected = shared_storage.incoming(self._storage, instance.uuid, self._host)
         if expected is not None:
             guest.volumes = expected.volumes
@@ -235,9 +238,9 @@ class LiveMigration:
             shared_storage.forget_incoming(self._storage, uuid, self._host)
 
     def _unplug_expected(self, uuid: str) -> xml.Guest | None:
-        """Unplug the ports of a guest that was expected on shared disks, and return it; None: none was.
+        """Unplug the ports of a guest that was expected on shared disks, and return it, or None if there was none.
 
-        The record with the disks names the bridges of its source, which may not be here.
+        The record with the disks names the bridges of its source, which may be missing here.
         """
         coming = shared_storage.incoming(self._storage, uuid, self._host)
         for port in coming.ports() if coming is not None else ():
@@ -302,15 +305,15 @@ class LiveMigration:
             raise job.error
 
     def _watch(self, job: outgoing.Job, uuid: str, progress: Any) -> None:
-        """Until the job ends: report, and keep the limits.
+        """Report progress and enforce the limits until the job ends.
 
-        :raises VirtError: it took too long; the job goes on
+        :raises VirtError: it took too long; the job continues
         """
         options = self._conf.libvirt
         limits = outgoing.Limits(options.live_migration_completion_timeout, options.live_migration_progress_timeout)
         slow, hurried, values = options.live_migration_downtime, False, None
         while not job.done.wait(POLL):
-            with contextlib.suppress(exception.VirtError):       # it has just ended, or libvirt is away
+            with contextlib.suppress(exception.VirtError):       # it has just ended, or libvirt is unreachable
                 if slow and self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.progress):
                     self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.set_downtime, slow)
                     slow = 0
@@ -323,7 +326,7 @@ class LiveMigration:
                 raise exception.VirtError(operation=outgoing.OPERATION, reason=why)
             if why and not hurried:
                 hurried = True
-                with contextlib.suppress(exception.VirtError):       # it is too late for that, or was requested before
+                with contextlib.suppress(exception.VirtError):       # it is too late, or a repeated request
                     self.force_complete_live_migration_of(uuid)
 
     def _finish_if_ahead(self, uuid: str, call: post_copy.Call, progress: Any) -> None:
@@ -331,18 +334,20 @@ class LiveMigration:
             self._post_copy.finish(uuid, call, progress)
 
     def _end(self, job: outgoing.Job, uuid: str) -> None:
-        """Let a migration end, whatever it takes."""
+        """Wait for the end of a migration without a time limit."""
         while not job.done.is_set():
             with contextlib.suppress(exception.VirtError):
                 self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.abort)
             job.done.wait(POLL)
 
     def _has_left(self, uuid: str, uri: str, was: int) -> bool:
-        """Whether the guest is at the destination after a call that failed; else it runs here again, as it ``was``."""
+        """Return whether the guest is at the destination after a failed call; otherwise it runs here again, as it
+        ``was``.
+        """
         state = self._settled_state(uuid)
         if state == was:
             return False
-        if state is None:                # it is forgotten here only after the destination has it
+        if state is None:                # undefined here only after the destination has it
             return True
         try:
             there = concurrency.blocking(outgoing.is_at, uri, uuid)
@@ -357,7 +362,7 @@ class LiveMigration:
         return bool(there)
 
     def _settled_state(self, uuid: str) -> int | None:
-        """The guest's power state once no migration of it is under way; None: there is none."""
+        """Return the guest's power state once no migration of it is in progress; None if it is gone."""
         deadline = time.monotonic() + SETTLES_S
         try:
             while not self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.settled):
@@ -369,8 +374,10 @@ class LiveMigration:
             return None
 
     def settle_migrations(self) -> None:
-        """End what migrations an earlier life of this process began, so that each guest is here or is not. Those that
-        went ahead ``await_live_migration`` sees over, and those of which libvirt does not say it now."""
+        """End migrations that a previous process began, so that each guest is either here or gone.
+
+        ``await_live_migration`` handles migrations in post-copy and those whose state libvirt cannot report now.
+        """
         for uuid, state in self._hypervisor.guests().items():
             if state not in outgoing.ACTIVE:
                 continue
@@ -380,17 +387,18 @@ class LiveMigration:
                 LOG.error('What became of a migration of guest %s is not known, and is looked at when that is taken up '
                           'again, or at the next start: %s', uuid, error.message)
                 self._unsettled.add(uuid)
-                self._hypervisor.guests()                 # libvirt itself is there, or this is no start
+                self._hypervisor.guests()                 # libvirt is reachable; otherwise startup fails
 
     def _settle(self, uuid: str) -> None:
-        """
-        :raises VirtError: it is not known what became of it
+        """End the earlier migration of one guest.
+
+        :raises VirtError: the result is unknown
         """
         if not self._post_copy.looks_ahead(uuid) and self._settled_state(uuid) in outgoing.ACTIVE:
             self._stays(uuid)
 
     def _stays(self, uuid: str) -> None:
-        """The disks of a guest that has not left are this host's."""
+        """Mark the disks of a guest that has not left as this host's."""
         guest = self._storage.load(uuid)
         if guest is not None and guest.host == self._host:
             self._storage.owners.promise(uuid, None)
@@ -410,7 +418,7 @@ class LiveMigration:
             self._post_copy.finish(uuid, call, progress)
             if self._post_copy.is_ahead(uuid):           # its destination has lost it
                 self._stays(uuid)
-            elif call is not None:                       # what libvirt may have left of it here is removed
+            elif call is not None:                       # libvirt's remains of the guest are removed
                 self._has_left(uuid, call.uri, states.NOSTATE)
 
     def abort_live_migration(self, instance: Instance) -> None:
@@ -430,7 +438,10 @@ class LiveMigration:
 
     def post_live_migration_at_source(self, context: RequestContext, instance: Instance, network_info: Any,
                                       facts: dict[str, Any]) -> None:
-        """By the record: what the destination shares stays. ``facts`` are not there after a restart."""
+        """Remove the source's files by the record: disks shared with the destination stay.
+
+        ``facts`` are missing after a restart.
+        """
         self._post_copy.forget(instance.uuid)
         with self._guests.operation(instance.uuid):
             guest = self._storage.load(instance.uuid)
@@ -439,10 +450,9 @@ class LiveMigration:
 
 
 def _seen_alike(guest: xml.Guest, copied: bool) -> bool:
-    """Whether something stays where it is, and what the guest writes to it is at once where the destination sees it.
+    """Return whether disks stay in place and the destination sees the guest's writes immediately.
 
-    Behind a volume of the network there is no cache of this host: QEMU speaks to the storage by itself, and has nothing
-    left to write when the guest stops here.
+    QEMU writes network volumes directly without a cache of this host, so no data remains when the guest stops here.
     """
     stay = [*guest.volumes, *(disk for disk in guest.disks if disk.source or not copied)]
     return bool(stay) and all(disk.readonly or disk.cache in ('none', 'directsync') or (
@@ -450,7 +460,10 @@ def _seen_alike(guest: xml.Guest, copied: bool) -> bool:
 
 
 def _check_room(guest: xml.Guest, facts: dict[str, Any]) -> None:
-    """:raises MigrationPreCheckError: the destination has no room for the disks"""
+    """Check the free space of the destination.
+
+    :raises MigrationPreCheckError: the destination has no space for the disks
+    """
     used = facts['over_commit']
     needed = sum(os.stat(disk.file).st_blocks * 512 if used else transferred_record.size_of(disk.file, disk.format)
                  for disk in guest.disks)
@@ -461,7 +474,10 @@ def _check_room(guest: xml.Guest, facts: dict[str, Any]) -> None:
 
 
 def _check_memory(guest: xml.Guest, there: str) -> None:
-    """:raises MigrationPreCheckError: the hosts have memory from different places, and may count it differently"""
+    """Check the memory backing of both hosts.
+
+    :raises MigrationPreCheckError: it differs, and the hosts may account memory differently
+    """
     if guest.memory_source != there:
         raise exception.MigrationPreCheckError(reason=(
             f'its memory is of the kind {guest.memory_source} here, and would be of the kind {there} there; it can be '

@@ -1,15 +1,16 @@
-"""Rescue: run a guest from a disk of another image, so that its own disks can be repaired.
+"""Rescue: run a guest from a disk of another image to repair its own disks.
 
     <instances>/<uuid>/disk.rescue           overlay on the rescue image
                        kernel.rescue, ramdisk.rescue
                        disk.configrescue     config drive with the password of the rescue
 
-Classic: the rescue disk is the first one, the guest's own root disk the second; all else is taken away but the config
-drive. Stable, when the image says hw_rescue_device or hw_rescue_bus: every device stays what and where it is, and the
-rescue disk is added behind them; the guest boots from it.
+* Classic: the rescue disk is the first one and the guest's root disk the second. All other disks except the config
+  drive are detached.
+* Stable, if the image has hw_rescue_device or hw_rescue_bus: every device keeps its place. The rescue disk is added
+  behind them, and the guest boots from it.
 
-A rescue disk that has the same origin as the root disk has file systems with the same UUIDs, and a system that looks
-for its root by UUID may take the wrong one. Then the guest gets its root disk when the rescue system has booted.
+A rescue disk with the same origin as the root disk has file systems with the same UUIDs, so the guest OS may mount the
+wrong root. Then the guest gets its root disk after the rescue system has booted.
 """
 from __future__ import annotations
 
@@ -38,14 +39,14 @@ if TYPE_CHECKING:
 
 DISK, CONFIG_DRIVE = 'disk.rescue', 'disk.configrescue'
 BOOT_FILES = {'kernel': 'kernel.rescue', 'ramdisk': 'ramdisk.rescue'}
-ORIGIN = 'base_image_ref'                # property of a snapshot: the image that its server was made from
-COLD_BUSES = ('ide', 'sata', 'fdc')      # a running guest gets no disks there
-POLL_S = 1                               # seconds between two looks at a rescue system that boots
-# type of guest: seconds without a read after which it has booted, and that are waited at most; emulated ones are slow
+ORIGIN = 'base_image_ref'                # property of a snapshot: the image of its server
+COLD_BUSES = ('ide', 'sata', 'fdc')      # buses without hot-plug
+POLL_S = 1                               # seconds between two polls of a booting rescue system
+# guest type: seconds without a read after which the boot is complete, and the timeout; emulated guests are slow
 BOOTED_S = {'kvm': 10, 'qemu': 30}
 BOOT_MOST_S = {'kvm': 60, 'qemu': 300}
 PROPERTIES = ('hw_rescue_device', 'hw_rescue_bus')
-# kind of device: the buses that can have one, and the one that it gets when the image does not say
+# device type: supported buses, and the default bus
 BUSES = {'disk': ('virtio', 'scsi', 'ide', 'usb', 'sata'), 'cdrom': ('ide', 'sata', 'scsi', 'usb'),
          'floppy': ('fdc',)}
 
@@ -76,8 +77,8 @@ class Rescue:
     def _attach_late(self, guest: xml.Guest) -> None:
         """Attach the disks that a rescue system must not see while it boots.
 
-        It has booted when it has written to its disk, and has not read from it for BOOTED_S. A system that writes
-        nothing gets the disks after BOOT_MOST_S.
+        The boot is complete when the system has written to its disk and has not read from it for BOOTED_S. A system
+        that writes nothing gets the disks after BOOT_MOST_S.
         """
         made, hypervisor = guest.rescued, self._hypervisor
         if made is None or not made.late:
@@ -85,7 +86,7 @@ class Rescue:
         end, last, since = time.monotonic() + BOOT_MOST_S[guest.virt_type], None, 0.0
         while time.monotonic() < end:
             if hypervisor.power_state(guest.uuid) != states.RUNNING:
-                return                   # it has ended by itself
+                return                   # the guest has stopped
             reads, writes = hypervisor.guest('look at the rescue disk', guest.uuid, calls.requests, made.first)
             if reads != last:
                 last, since = reads, time.monotonic()
@@ -101,7 +102,7 @@ class Rescue:
             self._guests.start(self._back(instance.uuid, network_info))
 
     def _back(self, uuid: str, network_info: Any) -> Any:
-        """Stop the guest, give it its own disks back, and remove the files of the rescue.
+        """Stop the guest, restore its own disks, and remove the files of the rescue.
 
         :raises GuestNotFound:
         """
@@ -117,7 +118,7 @@ class Rescue:
         return guest
 
     def _make(self, context: Any, instance: Any, guest: Any, image: Any, config_drive: Any) -> rescued.Rescued:
-        """Make the files of a rescue, and describe how the guest boots from them."""
+        """Create the files of a rescue, and describe how the guest boots from them."""
         stored, uuid, properties = self._storage, instance.uuid, image.get('properties') or {}
         device, bus = kind(guest, image)
         boot_files = stored.new_disks.boot_files(context, uuid, image, {
@@ -147,7 +148,7 @@ class Rescue:
         return made
 
     def _with_drive(self, uuid: str, disk: Any, config_drive: Any) -> Any:
-        """Return a copy of a disk of the guest; the rescue's config drive replaces the guest's."""
+        """Return a copy of a guest's disk; the rescue's config drive replaces the guest's."""
         if config_drive is None or os.path.basename(disk.file) != 'disk.config':
             return copy.copy(disk)
         return self._storage.new_disks.config_drive(uuid, config_drive, disk.target, disk.bus, CONFIG_DRIVE,
@@ -155,16 +156,16 @@ class Rescue:
 
 
 def has_same_origin(instance: Any, image: dict[str, Any]) -> bool:
-    """Whether the disk of an image is a copy of a server's root disk, or of the image that the server was made from."""
+    """Return whether the image is a copy of a server's root disk or of that server's image."""
     properties, own = image.get('properties') or {}, instance.image_properties or {}
     origins = {instance.image_id, own.get(ORIGIN)} & {image['id'], properties.get(ORIGIN)}
     return bool(origins - {None, ''}) or properties.get('instance_uuid') == instance.uuid
 
 
 def kind(guest: Any, image: Any) -> tuple[str, str]:
-    """(device, bus) of the rescue disk.
+    """Return (device, bus) of the rescue disk.
 
-    :raises ImageUnacceptable: there is no such device, or not in a machine of this kind
+    :raises ImageUnacceptable: the device does not exist, or not in this machine type
     """
     properties = image.get('properties') or {}
     device = properties.get('hw_rescue_device', 'disk')
@@ -180,9 +181,9 @@ def kind(guest: Any, image: Any) -> tuple[str, str]:
 
 
 def classic(disk: Any, own: list[Any], elsewhere: Sequence[Any] = ()) -> list[Any]:
-    """The disks of a classic rescue: ``disk`` first, then the guest's root disk and its config drive.
+    """Return the disks of a classic rescue: ``disk`` first, then the guest's root disk and its config drive.
 
-    A guest whose root disk is no file of this host has the rescue disk alone.
+    A guest with a root disk outside of this host has only the rescue disk.
     :param elsewhere: those of ``own`` that have other names
     """
     kept = [each for each in own
@@ -195,12 +196,12 @@ def classic(disk: Any, own: list[Any], elsewhere: Sequence[Any] = ()) -> list[An
 
 
 def targets_of(guest: Any) -> set[str]:
-    """Names that the disks of a guest have, volumes among them, which a stable rescue leaves it."""
+    """Return the target names of a guest's disks and volumes, which a stable rescue preserves."""
     return {disk.target for disk in [*guest.disks, *guest.volumes]}
 
 
 def free_target(bus: str, taken: set[str]) -> str:
-    """The first name that no other disk has."""
+    """Return the first unused target name."""
     found = targets.free(bus, taken)
     if found is None:
         raise exception.VirtError(operation='rescue the guest', reason='it has a disk for each letter')

@@ -41,14 +41,13 @@ class Resize:
         self._connections, self._cold_moves = connections, cold_moves
 
     def accept_guest(self, context: Any, instance: Any, flavor: Any) -> None:
-        """The claim has checked the flavor; check what it cannot know.
+        """Check what the claim, which has checked the flavor, cannot know.
 
-        :raises VirtError: the disks are in the pool and the record is on another host, or the reserve of the disk is
-            used up
+        :raises VirtError: the disks are in the pool and the record is on another host, or the disk reserve is used up
         """
         stored = self._storage
         stored.check_reach(instance.uuid)
-        if stored.load(instance.uuid) is None:               # it is on another host, or put aside
+        if stored.load(instance.uuid) is None:               # it is on another host, or set aside
             stored.check_free()
 
     def send_guest(self, context: Any, instance: Any, dest_host: Any, network_info: Any,
@@ -62,9 +61,9 @@ class Resize:
             if guest is not None:        # an older backup is obsolete
                 self._guests.power_off(uuid, timeout)
                 self._guests.remove(uuid, keep_disks=True)
-                self._connections.disconnect(guest.volumes)     # the host that starts the guest connects them again
+                self._connections.disconnect(guest.volumes)     # the host that starts the guest reconnects them
                 shutil.rmtree(kept, ignore_errors=True)
-                stored.release(guest)                    # else an old snapshot would count as one of this attempt
+                stored.release(guest)                    # otherwise an old snapshot would count as one of this attempt
                 variables = stored.path(uuid, spec.NVRAM)
                 if os.path.exists(variables):
                     self._steps.let_read(variables)
@@ -98,7 +97,7 @@ class Resize:
             guest = self._storage.load(instance.uuid)
             if self._cold_moves.has_come(instance.uuid):
                 self._storage.owners.give_back(instance.uuid)
-            # a guest without a backup that did not come from another host was reverted, and stays
+            # a guest without a backup that did not arrive from another host was reverted, and stays
             if (self._storage.resize_backups.load(instance.uuid) is not None or self._cold_moves.has_come(instance.uuid)
                     or self._cold_moves.is_arriving(instance.uuid)):
                 self._guests.remove(instance.uuid)
@@ -125,7 +124,7 @@ class Resize:
         self._storage.resize_backups.forget(instance.uuid)
         guest = self._storage.load(instance.uuid)
         if guest is None or guest.host not in (None, self._host):
-            self._guests.remove(instance.uuid)             # the guest is on another host; the state of its TPM is here
+            self._guests.remove(instance.uuid)             # the guest is on another host; its TPM state is here
 
     def kept_guests(self) -> list[str]:
         return self._storage.resize_backups.uuids()
@@ -135,7 +134,7 @@ class Resize:
 
 
 def _copies(stored: storage.Storage, instance: Instance, old: xml.Guest) -> tuple[list[xml.Disk], dict[str, str]]:
-    """Copies of a guest's files in a new directory, its disks as large as its flavor says: (disks, boot files)."""
+    """Copy a guest's files into a new directory, grow its disks to the flavor, and return (disks, boot files)."""
     uuid, source = instance.uuid, stored.resize_backups.path(instance.uuid)
     os.mkdir(stored.path(uuid))
     os.chmod(stored.path(uuid), storage.DIRECTORY_MODE)
@@ -147,7 +146,7 @@ def _copies(stored: storage.Storage, instance: Instance, old: xml.Guest) -> tupl
         if name == 'disk.swap' and not sizes[name]:
             continue
         taken_from = os.path.join(source, name)
-        if disk.file in old.adopted:             # it comes to where the others are
+        if disk.file in old.adopted:             # the copy goes to the guest's directory
             name = f'disk.own{len(disks)}' if disks else 'disk'
             taken_from, disk.file = disk.file, stored.path(uuid, name)
         stored.of(disk).renew(disk, taken_from)

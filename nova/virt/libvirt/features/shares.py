@@ -1,8 +1,8 @@
 """Shared file systems of guests by virtiofs. They are attached and detached while the guest is off.
 
-What is recorded of a share: share_id, tag, directory, program. Where it is mounted from stands in a file next to the
-directory, which nova-virtiofsd reads when libvirt starts it (nova/virt/virtiofsd.py), and the key that it needs, if
-any, in another one: both are for their owner and root alone.
+The record of a share has share_id, tag, directory and program. A file next to the directory has the mount source, which
+nova-virtiofsd reads when libvirt starts it (nova/virt/virtiofsd.py). Another file has the key, if any. Only the owner
+and root can read both files.
 """
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ FORMAT = versioned_records.RecordFormat(
 
 
 class Shares:
-    """
-    :param program: path of nova-virtiofsd; None: it is searched for
+    """Feature Shares.
+
+    :param program: path of nova-virtiofsd; None: search for it
     """
 
     def __init__(self, guests: Guests, storage: Storage, hypervisor: Host, program: str | None) -> None:
@@ -89,7 +90,7 @@ class Shares:
                 os.rmdir(directory)
 
     def _program(self) -> str:
-        """Path of nova-virtiofsd, as libvirt is to start it.
+        """Return the path of nova-virtiofsd for libvirt.
 
         :raises VirtError: there is none
         """
@@ -99,7 +100,10 @@ class Shares:
         return found
 
     def _check_off(self, uuid: str) -> None:
-        """:raises VirtError: the guest runs: it would have the share, or keep it, until it is started again"""
+        """Check that a guest is off.
+
+        :raises VirtError: the guest runs, so a change would only take effect at its next start
+        """
         with contextlib.suppress(exception.GuestNotFound):
             if self._hypervisor.power_state(uuid) != states.SHUTDOWN:
                 raise _refusal('the guest is not off.')

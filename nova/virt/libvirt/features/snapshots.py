@@ -1,4 +1,4 @@
-"""Snapshots: copies of the root disk of a guest, which may run."""
+"""Snapshots: copies of the root disk of a running or stopped guest."""
 from __future__ import annotations
 
 import contextlib
@@ -28,7 +28,7 @@ COPIED = 50                              # percent of a snapshot at the end of i
 
 
 class Snapshots:
-    """Copy the root disk as it is at one moment, with the guest's file systems quiesced if it has an agent."""
+    """Copy the root disk at one point in time, with file systems quiesced if the guest has an agent."""
 
     def __init__(self, guests: Guests, storage: Storage, steps: LocalSteps | RemoteSteps, images: ImageSource,
                  agent: Agent, backups: DiskBackups) -> None:
@@ -38,7 +38,7 @@ class Snapshots:
     def snapshot(self, context: Any, instance: Any, image_id: str, step: Callable[[str], None],
                  report: progress.Report = progress.ignore) -> None:
         guest = self._guests.record(instance.uuid)
-        if guest.disks[0].secret:        # before the first byte is written
+        if guest.disks[0].secret:        # before the first write
             raise exception.VirtError(operation=OPERATION, reason=encrypted.NO_COPY)
         step(states.IMAGE_PENDING_UPLOAD)
         try:
@@ -55,7 +55,7 @@ class Snapshots:
             raise exception.VirtError(operation=OPERATION, reason=error.strerror) from error
 
     def _copy_root(self, instance: Any, guest: xml.Guest, path: str, copied: progress.Report) -> None:
-        """Copy the root disk as it is now into one qcow2 file."""
+        """Copy the present root disk into one qcow2 file."""
         root, *others = guest.disks
         if self._guests.is_active(guest.uuid) and root.source:
             self._copy_in_pool(instance, guest, path, copied)
@@ -69,15 +69,16 @@ class Snapshots:
             if self._guests.is_active(guest.uuid):
                 raise exception.VirtError(operation=OPERATION, reason='the copy of the disk failed')
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)          # the guest went off during the copy: its disk is copied below
-        # the copy of a disk in a pool is first written to another file, whose progress is unknown
+                os.unlink(path)          # the guest stopped during the copy: its disk is copied below
+        # the copy of a disk in a pool is first written to another file without known progress
         sources = [each for each in (root.file, root.backing_file) if each and not root.source]
         with progress.watched(path, sources, copied):
             self._storage.of(root).copy(root, path)
 
     def _copy_in_pool(self, instance: Any, guest: xml.Guest, path: str, copied: progress.Report) -> None:
-        """Copy a disk in a pool by the pool's own snapshot. QEMU 7.2 cannot see the holes of a clone: its copy
-        would contain the zeros of the whole disk.
+        """Copy a disk in a pool by the pool's snapshot.
+
+        QEMU 7.2 does not detect holes of a clone, so its copy would contain the zeros of the whole disk.
         """
         root = guest.disks[0]
         place = typing.cast('base.Pool', self._storage.of(root))

@@ -1,8 +1,8 @@
-"""Snapshots of volumes that are files: a further file on top of the present one, and files that are merged.
+"""Snapshots of file-based volumes: add an overlay on the active file, and merge files.
 
-The block storage makes the files and removes them (os-assisted-volume-snapshots); QEMU alone may write into those that
-a guest has open. For a guest that is off a machine that never runs an instruction has its volume for the time of a
-merge, so that files are read by a QEMU that libvirt confines.
+The block storage creates and removes the files (os-assisted-volume-snapshots). Only QEMU may write to files that a
+guest has open. For the merge of a stopped guest's volume, a paused machine opens the volume. So a QEMU confined by
+libvirt reads the files.
 """
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.local_disks.storage import Storage
     from nova.virt.libvirt.volumes.connectors import Connectors
 
-POLL = 0.2                               # seconds between two looks at a merge
+POLL = 0.2                               # seconds between two polls of a merge
 OTHER_SIZE = 'the new file has another size than the volume'
 NOT_NAMED = ('while its server runs, QEMU would write an address of the NFS server where the block storage looks for '
              'the name of a file; stop the server before')
@@ -62,9 +62,9 @@ class VolumeSnapshots:
             return {'name': name, 'format': chain.QCOW2}
 
     def _check_new(self, volume: disk.Volume, name: str, files: list[chain.File]) -> int:
-        """Bytes of the disk in a new file.
+        """Return the bytes of the disk in a new file.
 
-        :raises VirtError: it is not one that lies on the volume's present file
+        :raises VirtError: it is not an overlay of the volume's active file
         """
         if name in (each for each, _form in files):
             raise exception.VirtError(operation=CREATE, reason=f'{name} is a file of the volume already')
@@ -85,8 +85,8 @@ class VolumeSnapshots:
         before, uuid = volume.source, guest.uuid
         if self._guests.is_active(uuid):
             with self._at_rest(instance, guest):
-                # The record first: a guest that starts with the new file alone has all that the old one has, and one
-                # that starts with the old file has lost what it wrote to the new one.
+                # Record first: a guest that starts with the new, empty overlay has all data of the old file. One that
+                # starts with the old file would lose its writes to the new one.
                 volume.source = fresh
                 self._storage.save(guest)
                 try:
@@ -105,14 +105,14 @@ class VolumeSnapshots:
         self._keep(guest)
 
     def _uses(self, guest: xml.Guest, volume: disk.Volume) -> bool:
-        """Whether the guest has the file of its record, also when libvirt's answer was lost."""
+        """Return whether the guest uses the file of its record, also if libvirt's answer was lost."""
         with contextlib.suppress(exception.VirtError, exception.GuestNotFound):
             return bool(self._hypervisor.guest(CREATE, guest.uuid, operations.uses, volume.target,
                                               xml.volume(volume, guest)))
         return False
 
     def _at_rest(self, instance: Instance, guest: xml.Guest) -> contextlib.AbstractContextManager[None]:
-        """The guest's file systems are at rest, where it has an agent; a snapshot of the whole server did it before."""
+        """Quiesce the guest's file systems if it has an agent; a snapshot of the whole server has already done it."""
         if os.path.exists(self._storage.path(guest.uuid, agent.MARK)):
             return contextlib.nullcontext()
         return self._agent.quiet(instance, guest)
@@ -156,7 +156,7 @@ class VolumeSnapshots:
 
     @contextlib.contextmanager
     def _machine(self, operation: str, guest: xml.Guest, volume: disk.Volume) -> Iterator[tuple[str, str]]:
-        """(uuid, target) of what has the volume: the guest, or a machine that stands still."""
+        """Yield (uuid, target) of the domain with the volume: the guest, or a paused machine."""
         if self._guests.is_active(guest.uuid):
             yield guest.uuid, volume.target
             return
@@ -170,11 +170,11 @@ class VolumeSnapshots:
 
     def _merge(self, uuid: str, target: str, files: list[chain.File], merge: chain.Merge, relative: bool,
                report: progress.Report, note: Callable[[], None]) -> None:
-        """
+        """Merge files of a volume.
+
         :param relative: see operations.begin_merge
-        :param note: called before the guest leaves the file that it writes to: what it has written is in the other
-            one then
-        :raises VirtError: it takes too long, or failed; the volume has the same content as before
+        :param note: called before the guest leaves its active file, when the other file has all its data
+        :raises VirtError: it failed or timed out; the volume's content is unchanged
         """
         ask, active = self._hypervisor.guest, merge.commit and merge.top == 0
         present = ask(DELETE, uuid, operations.files, target)
@@ -205,8 +205,9 @@ class VolumeSnapshots:
 
 
 def _chained(guest: xml.Guest, volume_id: str, operation: str) -> disk.Volume:
-    """
-    :raises VirtError: the guest does not have the volume, or it is none of files
+    """Return the volume of a guest with its chain of files.
+
+    :raises VirtError: the guest does not have the volume, or it has no files
     """
     volume = next((each for each in guest.volumes if each.volume_id == volume_id), None)
     if volume is None:

@@ -1,4 +1,4 @@
-"""Attach, detach, swap, extend and copy volumes of guests that run or are off."""
+"""Attach, detach, swap, extend and copy volumes of running and stopped guests."""
 from __future__ import annotations
 
 import contextlib
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.volumes.connectors import Connectors
 
 GIB = 2 ** 30
-RELEASE_SECONDS = 60         # a guest's system must let a disk go; one that still boots does not hear it
+RELEASE_SECONDS = 60         # the guest OS must release a disk; a booting one ignores the request
 RETRY_S = 5                  # after which the request is repeated
 POLL = 0.2
-RELEASE_POLL = 0.05          # a guest that hears the request lets a disk go within a tenth of a second
+RELEASE_POLL = 0.05          # a responsive guest releases a disk within a tenth of a second
 NO_CHAIN = 'the new one has snapshots: zeros that are copied onto it would show what is below'
 NO_COPY = 'it is encrypted, and QEMU would copy what it has without that'
 
@@ -73,7 +73,7 @@ class Volumes:
             self._connections.define_secrets([volume])
             self._connections.define_keys(instance.uuid, [volume])
             guest.volumes = [*before, volume]
-            self._storage.save(guest)         # first: what the guest has is known whatever comes
+            self._storage.save(guest)         # first: a crash leaves a record of the guest's volumes
             try:
                 with contextlib.suppress(exception.GuestNotFound), self._opening_volume(instance.uuid, volume):
                     self._hypervisor.guest('attach the volume', instance.uuid, calls.plug,
@@ -85,7 +85,7 @@ class Volumes:
                 raise
 
     def _opening_volume(self, uuid: str, volume: disk.Volume) -> contextlib.AbstractContextManager[None]:
-        """Record the clients of Ceph with which a running guest opens a volume in the block."""
+        """Record the Ceph clients with which a running guest opens a volume in the block."""
         return self._clients.plugging(uuid, volume) if self._guests.is_active(uuid) else contextlib.nullcontext()
 
     def detach_volume(self, context: RequestContext, instance: Instance, device: disk.Device) -> None:
@@ -102,7 +102,8 @@ class Volumes:
             self._connections.disconnect(found)
 
     def _release(self, guest: xml.Guest, volume: disk.Volume) -> None:
-        """
+        """Wait until a guest releases a volume.
+
         :raises VirtError: the guest holds the disk
         """
         uuid, operation, text = guest.uuid, 'detach the volume', xml.volume(volume, guest)
@@ -123,7 +124,7 @@ class Volumes:
             volume = self._of(guest, old['volume_id']) or self._of(guest, new['volume_id'])
             if volume is None:
                 raise exception.VirtError(operation=operation, reason='the guest does not have it')
-            if old['volume_id'] == new['volume_id']:     # all but the end of it is recorded
+            if old['volume_id'] == new['volume_id']:     # only the final step is missing in the record
                 return
             if volume.volume_id == old['volume_id']:
                 fresh = self._connections.connect(instance, {**new, 'device_name': volume.target}, guest.machine, set())
@@ -135,7 +136,7 @@ class Volumes:
                 self._give(guest, operation, fresh)
                 guest.volumes = [fresh if each is volume else each for each in guest.volumes]
                 self._storage.save(guest)
-            # from here on it is a repetition where a crash came after the record
+            # after a crash behind the record, the following steps are repetitions
             self._hypervisor.run(operation, calls.define, uuid, self._guests.domain_xml(guest))
             if old.get('connection_info'):
                 self._connectors.disconnect(old['connection_info'])
@@ -150,8 +151,9 @@ class Volumes:
                 self._hypervisor.run('rename the volume', calls.define, guest.uuid, self._guests.domain_xml(guest))
 
     def _give(self, guest: xml.Guest, operation: str, fresh: disk.Volume) -> None:
-        """Let the guest use this Volume at its target, unless a crash came after it had it: libvirt knows. What it
-        writes since would be lost with a second copy, or with the volume that is taken back.
+        """Switch the guest to this Volume at its target, unless libvirt reports that it already uses it.
+
+        A second copy after a crash, or a return to the old volume, would lose later writes.
 
         :raises VirtError: it still uses the other one
         """
@@ -192,7 +194,7 @@ class Volumes:
                 self._hypervisor.guest('extend the volume', instance.uuid, operations.resize, volume.target,
                                       device['volume_size'] * GIB)
 
-    # ---- snapshots that the block storage cannot make by itself
+    # ---- snapshots that the block storage cannot take
 
     def copy_volume(self, context: RequestContext, instance: Instance, volume_id: str, create_info: dict[str, Any],
                     begun: Callable[[], None] | None = None) -> None:
@@ -209,7 +211,7 @@ class Volumes:
             if self._guests.is_active(instance.uuid):
                 others = [each.target for each in [*guest.disks, *guest.volumes] if each.target != volume.target]
                 text = disk.copy_of(volume.target, path, others, secret)
-                self._connections.define_keys(instance.uuid, [volume])     # libvirt forgets them when it restarts
+                self._connections.define_keys(instance.uuid, [volume])     # a restart of libvirt loses them
                 if not self._backups.copy(instance.uuid, text, operations.begin_copy, begun):
                     raise exception.VirtError(operation=operation, reason='the copy failed')
             elif volume.source['type'] == 'file' and not volume.source.get('format'):
@@ -223,8 +225,10 @@ class Volumes:
 
 
 def _copy(operation: str, source: str, target: str, form: str) -> None:
-    """Into a file that is there and stays its owner's. Its source is raw, or encrypted and taken as it is: qemu-img
-    interprets no byte of it."""
+    """Copy a volume into an existing file, which keeps its owner.
+
+    The source is raw, or encrypted and copied unchanged: qemu-img interprets no byte of it.
+    """
     done = subprocess.run(['qemu-img', 'convert', '-n', '-f', 'raw', '-O', form, source, target],
                           stdin=subprocess.DEVNULL, capture_output=True)
     if done.returncode:
@@ -232,5 +236,5 @@ def _copy(operation: str, source: str, target: str, form: str) -> None:
 
 
 def _attachment_of(volume: disk.Volume) -> str | None:
-    """Id of the attachment of an exported volume; None of any other, whose source does not name it."""
+    """Return the attachment id of an exported volume; None for others without it in their source."""
     return volume.source.get('name') if volume.source.get('protocol') == 'nbd' else None

@@ -1,1 +1,1 @@
-"""Where the disks of guests lie that are no volumes: one class for each [libvirt] images_type, behind one interface."""
+"""Storage backends of guests' local disks: one class for each [libvirt] images_type, behind one interface."""

@@ -1,11 +1,10 @@
-"""What a place for the disks of guests can do.
+"""Interface of storage backends for local disks.
 
-A disk has a path for its name, below the directory of its guest, wherever its bytes lie: so names are unique.
+A disk has a path below the directory of its guest as its name, regardless of the storage, so names are unique.
 
-The classes are entry points of the group ``nova.libvirt.local_disks`` (configured.py), each under the name that
-[libvirt] images_type has for it. One whose disks are files has files.Files for its base, and makes the disks that it
-returns as raw or qcow2 files at their paths; all else (moves, snapshots, resizes) reads their form from the guest's
-record.
+The classes are entry points of the group ``nova.libvirt.local_disks`` (configured.py), named by [libvirt] images_type.
+A file-based class inherits files.Files and creates its disks as raw or qcow2 files at their paths. All other code
+(moves, snapshots, resizes) reads the format from the guest's record.
 """
 from __future__ import annotations
 
@@ -20,9 +19,10 @@ Room = collections.namedtuple('Room', 'total unused')        # bytes
 
 
 class Place(typing.Protocol):
-    """
+    """Storage backend.
+
     cache     QEMU's cache mode for new disks
-    pooled    whether its disks lie outside of the directory, where hosts share them; it is a Pool then
+    pooled    whether its disks are outside of the directory, shared by hosts; then it is a Pool
     """
 
     cache: str
@@ -30,95 +30,97 @@ class Place(typing.Protocol):
 
     @classmethod
     def configured(cls, conf: typing.Any, directory: str, qemu_img: typing.Any, host: str) -> Place:
-        """The one of a host, as its configuration says.
+        """Return the backend configured on a host.
 
         :param directory: of all guests
         :param qemu_img: a qemu_img.Tool
-        :raises VirtError: what it needs is not configured
+        :raises VirtError: a required option is missing
         """
         raise NotImplementedError
 
     def check_hypervisor(self, hypervisor: typing.Any) -> None:
-        """Once libvirt is connected.
+        """Check libvirt once it is connected.
 
         :param hypervisor: hosts.Host
         :raises VirtError: it cannot open such disks
         """
 
     def prepare(self) -> None:
-        """At each start, before anything else.
+        """Prepare the backend; called first at each startup.
 
-        :raises VirtError: disks cannot be made here
+        :raises VirtError: disks cannot be created here
         """
 
     def from_image(self, path: str, image_id: str, base: image_cache.Base, size: int, target: str,
                    bus: str, report: progress.Report = progress.ignore) -> xml.Disk:
-        """A new disk of ``size`` bytes that begins with what a checked image has; ``report`` gets how far it is."""
+        """Create a disk of ``size`` bytes from a checked image; ``report`` gets the progress."""
 
     def from_file(self, path: str, target: str, bus: str, readonly: bool = False) -> xml.Disk:
-        """A new disk with the content of the raw file at its path, which is the disk or is gone afterwards."""
+        """Create a disk from the raw file at its path, which becomes the disk or is removed."""
 
     def remove(self, path: str) -> None:
         """Remove a disk; no error when there is none."""
 
     def erase(self, uuid: str, kept: typing.Collection[str] = ()) -> None:
-        """Remove all that a guest has outside of its directory, but the disks with the names ``kept``."""
+        """Remove a guest's data outside of its directory except the disks with the names ``kept``."""
 
     def size(self, disk: xml.Disk, path: str | None = None) -> int:
-        """Bytes that a guest sees of a disk; ``path``: where it is by now."""
+        """Return the guest-visible bytes of a disk; ``path`` is its present path."""
 
     def grow(self, disk: xml.Disk, size: int) -> None:
-        """Make a disk that no guest uses ``size`` bytes large, when it is smaller."""
+        """Grow an unused disk to ``size`` bytes, if it is smaller."""
 
     def renew(self, disk: xml.Disk, source: str) -> None:
-        """Let a disk begin with the content of the one that a resize has put aside at the path ``source``."""
+        """Reset a disk to the content of the one that a resize has set aside at the path ``source``."""
 
     def rebase(self, disk: xml.Disk) -> None:
-        """Let a disk that came from another host stand on the file that its record names; nothing where there are no
-        files."""
+        """Rebase a disk from another host on its recorded backing file; does nothing without files."""
 
     def copy(self, disk: xml.Disk, path: str) -> None:
-        """Copy a disk that no guest uses, with all that is below it, into a new qcow2 file."""
+        """Copy an unused disk, including its backing files, into a new qcow2 file."""
 
     def restore(self, disk: xml.Disk) -> None:
-        """Undo all since ``renew``; nothing where what was put aside is a file."""
+        """Undo all changes since ``renew``; does nothing for files."""
 
     def release(self, disk: xml.Disk) -> None:
-        """What was put aside of a disk is not needed any more; as ``restore``."""
+        """Release what was set aside of a disk; for files as ``restore``."""
 
     def source(self, path: str) -> dict[str, typing.Any] | None:
-        """Where QEMU finds the disk, as an xml.Disk has it; None: at its path."""
+        """Return QEMU's source of the disk, as in an xml.Disk; None if it is the file at its path."""
 
     def disks_of(self, uuid: str) -> list[str]:
-        """Names of what a guest has outside of its directory."""
+        """Return the names of a guest's disks outside of its directory."""
 
     def check_new(self, uuid: str) -> None:
-        """:raises VirtError: a server of this id has disks outside of its directory"""
+        """Check that a server id is unused.
+
+        :raises VirtError: a server of this id has disks outside of its directory
+        """
 
     def remove_unused(self) -> None:
-        """Remove the images outside of the directory that no disk stands on and that are old enough."""
+        """Remove unused, old images outside of the directory."""
 
     def room(self) -> Room | None:
-        """Of its own; None: it is the directory's."""
+        """Return the backend's own space, or None if it is the directory's."""
 
 
 class Pool(Place, typing.Protocol):
-    """A Place whose disks lie where several hosts share them, and that can say whose they are."""
+    """Storage backend with disks shared by several hosts, and with records of their owners."""
 
     def note(self, uuid: str) -> str | None:
-        """What was noted of a guest; None: nothing."""
+        """Return the note of a guest, or None."""
 
     def put_note(self, uuid: str, text: str) -> None:
-        """Note whose a guest's disks are."""
+        """Store a note on the owner of a guest's disks."""
 
     def keep_moment(self, disk: xml.Disk) -> None:
-        """Keep what a disk has at this moment for ``copy_moment``; its guest goes on. An older moment goes."""
+        """Take a snapshot of a running guest's disk for ``copy_moment``, replacing an older snapshot."""
 
     def copy_moment(self, disk: xml.Disk, path: str) -> None:
-        """As ``copy``, of a disk that a guest uses: what it had when ``keep_moment`` was called."""
+        """Copy the snapshot of ``keep_moment``, as ``copy`` does, while the guest uses the disk."""
 
     def forget_moment(self, disk: xml.Disk) -> None:
-        """Undo ``keep_moment``."""
+        """Remove the snapshot of ``keep_moment``."""
 
     def images_of(self, uuid: str) -> list[str]:
-        """[pool/image] of a guest's disks in Ceph, whose clients an evacuation shuts out."""
+        """Return [pool/image] of a guest's disks in Ceph; an evacuation fences their clients."""

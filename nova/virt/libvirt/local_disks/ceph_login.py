@@ -1,4 +1,4 @@
-"""Who QEMU is for Ceph: the secret of libvirt that the configuration names."""
+"""QEMU's Ceph user: the libvirt secret that the configuration names."""
 from __future__ import annotations
 
 import typing
@@ -11,10 +11,10 @@ OPERATION = 'use Ceph'
 
 
 def of(options: typing.Any) -> dict[str, str] | None:
-    """{'username', 'uuid'}; None: Ceph asks for none.
+    """Return {'username', 'uuid'}, or None if Ceph requires no authentication.
 
     :param options: the section [libvirt]
-    :raises VirtError: there is a user, and no secret for it
+    :raises VirtError: the user has no secret
     """
     if bool(options.rbd_user) != bool(options.rbd_secret_uuid):
         raise exception.VirtError(operation=OPERATION, reason='[libvirt] rbd_user and rbd_secret_uuid are needed '
@@ -23,7 +23,8 @@ def of(options: typing.Any) -> dict[str, str] | None:
 
 
 def check(uuid: str, hypervisor: typing.Any) -> None:
-    """
+    """Check a secret.
+
     :raises VirtError: libvirt does not know the secret
     """
     if not hypervisor.run('find the secret of Ceph', _known, uuid):

@@ -1,4 +1,4 @@
-"""Rights of a host's user of Ceph that a fence needs: without one of them, evacuations to this host stop."""
+"""Permissions of a host's Ceph user for fencing: without them, evacuations to this host fail."""
 from __future__ import annotations
 
 import collections.abc
@@ -9,15 +9,15 @@ from nova import exception
 if typing.TYPE_CHECKING:
     from nova.virt.libvirt.local_disks import pool as pools
 
-# An address of documentation (RFC 5737) with a number, as a client has one: nobody is shut out, for a second.
+# A documentation address (RFC 5737) with a client number: the test blocks no real client, for one second.
 NOBODY, NOBODY_S = '192.0.2.1:0/1', 1
 
 
 def missing(ceph: pools.Pool, images: collections.abc.Iterable[str]) -> list[str]:
-    """Sentences: what the user may not do.
+    """Return sentences on missing permissions.
 
-    :param ceph: of the host; whichever pool
-    :param images: pool/image of disks and volumes that servers have; one of each pool is looked at
+    :param ceph: Ceph access of the host, for any pool
+    :param images: pool/image of servers' disks and volumes; one of each pool is checked
     """
     found = []
     try:

@@ -9,7 +9,7 @@ import pycdlib
 
 VOLUME_ID = 'config-2'
 MAX_BYTES = 64 * 1024 * 1024
-MAX_NAME = 64                            # Joliet's bound for one part of a path
+MAX_NAME = 64                            # Joliet's limit for one part of a path
 _PART = re.compile(r'[^/\0]{1,%d}\Z' % MAX_NAME)
 
 
@@ -17,7 +17,7 @@ def write(path: str, files: Mapping[str, bytes]) -> None:
     """Write a config drive to ``path``.
 
     :param files: {path in the drive, relative, with slashes: bytes}
-    :raises ValueError: a path leads out of the drive or the whole is over 64 MiB
+    :raises ValueError: a path leads out of the drive or the total is over 64 MiB
     """
     if sum(len(data) for data in files.values()) > MAX_BYTES:
         raise ValueError(f'the config drive is larger than {MAX_BYTES} bytes')

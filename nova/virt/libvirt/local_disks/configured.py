@@ -1,4 +1,4 @@
-"""Where the disks of new guests lie: what [libvirt] images_type names."""
+"""Storage backend of new guests' disks, selected by [libvirt] images_type."""
 from __future__ import annotations
 
 import typing
@@ -8,16 +8,16 @@ from nova.runtime import entry_points
 if typing.TYPE_CHECKING:
     from nova.virt.libvirt.local_disks.base import Place
 
-GROUP = 'nova.libvirt.local_disks'       # of entry points: ours, and those of other packages
+GROUP = 'nova.libvirt.local_disks'       # entry points of this package and others
 
 
 def place(conf: typing.Any, directory: str, qemu_img: typing.Any, host: str) -> Place:
-    """The Place that the configuration names; see base.Place for what another package has to offer.
+    """Return the configured Place; see base.Place for the interface of other packages.
 
     :param directory: of all guests
     :param qemu_img: a qemu_img.Tool
     :raises InvalidOption: there is none of this name
-    :raises VirtError: it cannot be used as it is configured
+    :raises VirtError: its configuration is unusable
     """
     found = entry_points.named('[libvirt] images_type', conf.libvirt.images_type, GROUP)
     return typing.cast('Place', found.configured(conf, directory, qemu_img, host))

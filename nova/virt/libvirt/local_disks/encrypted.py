@@ -1,7 +1,7 @@
-"""Disks of guests that ask for encrypted ones: qcow2 files with QEMU's LUKS layer, which the key of the guest opens.
+"""Encrypted disks: qcow2 files with QEMU's LUKS layer, opened with the guest's key.
 
-The passphrase of a file is the guest's; each file has a master key of its own, which the passphrase encrypts in the
-header of the file. What a file stands on, the image, is not encrypted: it is as the image service has it.
+All files of a guest have the same passphrase. Each file has its own master key, which the passphrase encrypts in the
+file's header. The backing image is not encrypted.
 """
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import image_cache
 
-PLAIN = 'disk.plain'                     # what is encrypted at this moment, next to its disk
+PLAIN = 'disk.plain'                     # input of an encryption in progress, next to its disk
 NO_COPY = 'its disks are encrypted, and the copy would not be'
 
 
 class Encrypted(local_files.Files):
-    """
+    """Storage backend of one guest's encrypted disks.
+
     :param cache: QEMU's cache mode for new disks
     :param secret: id of the libvirt secret of the guest
     :param key: function() -> the passphrase; raises VirtError

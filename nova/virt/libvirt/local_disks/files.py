@@ -1,4 +1,4 @@
-"""Disks as files of the host: qcow2 overlays on cached images, or raw."""
+"""File-based disks: qcow2 overlays on cached images, or raw."""
 from __future__ import annotations
 
 import os
@@ -15,7 +15,8 @@ from nova.virt.libvirt.local_disks import image_cache
 
 
 class Files:
-    """
+    """Common part of the file-based backends.
+
     :param directory: of all guests
     :param qemu_img: a QemuImg
     :param reserve: nova.runtime.disk_space.Reserve that copies leave
@@ -33,7 +34,7 @@ class Files:
         return cls(directory, qemu_img, disk_space.reserve_of(conf))
 
     def check_hypervisor(self, hypervisor: typing.Any) -> None:
-        """QEMU opens files by itself."""
+        """Do nothing: QEMU opens files without libvirt."""
 
     def prepare(self) -> None:
         self.cache = 'none' if _direct_io(self._directory) else 'writeback'
@@ -48,10 +49,10 @@ class Files:
         files.remove(path)
 
     def erase(self, uuid: str, kept: typing.Collection[str] = ()) -> None:
-        """All is in the directory."""
+        """Do nothing: all data is in the directory."""
 
     def size(self, disk: xml.Disk, path: str | None = None) -> int:
-        """By its recorded format, never by what its bytes look like."""
+        """Return the bytes by the recorded format, which is never detected from the content."""
         path = path or disk.file
         return qcow2_size(path) if disk.format == 'qcow2' else os.path.getsize(path)
 
@@ -67,7 +68,7 @@ class Files:
         copy(source, disk.file)
 
     def rebase(self, disk: xml.Disk) -> None:
-        """Let a disk that came from another host stand on the file that its record names."""
+        """Rebase a disk from another host on its recorded backing file."""
         self.qemu_img.rebase(disk.file, disk.format, disk.backing_file, disk.backing_format)
 
     def copy(self, disk: xml.Disk, path: str) -> None:
@@ -76,10 +77,10 @@ class Files:
             self.qemu_img.convert(disk.file, disk.format, path, 'qcow2', disk.backing_file)
 
     def restore(self, disk: xml.Disk) -> None:
-        """The file that was put aside is renamed back with its directory."""
+        """Do nothing: the rename of the directory restores the file."""
 
     def release(self, disk: xml.Disk) -> None:
-        """It is removed with its directory."""
+        """Do nothing: the file is removed with its directory."""
 
     def source(self, path: str) -> None:
         return None
@@ -88,17 +89,17 @@ class Files:
         return []
 
     def check_new(self, uuid: str) -> None:
-        """Do nothing: the directory cannot be created where there is one."""
+        """Do nothing: creating an existing directory fails."""
 
     def remove_unused(self) -> None:
-        """They are in the directory."""
+        """Do nothing: all images are in the directory."""
 
     def room(self) -> None:
         return None
 
 
 class Qcow2(Files):
-    """Root disks are overlays on cached images."""
+    """Backend with root disks that are overlays on cached images."""
 
     def from_image(self, path: str, image_id: str, base: image_cache.Base, size: int, target: str,
                    bus: str, report: progress.Report = progress.ignore) -> xml.Disk:
@@ -109,7 +110,7 @@ class Qcow2(Files):
 
 
 class Raw(Files):
-    """Root disks are copies of cached images, which share their blocks where the file system can."""
+    """Backend with root disks that are copies of cached images, as reflinks if the file system supports them."""
 
     def from_image(self, path: str, image_id: str, base: image_cache.Base, size: int, target: str,
                    bus: str, report: progress.Report = progress.ignore) -> xml.Disk:
@@ -123,9 +124,9 @@ class Raw(Files):
 
 
 def copy(source: str, target: str) -> None:
-    """Copy a file of a guest for that guest.
+    """Copy a file of a guest for the same guest.
 
-    :raises VirtError: there is no room
+    :raises VirtError: there is no space
     """
     done = subprocess.run(['cp', '--reflink=auto', '--sparse=always', '--', source, target],
                           stdin=subprocess.DEVNULL, capture_output=True)
@@ -135,13 +136,13 @@ def copy(source: str, target: str) -> None:
 
 
 def qcow2_size(path: str) -> int:
-    """Bytes of the disk in a qcow2 file whose header we made; a guest writes behind it."""
+    """Return the disk bytes of a qcow2 file with a trusted header; a guest writes only behind it."""
     with open(path, 'rb') as file:
         return int.from_bytes(file.read(32)[24:32])
 
 
 def _direct_io(directory: str) -> bool:
-    """Whether files here can be opened without the page cache, which some file systems refuse."""
+    """Return whether the file system supports direct I/O."""
     path = os.path.join(directory, '.direct-io')
     try:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_DIRECT, 0o600))

@@ -1,4 +1,4 @@
-"""The network configuration of a guest whose system has ifupdown, as text: /etc/network/interfaces. Pure functions.
+"""Network configuration of a guest with ifupdown, as text for /etc/network/interfaces. Pure functions.
 
 https://manpages.debian.org/bookworm/ifupdown/interfaces.5.en.html describes the file.
 """
@@ -13,8 +13,9 @@ _FAMILY = {4: 'inet', 6: 'inet6'}
 
 
 def text(network_info: list[dict[str, Any]]) -> str:
-    """
-    :param network_info: VIFs (nova/objects/network_info.py), which are eth0, eth1, … in the guest
+    """Return the content of the file.
+
+    :param network_info: VIFs (nova/objects/network_info.py), named eth0, eth1, … in the guest
     """
     return HEADER + ''.join(_interface(f'eth{number}', vif) for number, vif in enumerate(network_info))
 

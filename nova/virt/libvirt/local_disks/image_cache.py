@@ -1,10 +1,10 @@
-"""Images on this host: downloaded once, checked before any tool reads them, removed when unused for long.
+"""Image cache of this host: images are downloaded once, checked before any tool reads them, and removed after disuse.
 
-An image in a format that no guest of ours runs on (``qemu_img.FOREIGN``) is converted to qcow2, once.
+An image in a format that guests do not run on (``qemu_img.FOREIGN``) is converted to qcow2, once.
 
-A cached image is ``<directory>/<image id>.<format>`` with the format that it was checked to be. It appears by a
-rename after the check, so that what has that name is whole and good. It is ours and read-only: guests share it, and one
-that takes over its QEMU must not write into the disks of all others.
+A cached image is ``<directory>/<image id>.<format>`` with the checked format. It is renamed into place after the check,
+so a file of that name is complete and valid. Cached images are read-only and not owned by QEMU's user, because guests
+share them. A compromised QEMU must not write to the disks of all guests.
 """
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ FORMATS = {'raw': 'raw', 'qcow2': 'qcow2', 'iso': 'raw', 'ami': 'raw', 'aki': 'r
            **dict.fromkeys(qemu_img.FOREIGN, 'qcow2')}
 ISO = 'iso'                              # of a CD-ROM
 IMAGE_ID = re.compile(r'[0-9A-Za-z][0-9A-Za-z_-]{0,63}\Z')
-MODE = 0o640                             # the group is QEMU's once libvirt has taken the file over
-BASE_MODE = 0o444                        # of a cached image: QEMU reads it as it is, and no process writes it
+MODE = 0o640                             # libvirt sets the group to QEMU's when it uses the file
+BASE_MODE = 0o444                        # of a cached image: QEMU reads the unchanged file, and no process writes it
 SCRATCH = ('.part', '.lock')
 
 QCOW2_MAGIC = b'QFI\xfb'
@@ -55,14 +55,14 @@ class Base:
 
 
 class ImageCache:
-    """
-    :param directory: where the cached images lie
+    """Cache of checked images.
+
+    :param directory: of the cached images
     :param images: an ImageSource
     :param qemu_img: a qemu_img.Tool
-    :param inspect: called with (path, disk format) after a download; raises when the image must not be used
+    :param inspect: called with (path, disk format) after a download; raises if the image must not be used
     :param max_age: seconds after which an unused image is removed
-    :param verify: called with (context, image, path) each time before a file is used; raises when its signature is
-                   not good
+    :param verify: called with (context, image, path) before each use of a file; raises on an invalid signature
     :param reserve: nova.runtime.disk_space.Reserve that downloads leave
     """
 
@@ -76,14 +76,14 @@ class ImageCache:
 
     def fetch(self, context: RequestContext, image: dict[str, Any],
               report: progress.Report = progress.ignore, most_bytes: int | None = None) -> Base:
-        """The Base of an image, downloaded when it is not here yet.
+        """Return the Base of an image, downloading it if necessary.
 
         :param context: of the task, for the ImageSource
-        :param image: dict as ImageSource.show gives it
-        :param report: called with how much of it has come
-        :param most_bytes: that the disk may have which is made of it; None: there is no bound
-        :raises ImageUnacceptable: its format is not supported, its data has another one, or its disk is too large
-        :raises InsufficientStorage: there is no room for it
+        :param image: dict as returned by ImageSource.show
+        :param report: called with the progress of the download
+        :param most_bytes: limit of the resulting disk; None: unlimited
+        :raises ImageUnacceptable: its format is unsupported or not that of its data, or its disk is too large
+        :raises InsufficientStorage: there is no space for it
         """
         image_id, disk_format = image['id'], image.get('disk_format')
         if not IMAGE_ID.match(image_id):
@@ -93,14 +93,14 @@ class ImageCache:
                                               reason=f'disk format {disk_format} is not supported by this host')
         path = os.path.join(self._directory, f'{image_id}.{FORMATS[disk_format]}')
         with files.lock(path + '.lock'):
-            # the signature of a converted image is that of what was downloaded
+            # the signature of a converted image is that of the downloaded data
             again = disk_format in qemu_img.FOREIGN and self._verify and image_signatures.is_signed(image)
             if again or not os.path.exists(path):
                 self._download(context, image, path, report, most_bytes)
-            elif self._verify:           # who asks may trust other certificates than who had it downloaded
+            elif self._verify:           # the requester may trust other certificates than the user of the download
                 self._verify(context, image, path)
             protect(path)
-            os.utime(path)               # last use: what remove_unused goes by
+            os.utime(path)               # last use, for remove_unused
         base = Base(path, FORMATS[disk_format], _virtual_size(path, FORMATS[disk_format]))
         check_size(image_id, base.virtual_size, most_bytes)
         return base
@@ -125,10 +125,10 @@ class ImageCache:
         part = converted = path + '.part'
         if disk_format in qemu_img.FOREIGN:
             part = os.path.join(self._directory, f'{image_id}.{disk_format}.part')
-        for left in (part, converted):   # of a download that a crash ended
+        for left in (part, converted):   # left by a crashed download
             files.remove(left)
         try:
-            # the source writes beside ``part`` first, so nothing of it counts as written before the end
+            # the source first writes to another file, so nothing in ``part`` counts before the end
             with self._reserve.claimed(self._directory, image.get('size') or 0, part):
                 self._images.download(context, image_id, part, progress.of_bytes(report, image.get('size')))
             os.chmod(part, MODE)
@@ -146,9 +146,9 @@ class ImageCache:
             files.remove(converted)
 
     def _convert(self, image_id: str, disk_format: str, source: str, target: str, most_bytes: int | None) -> None:
-        """Make a qcow2 file of an image that was checked.
+        """Convert a checked image to a qcow2 file.
 
-        qemu-img reads it in its sandbox. Its time, the bytes of the disk and the room for its data are bounded.
+        qemu-img reads it in its sandbox with limits on time, disk size and space for the data.
         """
         check_size(image_id, int(self._qemu_img.info(source, disk_format)['virtual-size']), most_bytes)
         with self._reserve.claimed(self._directory, self._qemu_img.measure(source, disk_format), target):
@@ -169,7 +169,7 @@ class ImageCache:
             raise exception.ImageUnacceptable(image_id=image_id, reason=reason)
 
     def _tool_refusal(self, path: str, disk_format: str) -> str | None:
-        """A second opinion: what qemu-img makes of the image."""
+        """Return why qemu-img rejects the image: a second check."""
         try:
             info = self._qemu_img.info(path, disk_format)
         except exception.VirtError as error:
@@ -183,9 +183,9 @@ class ImageCache:
         return 'it is encrypted' if info.get('encrypted') else None
 
     def remove_unused(self, in_use: Collection[str]) -> None:
-        """Remove images that nothing uses and no request needed lately, and what crashed downloads left.
+        """Remove unused images not requested recently, and remains of crashed downloads.
 
-        :param in_use: set of paths that disks of guests refer to
+        :param in_use: set of paths that guests' disks refer to
         """
         oldest = time.time() - self._max_age
         for entry in list(os.scandir(self._directory)):
@@ -198,11 +198,11 @@ class ImageCache:
                     files.remove(entry.path + '.lock')
 
     def clean(self) -> None:
-        """Remove what downloads left that ended with their process."""
+        """Remove files of downloads by processes that have ended."""
         found = sorted(entry.name for entry in os.scandir(self._directory))
         for name in found:
             if name.endswith('.part'):
-                # a download has parts of its own; the lock of the image, as it is kept, covers them all
+                # a download has several parts; the lock of the cached image covers them all
                 image_id, _dot, disk_format = name.partition('.part')[0].rpartition('.')
                 kept = FORMATS.get(disk_format, disk_format)
                 with files.lock(self._path(f'{image_id}.{kept}.lock'), wait=False) as held:
@@ -215,13 +215,13 @@ class ImageCache:
                         files.remove(self._path(name))
 
     def protect(self) -> None:
-        """Take back the images that libvirt gave to QEMU's user for an earlier release."""
+        """Restore the ownership of images that libvirt gave to QEMU's user in an earlier release."""
         for entry in list(os.scandir(self._directory)):
             if not entry.name.endswith(SCRATCH) and entry.is_file(follow_symlinks=False):
                 protect(entry.path)
 
     def path_of(self, name: str) -> str:
-        """Where the image with this file name is, when it is here."""
+        """Return the path of the image with this file name, if it exists."""
         return self._path(name)
 
     def _path(self, name: str) -> str:
@@ -229,7 +229,7 @@ class ImageCache:
 
 
 def protect(path: str) -> None:
-    """Make a cached image ours and read-only, when it is not yet."""
+    """Make a cached image read-only and owned by this user, if it is not yet."""
     status = os.stat(path, follow_symlinks=False)
     owner = os.geteuid(), os.getegid()
     try:
@@ -242,7 +242,10 @@ def protect(path: str) -> None:
 
 
 def check_size(image_id: str, size: int, most_bytes: int | None) -> None:
-    """:raises ImageUnacceptable: the disk of an image is larger than it may be"""
+    """Check the size of an image's disk.
+
+    :raises ImageUnacceptable: it is too large
+    """
     if most_bytes is not None and size > most_bytes:
         raise exception.ImageUnacceptable(
             image_id=image_id, reason=f'its virtual size of {size} bytes is over the {most_bytes} bytes of the root '
@@ -250,7 +253,7 @@ def check_size(image_id: str, size: int, most_bytes: int | None) -> None:
 
 
 def header_refusal(path: str, disk_format: str) -> str | None:
-    """Why no tool may open this file as ``disk_format``: a sentence, or None. Reads the header only."""
+    """Return why no tool may open this file as ``disk_format``, as a sentence, or None. Reads only the header."""
     with open(path, 'rb') as file:
         header = file.read(112)
     is_qcow2 = header.startswith(QCOW2_MAGIC)
@@ -270,7 +273,7 @@ def header_refusal(path: str, disk_format: str) -> str | None:
 
 
 def has_data_file(path: str) -> bool:
-    """Whether a qcow2 file says that its data is in another one, which QEMU would open, whatever was put below it."""
+    """Return whether a qcow2 file names an external data file, which QEMU would open regardless of the backing file."""
     with open(path, 'rb') as file:
         return _names_data_file(file.read(80).ljust(80, b'\0'))
 
@@ -282,7 +285,7 @@ def _names_data_file(header: bytes) -> bool:
 
 
 def _virtual_size(path: str, disk_format: str) -> int:
-    """Bytes of the disk that a guest sees. The file was checked when it came in."""
+    """Return the guest-visible bytes of the disk. The file was checked after the download."""
     if disk_format == 'raw':
         return os.path.getsize(path)
     with open(path, 'rb') as file:

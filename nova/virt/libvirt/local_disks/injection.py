@@ -1,7 +1,7 @@
-"""Files that users send, written into the file system of a new disk: guestfish, off unless the operator chooses it.
+"""Injection of users' files into the file system of a new disk with guestfish. Disabled by default.
 
-No file system of a stranger is opened on the host: libguestfs starts a small virtual machine that mounts it, and hands
-files over to it (https://libguestfs.org/guestfs-security.1.html). A time limit ends it with all that it has started.
+The host never mounts an untrusted file system: libguestfs starts a small virtual machine that mounts it and receives
+the files (https://libguestfs.org/guestfs-security.1.html). A timeout ends guestfish and all its children.
 """
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 OFF, FIND, WHOLE = -2, -1, 0             # [libvirt] inject_partition
-INJECT_S = 600                           # an emulated machine that builds its own system at first
+INJECT_S = 600                           # an emulated machine first builds its appliance
 OPERATION = 'write files into the disk'
 MODE, NETWORK_MODE = '0440', '0644'
 
 
 def prepare(partition: int, network: bool = False) -> None:
-    """
-    :param network: whether guests' network configuration is written as well
-    :raises VirtError: files are to be written, and there is nothing that does it
+    """Check that injection works.
+
+    :param network: whether guests' network configuration is written too
+    :raises VirtError: injection is enabled and its tools are missing
     """
     if network and partition == OFF:
         raise _error('[libvirt] inject_network says so, and inject_partition does not say where')
@@ -46,7 +47,7 @@ def inject(options: Any, disks: Sequence[xml.Disk], request: SpawnRequest) -> No
     """Write users' files and the network configuration into the root disk of a server without a config drive.
 
     :param options: [libvirt]
-    :raises VirtError: there are files, and this host does not write them
+    :raises VirtError: there are files, and this host does not inject files
     """
     if request.config_drive is not None:
         return
@@ -61,12 +62,13 @@ def inject(options: Any, disks: Sequence[xml.Disk], request: SpawnRequest) -> No
 
 
 def write(disk: xml.Disk, files: Sequence[tuple[str, bytes]], partition: int, interfaces: str | None = None) -> None:
-    """Write files into a disk that no guest uses, as its root's; what is there is called ``NAME.bak.TIME`` then.
+    """Write files into an unused disk, owned by root; an existing file is renamed to ``NAME.bak.TIME``.
 
     :param files: [(path, bytes)]
-    :param partition: number of that with the root; FIND: whichever has a system; WHOLE: the disk is one file system
-    :param interfaces: of guest_interfaces.text, for a system that has such a file; without ``files`` no failure is one
-    :raises VirtError: the disk is elsewhere or encrypted, has no such partition, or no file system that is known
+    :param partition: number of the root partition; FIND: the first with an OS; WHOLE: the disk is one file system
+    :param interfaces: result of guest_interfaces.text if the guest OS has that file; failures without ``files`` are
+        ignored
+    :raises VirtError: the disk is no file or encrypted, or lacks the partition or a known file system
     """
     try:
         if disk.secret or disk.source:
@@ -85,10 +87,10 @@ def write(disk: xml.Disk, files: Sequence[tuple[str, bytes]], partition: int, in
 
 def command(disk: xml.Disk, files: Sequence[tuple[str, str]], partition: int, stamp: str,
             interfaces: str | None = None) -> list[str]:
-    """The words of guestfish. A step that begins with - may fail.
+    """Return the arguments of guestfish. A step that begins with - may fail.
 
     :param files: [(path in the guest, path here)]
-    :param stamp: seconds since 1970, for the name of what was there
+    :param stamp: seconds since 1970, for the name of the old file
     :param interfaces: path here of that file
     """
     words = ['guestfish', '--rw', f'--format={disk.format}', '-a', disk.file]
@@ -106,7 +108,7 @@ def command(disk: xml.Disk, files: Sequence[tuple[str, str]], partition: int, st
 
 
 def _placed(target: str, here: str, stamp: str, mode: str, may_fail: str) -> list[list[str]]:
-    """What puts a file there, root's, and keeps one that is there already."""
+    """Return the steps that write a file as root and back up an existing one."""
     return [['-mv', target, f'{target}.bak.{stamp}'], [f'{may_fail}upload', here, target],
             [f'{may_fail}chown', '0', '0', target], [f'{may_fail}chmod', mode, target]]
 

@@ -1,4 +1,4 @@
-"""Makes the disks of guests: root disks of images, empty disks, config drives, kernels."""
+"""Creation of guests' disks: root disks from images, empty disks, config drives, kernels."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -33,18 +33,19 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-# what makes an empty disk of each format, its path behind it
+# command that creates an empty disk of each format; the path is appended
 MAKE = {'swap': ['mkswap', '-q'],
         **{each: [f'mkfs.{each}', '-q', '-F', '-L', '{label}'] for each in ('ext2', 'ext3', 'ext4')},
         'vfat': ['mkfs.vfat', '-n', '{label}'], 'xfs': ['mkfs.xfs', '-q', '-L', '{label}']}
-MEDIUM = 'disk.cdrom'                    # of a server of an ISO image
-FETCHED, MADE = 70, 90                   # hundredths of a build that are done when the image is here, and the root disk
-Image = dict[str, Any]                   # as ImageSource.show gives it
+MEDIUM = 'disk.cdrom'                    # for servers of an ISO image
+FETCHED, MADE = 70, 90                   # percentage of a build done after the download, and after the root disk
+Image = dict[str, Any]                   # as returned by ImageSource.show
 Device = dict[str, Any]                  # a row of block_device_mappings
 
 
 class NewDisks:
-    """
+    """Factory of disks.
+
     :param storage: of the guests
     :param images: an ImageSource
     """
@@ -54,16 +55,16 @@ class NewDisks:
 
     def create(self, context: RequestContext, instance: Instance,
                request: SpawnRequest) -> tuple[list[xml.Disk], dict[str, str]]:
-        """Make all files of a guest in a new directory.
+        """Create all files of a guest in a new directory.
 
         :param context: of the task, for the ImageSource
-        :returns: (disks, paths): [Disk], and {'kernel': path, 'ramdisk': path} where there are such images
+        :returns: (disks, paths): [Disk], and {'kernel': path, 'ramdisk': path} if there are such images
         :raises ImageUnacceptable: the image cannot be used
-        :raises BuildFailed: the request cannot be met here
+        :raises BuildFailed: this host cannot meet the request
         """
         uuid, encrypted = instance.uuid, guest_options.encrypts(instance)
         self._storage.make_directory(uuid)
-        # What an image names by now was not checked: the server's row has what its own named
+        # The image's present kernel is unchecked; the server's row has the checked one
         boot_files = self.boot_files(context, uuid, request.image, {
             part: (getattr(instance, f'{part}_id', None), part) for part in ('kernel', 'ramdisk')})
         bus = _bus(request.image or {'id': '', 'properties': instance.image_properties})
@@ -82,10 +83,10 @@ class NewDisks:
 
     def _boot_disks(self, context: RequestContext, instance: Instance, image: Image, wanted: Wanted,
                     target: Callable[[str], str], bus: str, report: progress.Report) -> Iterator[xml.Disk]:
-        """The disks that the guest boots from, the first one first.
+        """Yield the boot disks, the first one first.
 
-        An image of a CD-ROM is the medium of a drive behind a blank root disk, on which a system can be installed. Any
-        other image is the root disk, or a CD-ROM in its place where the request says so, as large as its image.
+        An ISO image becomes a CD-ROM behind a blank root disk, on which an OS can be installed. Any other image is the
+        root disk. If the request says so, it is a CD-ROM of the image size instead.
         """
         row, is_iso = wanted.root or {}, image.get('disk_format') == image_cache.ISO
         cdrom = is_iso or row.get('device_type') == disk_words.CDROM
@@ -108,10 +109,10 @@ class NewDisks:
     def image_disk(self, context: RequestContext, instance: Instance, image: Image, target: str, bus: str,
                    name: str = 'disk', root_gb: int | None = None,
                    report: progress.Report = progress.ignore) -> xml.Disk:
-        """The Disk of a new file made of an image.
+        """Return the Disk of a new file made from an image.
 
-        :param root_gb: GiB that it grows to; 0: as large as the image; None: as the server's
-        :param report: of the whole build, of which the disk is not the end
+        :param root_gb: GiB to grow to; 0: as large as the image; None: the server's
+        :param report: of the whole build, of which the disk is a part
         :raises ImageUnacceptable: it is larger than the server's root disk may be
         """
         limit = self._storage.total_bytes()
@@ -126,10 +127,10 @@ class NewDisks:
 
     def blanks(self, uuid: str, sizes: Mapping[str, int], present: Sequence[xml.Disk],
                volumes: Sequence[Volume] = (), taken: Collection[str] = (), encrypted: bool = False) -> list[xml.Disk]:
-        """New disks of a guest: those of {file name: bytes} that are not among the Disks ``present``.
+        """Return new disks of a guest: those of {file name: bytes} that are not among the Disks ``present``.
 
-        :param volumes: that it has, too
-        :param taken: letters of the names of volumes that it gets
+        :param volumes: Volumes of the guest
+        :param taken: letters of the names of its future volumes
         """
         wanted = {name: size for name, size in sizes.items() if size and name not in {
             os.path.basename(disk.file) for disk in present}}
@@ -143,8 +144,9 @@ class NewDisks:
 
     def _blank(self, place: Place, uuid: str, name: str, size: int, target: str, bus: str,
                form: str | None = None) -> xml.Disk:
-        """
-        :param form: of disk_words.FORMATS, or SWAP; None: the usual one of such a disk
+        """Create an empty disk.
+
+        :param form: of disk_words.FORMATS, or SWAP; None: the default of such a disk
         """
         form = disk_words.SWAP if name == 'disk.swap' else form or disk_words.DEFAULT_FORMAT
         make = [word.format(label=name.removeprefix('disk.')) for word in MAKE[form]]
@@ -164,7 +166,7 @@ class NewDisks:
 
     def config_drive(self, uuid: str, contents: Mapping[str, bytes], target: str, bus: str,
                      name: str = 'disk.config', encrypted: bool = False) -> xml.Disk:
-        """The Disk of a new config drive with {path: bytes}; raises BuildFailed when they do not fit into one."""
+        """Return the Disk of a new config drive with {path: bytes}; raises BuildFailed if they do not fit."""
         path, place = self._storage.path(uuid, name), self._storage.place_of_new(uuid, encrypted)
         try:
             configdrive.write(path, contents)
@@ -173,7 +175,7 @@ class NewDisks:
         return place.from_file(path, target, bus, readonly=True)
 
     def renew_config_drive(self, guest: xml.Guest, contents: Mapping[str, bytes]) -> None:
-        """Make the config drive of a guest that has not run yet again, with other contents."""
+        """Recreate the config drive of a guest that has not run yet, with new content."""
         for number, disk in enumerate(guest.disks):
             if os.path.basename(disk.file) == 'disk.config':
                 self._storage.remove_disk(guest.uuid, os.path.basename(disk.file))
@@ -182,10 +184,10 @@ class NewDisks:
 
     def boot_files(self, context: RequestContext, uuid: str, image: Image | None,
                    wanted: Mapping[str, tuple[str | None, str]]) -> dict[str, str]:
-        """Kernel and ramdisk of a guest: {part: path} of new files.
+        """Create a guest's kernel and ramdisk and return {part: path}.
 
-        :param wanted: {part: (image id, file name)}; a part without an id is left out
-        :raises ImageUnacceptable: they are no such images, or there is a ramdisk without a kernel
+        :param wanted: {part: (image id, file name)}; a part without an id is omitted
+        :raises ImageUnacceptable: the images are no such parts, or there is a ramdisk without a kernel
         """
         found = {}
         for part, (image_id, name) in wanted.items():
@@ -194,7 +196,7 @@ class NewDisks:
                 if base.format != 'raw':
                     raise exception.ImageUnacceptable(image_id=image_id, reason=f'it is no {part}')
                 found[part] = self._storage.path(uuid, name)
-                # A copy: libvirt changes the owner of what it gives to a guest, and takes it away again at its end.
+                # A copy: libvirt changes the owner of a guest's file, and changes it again at the guest's end.
                 shutil.copyfile(base.path, found[part])
                 files.give_to_guest(found[part])
         if 'ramdisk' in found and 'kernel' not in found:
@@ -204,7 +206,7 @@ class NewDisks:
 
 
 def _machine(instance: Instance, image: Image) -> str:
-    """The machine type of the guest of an instance."""
+    """Return the machine type of an instance's guest."""
     named = (image.get('properties') or {}).get('hw_machine_type')
     return str(named) if named else guest_options.machine(guest_options.settings(
         (instance.flavor or {}).get('extra_specs'), instance.image_properties), xml.DEFAULT_MACHINE)
@@ -235,10 +237,10 @@ def _requested(block_devices: Iterable[Device]) -> Wanted:
 
 
 def _targets(letters: Collection[str], names: Collection[str] = ()) -> Callable[[str], str]:
-    """function(bus): the next name of a disk on it, with a letter that no other new disk of the guest has.
+    """Return function(bus): the next disk name on it with a letter unused by the guest's other new disks.
 
-    :param letters: that no new disk may have
-    :param names: that no new disk may have
+    :param letters: excluded letters
+    :param names: excluded names
     """
     taken = set(letters)
 
@@ -252,7 +254,7 @@ def _targets(letters: Collection[str], names: Collection[str] = ()) -> Callable[
 
 
 def _blanks(instance: Instance, wanted: Wanted) -> Iterator[tuple[str, int, Device]]:
-    """(name of the file, bytes, row) of each empty disk: those of the request, else those of the flavor."""
+    """Yield (name of the file, bytes, row) of each empty disk of the request, or else of the flavor."""
     for number, row in enumerate(wanted.ephemerals or [{'volume_size': instance.ephemeral_gb}]):
         if row['volume_size']:
             yield f'disk.ephemeral{number}', row['volume_size'] * qemu_img.GIB, row
@@ -263,16 +265,16 @@ def _blanks(instance: Instance, wanted: Wanted) -> Iterator[tuple[str, int, Devi
 
 
 def _aligned(size: int) -> int:
-    """Disks are whole sectors."""
+    """Round up to whole sectors."""
     return (size + 511) // 512 * 512
 
 
 def volume_letters(block_devices: Iterable[Device]) -> set[str]:
-    """The last letters of the names of the volumes among a server's block devices."""
+    """Return the last letters of the volumes' names among a server's block devices."""
     return {(row.get('device_name') or ' ')[-1] for row in block_devices if row.get('destination_type') == 'volume'}
 
 
 def flavor_sizes(instance: Instance) -> dict[str, int]:
-    """{name of a disk's file: bytes} that the server's flavor gives; 0: it has none, or no wish."""
+    """Return {name of a disk's file: bytes} of the server's flavor; 0: no such disk or unspecified."""
     return {'disk': instance.root_gb * qemu_img.GIB, 'disk.ephemeral0': instance.ephemeral_gb * qemu_img.GIB,
             'disk.swap': int((instance.flavor or {}).get('swap') or 0) * disk_space.MIB}

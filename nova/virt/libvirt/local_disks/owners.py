@@ -3,7 +3,7 @@
     <uuid>_record      an image without content; its metadata contain the PoolRecord
 
 The record in a directory names the owner of the files there (moves/shared_storage.py). This record names the owner of
-the images. The host that has the images writes it, with the guest's record. An evacuation finds no other record.
+the images. The host that owns the images writes it, with the guest's record. An evacuation finds no other record.
 """
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from nova.virt.libvirt import xml
 if typing.TYPE_CHECKING:
     from nova.virt.libvirt.local_disks import base
 
-# fields that each host makes for itself, and fields with secrets: the pool has none of them
+# fields that each host sets for itself, and fields with secrets: the pool does not store them
 OWN = ('volumes', 'consoles', 'rescued', 'hostdevs', 'interfaces', 'adopted', 'host', 'successor', 'taken_from',
        'moved_from', 'cell', 'cpuset', 'owner', 'console_log', 'nvram')
-IN_MIGRATION = 'lent'                    # file in the guest's directory: the disks are still another host's
+IN_MIGRATION = 'lent'                    # file in the guest's directory: another host still owns the disks
 PREVIOUS_HOST = 'before'                 # name of the field in the record
 
 
@@ -56,12 +56,12 @@ class PoolRecord:
 
     @property
     def disks(self) -> set[str]:
-        """Names of its disks in the pool."""
+        """Return the names of its disks in the pool."""
         return {os.path.basename(disk['file']) for disk in self.guest['disks'] if disk.get('pooled')}
 
     @property
     def digest(self) -> str:
-        """Equal on two hosts only where they look at the same pool."""
+        """Return a value that is equal on two hosts only for the same pool."""
         return hashlib.sha256(json.dumps(self.to_record(), sort_keys=True).encode()).hexdigest()
 
 
@@ -71,8 +71,9 @@ FORMAT = versioned_records.RecordFormat(
 
 
 class Owners:
-    """
-    :param pool: a base.Pool; None: disks are files, and nothing is noted
+    """Reader and writer of PoolRecords.
+
+    :param pool: a base.Pool; None: disks are files, and there are no records
     :param host: name of this host
     """
 
@@ -81,9 +82,9 @@ class Owners:
         self._written: dict[str, PoolRecord] = {}
 
     def read(self, uuid: str) -> PoolRecord | None:
-        """The record in the pool, or None.
+        """Return the record in the pool, or None.
 
-        :raises VirtError: Ceph does not answer, or the record cannot be read
+        :raises VirtError: Ceph does not respond, or the record is unreadable
         """
         if self._pool is None or self._host is None:
             return None
@@ -98,7 +99,7 @@ class Owners:
         return found
 
     def write(self, guest: xml.Guest, directory: str) -> None:
-        """Note that the disks are this host's; nothing when none is in the pool, or they are lent.
+        """Record this host as the owner; does nothing without disks in the pool or during an incoming migration.
 
         :param directory: of the guest
         """
@@ -120,13 +121,13 @@ class Owners:
                                          known.unknown_fields if known else {}))
 
     def promise(self, uuid: str, successor: str | None) -> None:
-        """Note to whom the running guest goes, while the disks are this host's; None: it stays."""
+        """Record the destination of the running guest, while this host owns the disks; None: it stays."""
         note = self.read(uuid)
         if note is not None and note.host == self._host and note.successor != successor:
             self._put(uuid, dataclasses.replace(note, successor=successor))
 
     def give_back(self, uuid: str) -> None:
-        """Let the disks be the host's that they came from; nothing when they are not this host's."""
+        """Return the disks to their previous host; does nothing if this host does not own them."""
         note = self.read(uuid)
         if note is not None and note.host == self._host and note.previous_host is not None:
             self._put(uuid, dataclasses.replace(note, host=note.previous_host, previous_host=None, successor=None))
@@ -136,7 +137,7 @@ class Owners:
         self._written.pop(uuid, None)
 
     def are_others(self, uuid: str, directory: str) -> bool:
-        """Whether this host has to leave the disks that the pool has of a guest."""
+        """Return whether another host owns a guest's disks in the pool."""
         if is_in_migration(directory):
             return True
         note = self.read(uuid)

@@ -1,4 +1,4 @@
-"""A pool of a Ceph, by Ceph's own programs."""
+"""Ceph pool, accessed by Ceph's command line tools."""
 from __future__ import annotations
 
 import errno
@@ -10,26 +10,27 @@ import typing
 
 from nova import exception
 
-QUICK_S = 60                             # for what moves no data; an unreachable Ceph would never answer
-WATCHED_S = 40                           # Ceph forgets a client that has died after 30 s
+QUICK_S = 60                             # for commands that move no data; an unreachable Ceph would block forever
+WATCHED_S = 40                           # Ceph drops a dead client after 30 s
 POLL = 1
 VERSION_ONE = 'v1'
 LOOK = 'look at a disk'
-FENCED_S = 365 * 86400                   # an address that was shut out never comes again: it has a random part
+FENCED_S = 365 * 86400                   # a client address is never reused: it has a random part
 
 
 class Failed(exception.VirtError):
-    """A program of Ceph has ended with an error, whose number is ``code``."""
+    """Error of a Ceph command with the exit status ``code``."""
 
     code = 0
 
 
 class Pool:
-    """
+    """Commands on a pool.
+
     :param name: of the pool
     :param conf: path of Ceph's configuration
-    :param user: of Ceph, without "client."; None: the one that Ceph's configuration says
-    :param data_s: seconds that an import, an export or a rollback may take
+    :param user: of Ceph, without "client."; None: the default of Ceph's configuration
+    :param data_s: timeout of an import, an export or a rollback in seconds
     """
 
     def __init__(self, name: str, conf: str, user: str | None, data_s: float) -> None:
@@ -40,7 +41,7 @@ class Pool:
         return list(json.loads(self.rbd('list the disks', 'ls', '--format', 'json')))
 
     def info(self, image: str) -> dict[str, typing.Any] | None:
-        """What rbd says of an image, or of a snapshot (image@snapshot); None: there is none."""
+        """Return rbd's description of an image or snapshot (image@snapshot), or None if it does not exist."""
         try:
             return dict(json.loads(self.rbd('look at a disk', 'info', '--format', 'json', image)))
         except Failed as error:
@@ -49,7 +50,7 @@ class Pool:
             return None
 
     def metadata(self, image: str, key: str) -> str | None:
-        """A value of the metadata of an image; None: it has none, or there is no image."""
+        """Return a metadata value of an image, or None without the value or the image."""
         try:
             return self.rbd('look at a disk', 'image-meta', 'get', image, key).rstrip('\n')
         except Failed as error:
@@ -58,7 +59,7 @@ class Pool:
             return None
 
     def remove(self, image: str) -> None:
-        """Remove an image with its snapshots; no error when there is none.
+        """Remove an image with its snapshots; no error if it does not exist.
 
         :raises VirtError: it is open, or has clones
         """
@@ -73,12 +74,12 @@ class Pool:
                     return
                 if error.code != errno.EBUSY or time.monotonic() > end:
                     raise
-            time.sleep(POLL)             # of a QEMU that was killed
+            time.sleep(POLL)             # the watch of a killed QEMU must expire
 
-    # ---- clients, of images in whichever pool ----
+    # ---- clients, for images in any pool ----
 
     def watchers(self, image: str, timeout: float = QUICK_S) -> set[str]:
-        """Addresses of the clients that have an image open: of all that were heard of within 30 s.
+        """Return the client addresses with a watch on an image, renewed within the last 30 s.
 
         :param image: pool/image
         """
@@ -86,7 +87,7 @@ class Pool:
         return {str(each['address']) for each in json.loads(text)['watchers']}
 
     def clients(self, image: str) -> set[str]:
-        """The same, and those that have locked it and were not heard of since.
+        """Return the watchers and the clients that hold a lock without a watch.
 
         :param image: pool/image
         """
@@ -94,21 +95,21 @@ class Pool:
         return self.watchers(image) | {str(each['address']) for each in locks}
 
     def shut_out(self, address: str, seconds: int = FENCED_S) -> None:
-        """Let a client write nothing more.
+        """Add a client to Ceph's blocklist.
 
-        Who connects afterwards knows of that, and what serves the blocks learns it from the first that does.
+        Later clients know the new OSD map, and the OSDs receive it from the first of them.
         """
         self._run('shut a client out', ['ceph', *self._access, 'osd', 'blocklist', 'add', address, str(seconds)])
 
     def is_monitored_by(self, hosts: typing.Collection[str]) -> bool:
-        """Whether this Ceph has one of these monitors.
+        """Return whether this Ceph has one of these monitors.
 
-        :param hosts: addresses; none: the connection of a volume does not name them, and it is taken for one here
+        :param hosts: addresses; empty: the volume's connection names none, and this cluster is assumed
         """
         return not hosts or bool({str(host).strip('[]') for host in hosts} & {host for host, _port in self.monitors()})
 
     def try_rbd(self, accepted: int, operation: str, *arguments: str, data: bool = False) -> bool:
-        """As ``rbd``; False when it ends with the error ``accepted``."""
+        """Run ``rbd``; return False if it ends with the error ``accepted``."""
         try:
             self.rbd(operation, *arguments, data=data)
         except Failed as error:
@@ -118,12 +119,12 @@ class Pool:
         return True
 
     def monitors(self) -> list[list[typing.Any]]:
-        """[[address, port]] as QEMU reaches them."""
+        """Return [[address, port]] of the monitors for QEMU."""
         found = json.loads(self._run('find the monitors', ['ceph', *self._access, 'mon', 'dump', '--format', 'json']))
         return [address for each in found['mons'] for address in _address(each['public_addrs']['addrvec'])]
 
     def room(self) -> tuple[int, int]:
-        """(stored, still free) bytes, without the copies that Ceph makes."""
+        """Return (used, free) bytes without replication."""
         found = json.loads(self._run('measure the pool', ['ceph', *self._access, 'df', '--format', 'json']))
         for each in found['pools']:
             if each['name'] == self.name:
@@ -131,10 +132,10 @@ class Pool:
         raise _failed('measure the pool', f'there is no pool {self.name}')
 
     def rbd(self, operation: str, *arguments: str, data: bool = False) -> str:
-        """What rbd prints.
+        """Run rbd and return its output.
 
-        :param data: it moves the bytes of a whole disk
-        :raises VirtError: it failed, or took too long
+        :param data: it moves the data of a whole disk
+        :raises VirtError: it failed or timed out
         """
         return self._run(operation, ['rbd', *self._access, '-p', self.name, *arguments],
                          self._data_s if data else QUICK_S)
@@ -152,14 +153,14 @@ class Pool:
 
 
 def last_line(text: str, program: str) -> str:
-    """What a program of Ceph complains of, without the time, the thread and the paths of this host."""
+    """Return the error of a Ceph command without time, thread and paths of this host."""
     lines = [line for line in text.strip().splitlines() if line.strip()] or [f'{program} failed']
     line = re.sub(r'^\S+T\S+ [0-9a-f]+ +-?[0-9]+ ', '', lines[-1])
     return re.sub(r'/[^\s\'",:]*/', '', line)[:200]
 
 
 def _address(known: list[dict[str, str]]) -> list[list[typing.Any]]:
-    """Of one monitor: that of the older protocol where it has one, because libvirt names no protocol."""
+    """Return the address of one monitor, preferably of protocol v1, because libvirt names no protocol."""
     for each in sorted(known, key=lambda each: each['type'] != VERSION_ONE)[:1]:
         host, _colon, port = each['addr'].rpartition(':')
         return [[host.strip('[]'), int(port)]]

@@ -1,13 +1,13 @@
 """Disks as images of a Ceph pool.
 
-    <uuid>_disk, <uuid>_disk.config …   disks of guests, each under the name that its file would have
-    <uuid>_disk@resize                  as a resize has put it aside
-    <uuid>_disk@copy                    as it was when a snapshot of the server began, while that is copied
-    <uuid>_record                       without content: whose they are (owners.py)
-    image_<image id>@base               an image, once for all hosts; root disks are clones of it
-    image_<image id>.<host>.part        one that a host brings into the pool at this moment
+    <uuid>_disk, <uuid>_disk.config …   disks of guests, each named like its file
+    <uuid>_disk@resize                  state before a resize
+    <uuid>_disk@copy                    state at the start of a server snapshot, during its copy
+    <uuid>_record                       record of the owner, without content (owners.py)
+    image_<image id>@base               an image, shared by all hosts; root disks are clones of it
+    image_<image id>.<host>.part        an import in progress
 
-Files become images by ``rbd import``: what strangers made is read in the sandbox alone, and is raw when it gets here.
+Files become images by ``rbd import``. Untrusted formats are read only in the sandbox and are raw at the import.
 """
 from __future__ import annotations
 
@@ -32,20 +32,21 @@ LOG = logging.getLogger(__name__)
 
 BASE, PUT_ASIDE, MOMENT = 'base', 'resize', 'copy'       # names of snapshots
 IMAGE, PART = 'image_', '.part'
-RECORD, NOTE = '_record', 'nova'         # the image that says whose a guest's disks are, and under which key
-CACHE = 'writeback'                      # librbd's own: QEMU passes each flush of the guest to it
-COPY = 'disk.copy'                       # of a disk, in the guest's directory while a snapshot is made
-CONVERTED = 50                          # hundredths of a disk that are done when its image is raw, before the import
+RECORD, NOTE = '_record', 'nova'         # image with the record of the owner, and the metadata key
+CACHE = 'writeback'                      # librbd's own cache: QEMU passes each flush of the guest to it
+COPY = 'disk.copy'                       # in the guest's directory during a snapshot
+CONVERTED = 50                          # percentage done when the image is raw, before the import
 
 
 class Rbd:
-    """
+    """Storage backend of a Ceph pool.
+
     :param pool: a Pool
     :param qemu_img: a QemuImg
     :param host: name of this host
-    :param auth: {'username', 'uuid'} of the secret that libvirt has; None: Ceph asks for none
+    :param auth: {'username', 'uuid'} of libvirt's secret; None: no authentication
     :param cache: QEMU's cache mode
-    :param max_age: seconds that an image stays in the pool before it may be removed as unused
+    :param max_age: seconds after which an unused image in the pool may be removed
     :param reserve: nova.runtime.disk_space.Reserve that files on this host leave
     """
 
@@ -94,10 +95,10 @@ class Rbd:
         return self._pool.try_rbd(errno.ENOENT, 'make a disk', 'clone', snapshot, f'{self._pool.name}/{image}')
 
     def _bring(self, image_id: str, base: image_cache.Base, path: str, report: progress.Report) -> None:
-        """Bring an image into the pool, where another host may be faster.
+        """Import an image into the pool; another host may import it concurrently.
 
-        :param path: of a file that may be made meanwhile
-        :param report: called with how much of that file is there
+        :param path: of a temporary file
+        :param report: called with the progress of that file
         """
         name = f'{IMAGE}{image_id}'
         part = name + self._part
@@ -109,7 +110,7 @@ class Rbd:
                         path, [base.path], report):
                     self._qemu_img.convert(base.path, base.format, path, 'raw')
                 source = path
-            self._remove_image(part)     # of an attempt that did not come to its end
+            self._remove_image(part)     # left by an interrupted attempt
             self._import(source, part)
             self._pool.rbd('keep an image', 'snap', 'create', '--no-progress', f'{part}@{BASE}')
             self._pool.rbd('keep an image', 'snap', 'protect', f'{part}@{BASE}')
@@ -134,7 +135,7 @@ class Rbd:
         return xml.Disk(path, 'raw', target, bus, readonly=readonly, cache=self.cache, source=self.source(path))
 
     def source(self, path: str) -> dict[str, typing.Any]:
-        """How QEMU reaches a disk, as this host is configured."""
+        """Return QEMU's source of a disk with this host's configuration."""
         made: dict[str, typing.Any] = {'type': 'network', 'protocol': 'rbd', 'hosts': self._monitors,
                                        'name': f'{self._pool.name}/{name_of(path)}'}
         if self._auth:
@@ -148,18 +149,18 @@ class Rbd:
         for name in self.disks_of(uuid):
             if name.partition('_')[2] not in kept:
                 self._pool.remove(name)
-        if not kept:                     # last: what is not removed yet has an owner
+        if not kept:                     # last: every remaining image has an owner
             self._pool.remove(uuid + RECORD)
 
     def disks_of(self, uuid: str) -> list[str]:
-        """Names of the images in the pool that are a guest's disks."""
+        """Return the names of a guest's disk images in the pool."""
         return [name for name in self._pool.images() if name.startswith(f'{uuid}_') and name != uuid + RECORD]
 
     def images_of(self, uuid: str) -> list[str]:
         return [f'{self._pool.name}/{name}' for name in self.disks_of(uuid)]
 
     def note(self, uuid: str) -> str | None:
-        """What the pool says of a guest; None: nothing."""
+        """Return the pool's note of a guest, or None."""
         return self._pool.metadata(uuid + RECORD, NOTE)
 
     def put_note(self, uuid: str, text: str) -> None:
@@ -183,12 +184,12 @@ class Rbd:
             self._pool.rbd('resize a disk', 'resize', '--no-progress', '--size', f'{size}B', name_of(disk.file))
 
     def rebase(self, disk: xml.Disk) -> None:
-        """Its parent is in the pool, where it is the same for every host."""
+        """Do nothing: its parent is in the pool, the same for every host."""
 
     def keep_moment(self, disk: xml.Disk) -> None:
         name = f'{name_of(disk.file)}@{MOMENT}'
         if not self._pool.try_rbd(errno.EEXIST, 'copy a disk', 'snap', 'create', '--no-progress', name):
-            self.forget_moment(disk)     # of a copy that a crash has cut off
+            self.forget_moment(disk)     # left by a crashed copy
             self._pool.rbd('copy a disk', 'snap', 'create', '--no-progress', name)
 
     def forget_moment(self, disk: xml.Disk) -> None:
@@ -202,7 +203,7 @@ class Rbd:
         self._copy(disk, '', path)
 
     def _copy(self, disk: xml.Disk, snapshot: str, path: str) -> None:
-        """rbd leaves out what an image does not have, and qemu-img what is zeros."""
+        """Copy a snapshot: rbd skips unallocated data, and qemu-img zeros."""
         part = os.path.join(os.path.dirname(disk.file), COPY)
         files.remove(part)
         try:
@@ -211,12 +212,12 @@ class Rbd:
         finally:
             files.remove(part)
 
-    # ---- resize: a snapshot stands for what was put aside ----
+    # ---- resize: a snapshot has the previous state ----
 
     def renew(self, disk: xml.Disk, source: str) -> None:
         name = f'{name_of(disk.file)}@{PUT_ASIDE}'
         if not self._pool.try_rbd(errno.EEXIST, 'put a disk aside', 'snap', 'create', '--no-progress', name):
-            self.restore(disk)           # of an attempt that did not come to its end
+            self.restore(disk)           # left by an interrupted attempt
 
     def restore(self, disk: xml.Disk) -> None:
         self._pool.try_rbd(errno.ENOENT, 'take a disk back', 'snap', 'rollback', '--no-progress',
@@ -235,9 +236,9 @@ class Rbd:
     def remove_unused(self) -> None:
         try:
             for name in self._pool.images():
-                if name.startswith(IMAGE) and self._is_old(name):    # also what a host that is gone was bringing
+                if name.startswith(IMAGE) and self._is_old(name):    # also imports of failed hosts
                     self._remove_image(name)
-        except pools.Failed as error:    # a deletion that came here has done its work
+        except pools.Failed as error:    # a concurrent deletion has done the work
             LOG.warning('Unused images stay in the pool: %s', error)
 
     def _is_old(self, name: str) -> bool:
@@ -245,7 +246,7 @@ class Rbd:
         return found is not None and time.time() - made_at(found) > self._max_age
 
     def _remove_image(self, name: str) -> None:
-        """Remove an image, unless disks are clones of it: Ceph itself refuses that."""
+        """Remove an image unless disks are clones of it: Ceph refuses that."""
         snapshot = f'{name}@{BASE}'
         try:
             if self._pool.info(snapshot) is not None:
@@ -260,10 +261,10 @@ class Rbd:
 
 
 def name_of(path: str) -> str:
-    """Name in the pool of the disk whose name in the file system would be ``path``."""
+    """Return the pool name of the disk with the file path ``path``."""
     return f'{os.path.basename(os.path.dirname(path))}_{os.path.basename(path)}'
 
 
 def made_at(info: dict[str, typing.Any]) -> float:
-    """Seconds since 1970; rbd writes the time of its host's zone, like "Mon Nov 23 11:38:41 2026"."""
+    """Return seconds since 1970; rbd prints the host's local time, like "Mon Nov 23 11:38:41 2026"."""
     return datetime.datetime.strptime(info['create_timestamp'], '%a %b %d %H:%M:%S %Y').timestamp()

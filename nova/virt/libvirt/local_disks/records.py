@@ -29,11 +29,11 @@ FORMAT = versioned_records.RecordFormat(
            'rescued': versioned_records.fields_of(rescued.Rescued)})
 
 
-Stamp = tuple[int, int, int]             # inode, time of the last change in nanoseconds, size
+Stamp = tuple[int, int, int]             # inode, modification time in nanoseconds, size
 
 
 def stamp(directory: str) -> Stamp | None:
-    """What tells a record from those before it, which are other files; None: there is none."""
+    """Return a stamp that identifies the version of a record, or None without a record."""
     try:
         status = os.stat(os.path.join(directory, RECORD))
     except FileNotFoundError:
@@ -42,15 +42,15 @@ def stamp(directory: str) -> Stamp | None:
 
 
 def read(directory: str) -> xml.Guest | None:
-    """The recorded Guest, or None.
+    """Return the recorded Guest, or None.
 
-    :raises VirtError: the record is damaged, or of a release whose records this one does not read
+    :raises VirtError: the record is damaged, or its release is unsupported
     """
     return read_file(os.path.join(directory, RECORD))
 
 
 def read_file(path: str) -> xml.Guest | None:
-    """As ``read``, of a file with another name."""
+    """Read a record from a file with another name, as ``read`` does."""
     try:
         return FORMAT.read_as(path, xml.Guest.from_dict)
     except exception.RecordUnreadable as error:
@@ -62,10 +62,10 @@ def write(directory: str, guest: xml.Guest) -> None:
 
 
 def write_file(path: str, guest: xml.Guest) -> None:
-    """As ``write``, to a file with another name."""
+    """Write a record to a file with another name, as ``write`` does."""
     FORMAT.write(path, utils.to_record(guest))
 
 
 def elsewhere(guest: xml.Guest | None) -> list[xml.Disk]:
-    """[Disk] of a guest (or None) that lie outside of its directory, where another program has made them."""
+    """Return [Disk] of an adopted guest (or None) that are outside of its directory."""
     return [disk for disk in guest.disks if disk.file in guest.adopted] if guest else []

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-KEPT = '_kept'                           # end of the name of such a directory
+KEPT = '_kept'                           # suffix of such a directory
 
 
 class ResizeBackups:
-    """
+    """Directories and pool snapshots of resize backups.
+
     :param stored: the guests
     :param pool, host: as of Storage
     """
@@ -39,7 +40,7 @@ class ResizeBackups:
         return records.read(self.path(uuid))
 
     def guests(self) -> dict[str, xml.Guest | None]:
-        """Return {uuid: record, or None if it is missing} of this host's backups; unreadable records are left out."""
+        """Return {uuid: record, or None if it is missing} of this host's backups; unreadable records are omitted."""
         stored, found = self._storage, {}
         for name in sorted(os.listdir(stored.directory)):
             uuid = name.removesuffix(KEPT)
@@ -51,7 +52,7 @@ class ResizeBackups:
         return found
 
     def uuids(self) -> list[str]:
-        """Return the uuids of the guests of which this host has a backup."""
+        """Return the uuids of the guests with a backup on this host."""
         return list(self.guests())
 
     def forget(self, uuid: str) -> None:
@@ -65,7 +66,7 @@ class ResizeBackups:
             if disk.source:
                 stored.of(disk).release(disk) if disk.file in used else stored.of(disk).remove(disk.file)
         if self._pool is not None and kept is not None and not used and any(disk.source for disk in kept.disks):
-            self._pool.erase(uuid)       # the whole guest was here alone
+            self._pool.erase(uuid)       # no other host has the guest
         for disk in records.elsewhere(kept):
             files.remove(disk.file)
         stored.owners.forget(uuid)
@@ -73,7 +74,7 @@ class ResizeBackups:
             shutil.rmtree(self.path(uuid))
 
     def _used(self, uuid: str) -> set[str]:
-        """Names, as paths, of the disks that a guest has now, on this host or on the one that it has gone to."""
+        """Return the paths of a guest's present disks, on this host or its destination."""
         guest = self._storage.load(uuid)
         if guest is not None:
             return {disk.file for disk in guest.disks}
@@ -81,7 +82,7 @@ class ResizeBackups:
         return {self._storage.path(uuid, name) for name in note.disks} if note and note.host != self._host else set()
 
     def restore(self, uuid: str) -> None:
-        """Let the disks that were put aside without a copy be what they were; the guest is off.
+        """Restore the disks that were set aside without a copy; the guest is off.
 
         :raises VirtError: another host has them
         """
@@ -91,5 +92,5 @@ class ResizeBackups:
             raise exception.VirtError(operation='take the disks back', reason='another host has them still')
         for disk in kept.disks if kept else ():
             stored.of(disk).restore(disk)
-        if kept is not None and pooled:  # what the guest got elsewhere goes
+        if kept is not None and pooled:  # remove new disks of the destination
             stored.clear_pool(kept)

@@ -1,18 +1,18 @@
-"""The directory of each guest: its disks, and the record of what they are.
+"""Directory of each guest: its disks and its record.
 
-    <instances>/<uuid>/guest.json       the Guest (xml.py): disks with their formats, written by us only
+    <instances>/<uuid>/guest.json       the Guest (xml.py) with the disks' formats, written only by this service
                        disk             root: qcow2 overlay on a cached image, or raw
                        disk.ephemeral0, disk.swap      raw
                        disk.config      config drive
-                       disk.plain       what becomes an encrypted disk, for a moment: local_disks/encrypted.py
-                       root             file system of a container, which belongs to its users
-                       kernel, ramdisk  of images that come in three parts
-                       *.rescue, disk.configrescue     what a rescued guest runs with: features/rescue.py
-                       frozen           there while its file systems are brought to rest: features/agent.py
+                       disk.plain       temporary input of an encrypted disk: local_disks/encrypted.py
+                       root             file system of a container, owned by its users
+                       kernel, ramdisk  of images with three parts
+                       *.rescue, disk.configrescue     files of a rescue: features/rescue.py
+                       frozen           exists while its file systems are frozen: features/agent.py
                        console.log
     <instances>/_base/                  the image cache
 
-A guest may write any header into its disks, so a format is never read from a disk: it stands in the record.
+A guest may write any header into its disks. So the format is read from the record and never from a disk.
 """
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ LOG = logging.getLogger(__name__)
 GIB = 1024 ** 3
 BASE = '_base'
 SNAPSHOT = 'snapshot-'                   # prefix of the temporary directory of a snapshot
-# QEMU runs as another user: it may pass through these directories to files that are given to it.
+# QEMU runs as another user: it may pass through these directories to its own files.
 DIRECTORY_MODE = 0o711
 
 
 def instances_directory(state_path: str | None) -> str:
-    """Where the guests of a deployment lie.
+    """Return the directory of a deployment's guests.
 
     :param state_path: [DEFAULT] state-path; None means its default
     """
@@ -72,17 +72,17 @@ def instances_directory(state_path: str | None) -> str:
 
 
 def take_over(directory: str, user: pwd.struct_passwd) -> None:
-    """Let an ordinary user go on with the guests that this host has run as root; called by root.
+    """Change the ownership of root's guests, so that an ordinary user can run this service; called by root.
 
-    Images that guests share become that user's, disks of guests that are off, too; those of guests that run stay QEMU's
-    and are for that user to read. A second call changes nothing.
-    :param directory: of all guests; where it is a link, or not there, nothing is done
+    Images shared by guests and disks of stopped guests become that user's. Disks of running guests stay QEMU's and
+    become readable for that user. A second call changes nothing.
+    :param directory: of all guests; a link or a missing directory is ignored
     """
     if not os.path.isdir(directory):
         return
     for folder, below, names, descriptor in os.fwalk(directory):
         shared = os.path.basename(folder) == BASE
-        if unpack.ROOT in below:         # the files of a container's users, and they stay so
+        if unpack.ROOT in below:         # files of a container's users, which keep their owners
             below.remove(unpack.ROOT)
         for name in names:
             with privileges.plain_file(name, descriptor) as file:
@@ -100,16 +100,17 @@ def _no_key(uuid: str) -> NoReturn:
 
 
 class Storage:
-    """
+    """Files of all guests.
+
     :param directory: of all guests of this deployment on this host
     :param images: an ImageSource
     :param qemu_img: a qemu_img.Tool
     :param inspect: see ImageCache
     :param disks: local_disks.base.Place of new disks; None: qcow2 files
     :param max_age: seconds; see ImageCache
-    :param reserve: nova.runtime.disk_space.Reserve that snapshots, images and guests that come leave
+    :param reserve: nova.runtime.disk_space.Reserve that snapshots, images and arriving guests leave
     :param verify: see ImageCache
-    :param host: whose guests are saved and listed here; others may share the directory. None: all are
+    :param host: owner of the guests saved and listed here; others may share the directory. None: all owners
     :param key: function(uuid of a guest) -> the passphrase of its disks; raises VirtError
     """
 
@@ -124,7 +125,7 @@ class Storage:
         self._shares = False
         self._parsed: dict[str, tuple[records.Stamp, xml.Guest]] = {}    # by uuid, see records()
         self.unreadable = versioned_records.UnreadableRecords()          # by directory
-        self._disks: Place = disks or local_files.Qcow2(directory, qemu_img, reserve)         # where new ones are made
+        self._disks: Place = disks or local_files.Qcow2(directory, qemu_img, reserve)         # for new disks
         pooled = self._disks.pooled
         self._files = local_files.Qcow2(directory, qemu_img, reserve) if pooled else self._disks
         self._pool = typing.cast('Pool', disks) if pooled else None
@@ -133,7 +134,7 @@ class Storage:
         self.new_disks = new_disks.NewDisks(self, images)
 
     def prepare(self) -> None:
-        """Make the directories, remove what a crash left that no guest needs, and see what the file system can."""
+        """Create the directories, remove orphans of a crash, and detect the file system's features."""
         missing = itertools.takewhile(lambda path: not path.exists(), pathlib.Path(self._base).parents)
         for directory in [*reversed(list(missing)), pathlib.Path(self.directory), pathlib.Path(self._base)]:
             directory.mkdir(exist_ok=True)
@@ -152,16 +153,16 @@ class Storage:
         self._shares = reflink.possible(self.directory)
 
     def _may_clean(self, path: str, others: set[str]) -> bool:
-        """Whether no other host can be writing in a directory, by its record."""
+        """Return whether the record excludes that another host writes in a directory."""
         return path not in others and path not in self.unreadable
 
     @property
     def disk_cache(self) -> str:
-        """QEMU's cache mode for files here."""
+        """Return QEMU's cache mode for files here."""
         return self._files.cache
 
     def of(self, disk: xml.Disk) -> Place:
-        """The Place of a recorded Disk.
+        """Return the Place of a recorded Disk.
 
         :raises VirtError: this host does not reach it
         """
@@ -179,9 +180,9 @@ class Storage:
                                          lambda: self._key(uuid))
 
     def place_of_new(self, uuid: str, encrypted: bool) -> Place:
-        """The Place of a new disk.
+        """Return the Place of a new disk.
 
-        :raises VirtError: it cannot be encrypted here
+        :raises VirtError: this host cannot encrypt it
         """
         if not encrypted:
             return self._disks
@@ -192,49 +193,50 @@ class Storage:
 
     @property
     def encrypts(self) -> bool:
-        """Whether new disks can be encrypted."""
+        """Return whether new disks can be encrypted."""
         return self._pool is None
 
     def refresh(self, guest: xml.Guest) -> None:
-        """Let the disks of a record be where this host finds them: monitors of Ceph come and go."""
+        """Update the sources of a record's disks: Ceph's monitors may change."""
         for disk in rescued.files(guest):
             disk.source = self.of(disk).source(disk.file)
 
     def pooled(self, disk: xml.Disk, path: str) -> xml.Disk:
-        """A Disk that another host has in the pool, as this one has it.
+        """Return another host's Disk in the pool with this host's source.
 
-        :raises VirtError: this host has no pool, or the other one's record is not here
+        :raises VirtError: this host has no pool, or the pool has no record
         """
         place = self.of(dataclasses.replace(disk, source={}))
         return dataclasses.replace(disk, file=path, format='raw', cache=place.cache, backing_file=None,
                                    backing_format=None, source=place.source(path))
 
     def check_reach(self, uuid: str) -> None:
-        """
-        :raises VirtError: the pool has disks of a guest, and neither it nor this host has a record of it
+        """Check that a guest with disks in the pool has a record.
+
+        :raises VirtError: neither the pool nor this host has a record
         """
         if self.load(uuid) is None and self.resize_backups.load(uuid) is None and self.owners.read(uuid) is None:
             self._disks.check_new(uuid)
 
     def path(self, uuid: str, name: str = '') -> str:
-        """Path of a guest's directory or of a file in it.
+        """Return the path of a guest's directory or of a file in it.
 
-        :raises VirtError: the uuid is none
+        :raises VirtError: the uuid is invalid
         """
         if not records.UUID.match(uuid):
             raise exception.VirtError(operation='find the disks', reason='the instance id is not a UUID')
         return os.path.join(self.directory, uuid, name) if name else os.path.join(self.directory, uuid)
 
     def load(self, uuid: str) -> xml.Guest | None:
-        """The recorded Guest, or None."""
+        """Return the recorded Guest, or None."""
         return records.read(self.path(uuid))
 
     def guests(self) -> list[xml.Guest]:
-        """[Guest] of the records of this host."""
+        """Return [Guest] of the records of this host."""
         return [guest for guest in self.records() if self.is_ours(guest)]
 
     def is_ours(self, guest: xml.Guest) -> bool:
-        """Whether the record is one of this host."""
+        """Return whether the record belongs to this host."""
         return self.host is None or guest.host in (None, self.host)
 
     def save(self, guest: xml.Guest) -> None:
@@ -246,48 +248,49 @@ class Storage:
         self.record(guest)
 
     def record(self, guest: xml.Guest) -> None:
-        """As ``save``, of a guest that stays whose it is."""
+        """Save a guest, as ``save`` does, without a change of the owner."""
         records.write(self.path(guest.uuid), guest)
         self._parsed.pop(guest.uuid, None)
 
     def has_lost(self, uuid: str) -> bool:
-        """Whether another host has taken over, in the pool, a guest whose record here is this host's own."""
+        """Return whether another host has taken over a guest in the pool that the local record assigns to this host."""
         guest = self.load(uuid)
         return guest is not None and guest.host == self.host and any(disk.source for disk in guest.disks) and (
             self.owners.are_others(uuid, self.path(uuid)))
 
     def pool_images(self, uuid: str) -> list[str]:
-        """[pool/image] of a guest's disks in Ceph; none where disks are files."""
+        """Return [pool/image] of a guest's disks in Ceph; empty if disks are files."""
         return [] if self._pool is None else self._pool.images_of(uuid)
 
     def clear_pool(self, guest: xml.Guest) -> None:
-        """Remove what the pool has of a guest and its record does not name."""
+        """Remove a guest's disks in the pool that its record does not name."""
         names = {os.path.basename(disk.file) for disk in rescued.files(guest) if disk.source}
         if self._pool is not None and names:
             self._pool.erase(guest.uuid, names)
 
     def release(self, guest: xml.Guest) -> None:
-        """Its disks are what they were, and stay so."""
+        """Make the present state of a guest's disks final."""
         for disk in guest.disks:
             self.of(disk).release(disk)
 
     def make_directory(self, uuid: str) -> None:
-        """
+        """Create a guest's directory.
+
         :raises VirtError: the pool has disks of such a guest
         """
         self._disks.check_new(uuid)
-        os.makedirs(self.path(uuid), exist_ok=True)          # of a rebuild: what stays of its machine is there
+        os.makedirs(self.path(uuid), exist_ok=True)          # a rebuild keeps files of the machine
         os.chmod(self.path(uuid), DIRECTORY_MODE)
 
     def forget(self, uuid: str) -> None:
-        """Remove a guest's directory, and no disk that lies elsewhere."""
+        """Remove a guest's directory but no disk outside of it."""
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.path(uuid))
 
     def remove(self, uuid: str, again: bool = False, kept: typing.Collection[str] = ()) -> None:
-        """Remove a guest's directory with all that is in it, and its disks elsewhere; no error when there is none.
+        """Remove a guest's directory with its content and its disks elsewhere; no error if there is none.
 
-        :param again: the guest is made again: also disks in a pool that another host has
+        :param again: the guest will be recreated: also remove another host's disks in a pool
         :param kept: names of files of the directory that stay, and the directory with them
         """
         path, guest = self.path(uuid), self.load(uuid)
@@ -303,12 +306,14 @@ class Storage:
         try:
             shutil.rmtree(path)
         except FileNotFoundError:
-            if os.path.lexists(path):    # something else removed a file at the same time: once more
+            if os.path.lexists(path):    # a concurrent removal of a file: retry once
                 shutil.rmtree(path)
 
     def _erase(self, uuid: str, guest: xml.Guest | None, again: bool) -> None:
-        """Remove what a guest has outside of its directory; where there is no directory, it may be the guest of a host
-        that shares the pool and not the record."""
+        """Remove a guest's data outside of its directory.
+
+        Without a directory, the guest may belong to a host that shares the pool but not the record.
+        """
         if guest is None and not self.exists(uuid):
             return
         kept = self.resize_backups.load(uuid)
@@ -321,23 +326,29 @@ class Storage:
         self.owners.forget(uuid)
 
     def remove_disk(self, uuid: str, name: str) -> None:
-        """Remove a disk that was made for a guest for a while; no error when there is none."""
-        for place in {self._files, self._disks}:         # what images_type says may have changed since
+        """Remove a temporary disk of a guest; no error if there is none."""
+        for place in {self._files, self._disks}:         # images_type may have changed since
             place.remove(self.path(uuid, name))
 
     def exists(self, uuid: str) -> bool:
         return os.path.isdir(self.path(uuid))
 
     def check_room(self) -> None:
-        """:raises InsufficientStorage: the file system of the guests has less left than the reserve"""
+        """Check the reserve of the guests' file system.
+
+        :raises InsufficientStorage: less than the reserve is free
+        """
         self.reserve.check(self.directory)
 
     def room(self) -> int:
-        """Bytes that guests which come may take at once."""
+        """Return the bytes that arriving guests may use now."""
         return self.unused_bytes() if self._disks.room() else self.reserve.room(self.directory)
 
     def check_free(self) -> None:
-        """:raises VirtError: the file system of the guests has less left than the reserve"""
+        """Check the reserve of the guests' file system.
+
+        :raises VirtError: less than the reserve is free
+        """
         if self._disks.room():
             return
         try:
@@ -348,10 +359,10 @@ class Storage:
 
     @contextlib.contextmanager
     def snapshot_path(self, uuid: str, sources: Iterable[str] = ()) -> Iterator[str]:
-        """Path of a file that a snapshot may be written to; it is gone afterwards.
+        """Yield the path of a temporary file for a snapshot.
 
-        :param sources: paths of the files that are copied into it as they are
-        :raises InsufficientStorage: there is no room for them
+        :param sources: paths of the files that are copied into it unchanged
+        :raises InsufficientStorage: there is no space for them
         """
         self.check_room()
         directory = tempfile.mkdtemp(prefix=SNAPSHOT, dir=self.path(uuid))
@@ -371,7 +382,7 @@ class Storage:
         return status.f_frsize * status.f_blocks
 
     def unused_bytes(self) -> int:
-        """Bytes that are free, whatever was promised of them."""
+        """Return the free bytes, including those promised to guests."""
         room = self._disks.room()
         if room:
             return room.unused
@@ -379,9 +390,9 @@ class Storage:
         return status.f_frsize * status.f_bavail
 
     def free_bytes(self) -> int:
-        """Bytes that are free and not promised to a guest: disks are sparse and will grow.
+        """Return the free bytes not promised to a guest: disks are sparse and will grow.
 
-        Of a pool: that are free; what its other users were promised no host knows.
+        For a pool: its free bytes, because hosts do not know what was promised to its other users.
         """
         room = self._disks.room()
         if room:
@@ -394,10 +405,10 @@ class Storage:
         return status.f_frsize * status.f_bavail - promised
 
     def records(self) -> list[xml.Guest]:
-        """The recorded Guest of every directory, also of hosts that share it. They are not to be changed: a record that
-        is the same file as before is not read again.
+        """Return the recorded Guest of every directory, also of hosts that share it; callers must not change them.
 
-        A record that cannot be read is logged and left out; ``unreadable`` has its directory.
+        An unchanged file is not read again. An unreadable record is logged and omitted; ``unreadable`` has its
+        directory.
         """
         known, found = dict(self._parsed), {}
         for name in sorted(os.listdir(self.directory)):
@@ -416,7 +427,8 @@ class Storage:
         return [guest for _stamp, guest in found.values()]
 
     def readable(self, directory: str, load: Callable[[str], xml.Guest | None], uuid: str) -> xml.Guest | None:
-        """What ``load`` gives for a guest; None, and an entry in ``unreadable``, if its record cannot be read."""
+        """Return the result of ``load`` for a guest; None, and an entry in ``unreadable``, if its record is unreadable.
+        """
         try:
             guest = load(uuid)
         except exception.VirtError as error:
@@ -436,7 +448,7 @@ class Storage:
 
 
 def _promised(disk: xml.Disk, shares: bool) -> int:
-    """Bytes that a disk may still take; ``shares``: also for blocks that it shares with the image as long as it can."""
+    """Return the bytes that a disk may still allocate; ``shares`` includes blocks shared with the image."""
     try:
         status = os.stat(disk.file)
         size = status.st_size

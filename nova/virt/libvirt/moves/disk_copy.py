@@ -1,4 +1,4 @@
-"""One file of another host on its way here, block by block."""
+"""Blockwise copy of one file from another host."""
 from __future__ import annotations
 
 import contextlib
@@ -15,18 +15,17 @@ from nova.runtime import disk_space
 from nova.runtime import durable_files
 from nova.virt.libvirt.moves import transfer_progress
 
-# After a block what has come is written out, and does not come again. A block takes about as long as BLOCK_S, so that
-# an interruption costs no more, however slow the way is.
+# A completed block is synced to disk and not sent again. The size adapts to a duration of BLOCK_S, so that an
+# interruption costs little on a slow network.
 SMALLEST, LARGEST, BLOCK_S = 1024 ** 2, 256 * 1024 ** 2, 2.0
 
 
 class Copy:
-    """A file that comes by blocks into ``path``.part, and has its name when it is whole.
+    """Copy of a file by blocks into ``path``.part, renamed when complete.
 
-    :param arrival: where its progress is recorded; None: it is known to this process alone, and what is there already
-        is left as it is
+    :param arrival: record of its progress; None: progress is only in memory, and an existing target is kept
     :param reserve: nova.runtime.disk_space.Reserve that it leaves
-    :ivar offset: what is before it is here, and on the disk; what is not comes again
+    :ivar offset: bytes synced to disk; later bytes are sent again
     """
 
     def __init__(self, path: str, arrival: transfer_progress.Arrival | None = None,
@@ -38,15 +37,15 @@ class Copy:
         self._stamp, self.offset = arrival.of(os.path.basename(path)) if arrival else (None, 0)
 
     def is_done(self) -> bool:
-        """Whether the source is not needed any more."""
+        """Return whether the source is no longer needed."""
         return self.whole and self._checked
 
     def go_on(self, connection: Any, volume: Any, deadline: float) -> None:
         """Fetch the rest.
 
-        :raises TimeoutError: the time is over
-        :raises VirtError: the file is not the one that it was
-        :raises InsufficientStorage: there is no room for it
+        :raises TimeoutError: the deadline has passed
+        :raises VirtError: the source file has changed
+        :raises InsufficientStorage: there is no space for it
         """
         stamp = stamp_of(volume)
         if not self._checked:
@@ -70,7 +69,7 @@ class Copy:
         self.whole = True
 
     def _check(self, stamp: transfer_progress.Stamp) -> None:
-        """After a restart: what has come stays if it is all here and the file is the same there."""
+        """Check after a restart that the copied part is complete and the source file is unchanged."""
         part_size = os.path.getsize(self._part) if os.path.exists(self._part) else -1
         if not stamp.written or stamp != self._stamp or not (
                 self.offset == stamp.size if self.whole else part_size >= self.offset):
@@ -80,7 +79,7 @@ class Copy:
 
     def _fetch_block(self, connection: Any, volume: Any, file: BinaryIO, length: int, deadline: float) -> None:
         began = time.monotonic()
-        file.truncate(self.offset)       # of a block that was not whole nothing shows through the holes of the next
+        file.truncate(self.offset)       # an incomplete block must not show through the holes of the next
         file.seek(self.offset)
         _download(connection, volume, file, self.offset, length, deadline)
         file.truncate(self.offset + length)
@@ -95,19 +94,19 @@ class Copy:
 
 
 def stamp_of(volume: Any) -> transfer_progress.Stamp:
-    """What libvirt of the source says of a file."""
+    """Return the source libvirt's description of a file."""
     size = volume.infoFlags(libvirt.VIR_STORAGE_VOL_GET_PHYSICAL)[2]
     return transfer_progress.Stamp(size, etree.fromstring(volume.XMLDesc()).findtext('./target/timestamps/mtime') or '')
 
 
 def _download(connection: Any, volume: Any, file: BinaryIO, offset: int, length: int, deadline: float) -> None:
-    """Write a block of a volume where the file is; holes are left out."""
+    """Write a block of a volume at the file position; holes are skipped."""
     stream = connection.newStream(0)
 
     def write(_stream: Any, data: bytes, _opaque: Any) -> int:
         if time.monotonic() > deadline:
             raise TimeoutError(0, 'it took longer than [libvirt] qemu_img_timeout allows')
-        if data == bytes(len(data)):     # zeros that a guest has written become a hole
+        if data == bytes(len(data)):     # zeros written by a guest become a hole
             file.seek(len(data), os.SEEK_CUR)
             return len(data)
         return file.write(data)

@@ -1,7 +1,7 @@
-"""Files of a guest from another host, fetched through the libvirt there: the same door that migrations use.
+"""Transfer of a guest's files from another host through that host's libvirt, as for migrations.
 
-libvirt's storage API streams a file of a directory that is made a pool for as long as this takes; holes are not sent.
-What is sent are the bytes of the file, whatever a guest has written into it; they are never parsed as a format.
+libvirt's storage API streams a file of a directory, which becomes a temporary pool; holes are not sent. The raw bytes
+of the file are sent, whatever the guest wrote. They are never parsed as a format.
 https://libvirt.org/html/libvirt-libvirt-storage.html describes the calls.
 """
 from __future__ import annotations
@@ -22,8 +22,8 @@ from nova.virt.libvirt.moves import transfer_progress
 from nova.virt.libvirt.moves import disk_copy
 
 KEEPALIVE_SECONDS, KEEPALIVE_COUNT = 5, 3
-ATTEMPTS, PAUSE_S = 5, 1.0               # of connections that bring nothing, one after the other; before the second
-# libvirt's words for a connection that has ended, or cannot be made
+ATTEMPTS, PAUSE_S = 5, 1.0               # consecutive connections without progress, and the pause before the second
+# libvirt's errors for a connection that has ended or cannot be opened
 _BROKEN = (libvirt.VIR_ERR_RPC, libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_ERR_INTERNAL_ERROR,
            libvirt.VIR_ERR_OPERATION_FAILED, libvirt.VIR_ERR_NO_CONNECT)
 
@@ -32,16 +32,16 @@ def fetch(uri: str, directory: str, names: collections.abc.Sequence[str], target
           arrival: transfer_progress.Arrival | None = None, reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
     """Fetch files of a directory of another host.
 
-    A file appears under its name when it is whole. When the connection breaks, the copy goes on after the last block
-    that has come; with an ``arrival`` also in a call after a restart, if the file is the same at its host. Without one,
-    what is there already under its final name is left.
+    A file gets its name when it is complete. After a connection error, the copy resumes behind the last completed
+    block. With an ``arrival`` a call after a restart resumes too, if the source file is unchanged. Without one,
+    existing files with a final name are kept.
 
     :param uri: of the other host's libvirt
-    :param directory: there
+    :param directory: on the other host
     :param target: directory here
     :param reserve: nova.runtime.disk_space.Reserve that the files leave
-    :raises InsufficientStorage: there is no room for them
-    :raises VirtError: the host cannot be reached, or a file is missing there or not whole here
+    :raises InsufficientStorage: there is no space for them
+    :raises VirtError: the host is unreachable, or a file is missing there or incomplete here
     """
     copies = [disk_copy.Copy(os.path.join(target, name), arrival, reserve) for name in names]
     if all(copy.is_done() for copy in copies):
@@ -56,9 +56,9 @@ def fetch(uri: str, directory: str, names: collections.abc.Sequence[str], target
 
 
 def _fetch(uri: str, directory: str, copies: list[disk_copy.Copy], deadline: float) -> None:
-    """On a thread of its own: takes no lock, writes no log.
+    """Fetch the files on a separate thread: takes no lock, writes no log.
 
-    A connection that breaks is made again, as long as it brought something, and the copy goes on where it was.
+    A broken connection is reopened as long as it made progress, and the copy resumes.
     """
     attempt = 0
     while True:
@@ -90,9 +90,9 @@ def _fetch_rest(uri: str, directory: str, copies: list[disk_copy.Copy], deadline
 
 @contextlib.contextmanager
 def pool(connection: Any, directory: str) -> collections.abc.Iterator[Any]:
-    """The directory as a pool of libvirt, for as long as this takes."""
+    """Define the directory as a temporary libvirt pool during the block."""
     name = f'nova-{os.path.basename(directory)}'
-    with contextlib.suppress(libvirt.libvirtError):      # of a call that a crash ended
+    with contextlib.suppress(libvirt.libvirtError):      # left by a crashed call
         connection.storagePoolLookupByName(name).destroy()
     root = etree.Element('pool', type='dir')
     etree.SubElement(root, 'name').text = name
@@ -102,4 +102,4 @@ def pool(connection: Any, directory: str) -> collections.abc.Iterator[Any]:
         yield made
     finally:
         with contextlib.suppress(libvirt.libvirtError):
-            made.destroy()                               # forgets the pool, and leaves the files
+            made.destroy()                               # removes the pool and keeps the files

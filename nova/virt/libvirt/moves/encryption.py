@@ -1,4 +1,4 @@
-"""Whether QEMU encrypts what a live migration sends: what this host demands and can, and what two hosts agree on.
+"""TLS encryption of live migrations by QEMU: requirement and ability of this host, and agreement of two hosts.
 
 https://libvirt.org/kbase/secureusage.html and qemu.conf name the files.
 """
@@ -8,17 +8,17 @@ import os
 
 from nova import exception
 
-DIRECTORY = '/etc/pki/qemu'              # unless qemu.conf names another one
+DIRECTORY = '/etc/pki/qemu'              # default of qemu.conf
 DIRECTORIES = ('migrate_tls_x509_cert_dir', 'default_tls_x509_cert_dir')
-# A host is server of the guests that come and client for those that leave.
+# A host is the server for incoming guests and the client for outgoing ones.
 FILES = ('ca-cert.pem', 'server-cert.pem', 'server-key.pem', 'client-cert.pem', 'client-key.pem')
 
 
 def able(wanted: bool | None, settings: dict[str, str]) -> bool:
-    """Whether guests can leave and come encrypted.
+    """Return whether guests can migrate encrypted in both directions.
 
     :param wanted: [libvirt] live_migration_with_native_tls
-    :param settings: of qemu.conf, as far as they are for our eyes
+    :param settings: the readable settings of qemu.conf
     """
     if wanted is not None:
         return wanted
@@ -27,11 +27,11 @@ def able(wanted: bool | None, settings: dict[str, str]) -> bool:
 
 
 def agreed(wanted: bool | None, here: bool, demanded: bool, there: bool) -> bool:
-    """Whether a migration is encrypted: where both hosts can.
+    """Return whether a migration is encrypted: if both hosts are able to.
 
-    :param wanted: the option here; ``demanded``: whether the destination insists
-    :param here: whether this host can; ``there``: the destination
-    :raises MigrationPreCheckError: one of them insists, and the other cannot
+    :param wanted: the option here; ``demanded``: whether the destination requires it
+    :param here: whether this host is able to; ``there``: the destination
+    :raises MigrationPreCheckError: one host requires it and the other is unable
     """
     if (wanted or demanded) and not (here and there):
         raise exception.MigrationPreCheckError(

@@ -1,10 +1,12 @@
-"""Fence of a dead host: its guest writes no more to the disks and volumes of a server before another host starts it.
+"""Fencing of a failed host: its guest stops writing to a server's disks and volumes before another host starts it.
 
-A host that counts as dead may only have lost its nova-compute, or its network to the conductors. Its QEMU runs then,
-and Ceph would let two of them write in turn. Ceph's blocklist takes the addresses of the clients of that one guest;
-other guests of that host go on (ADR 0051).
+A host that counts as failed may only have lost its nova-compute or its network to the conductors. Its QEMU then still
+runs, and Ceph would let both QEMUs write in turn. The client addresses of that guest are added to Ceph's blocklist;
+other guests of the host continue (ADR 0051).
 
-Three steps: ``gather`` reads the facts, ``decide`` is a pure function of them, ``fence`` writes what was decided.
+* ``gather`` reads the facts
+* ``decide`` is a pure function of them
+* ``fence`` applies the decision
 """
 from __future__ import annotations
 
@@ -25,21 +27,21 @@ if typing.TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 RBD, NBD = 'rbd', 'nbd'
-CEPH, CLOSED = 'ceph', 'closed'          # kinds of Part that can be shut; any other is named as it is in sentences
+CEPH, CLOSED = 'ceph', 'closed'          # kinds of Part that can be fenced; other kinds are sentences
 UNKNOWN = 'its clients in Ceph were not recorded when it was started'
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A disk or volume that the guest on the dead host may have open.
+    """Disk or volume that the guest on the failed host may have open.
 
     name      in sentences
-    kind      CEPH: an image; CLOSED: an export that the block storage closes before the new host gets its own;
-              else a sentence: why it cannot be shut
+    kind      CEPH: an image; CLOSED: an export that the block storage closes before the new host gets its own; else a
+              sentence: why it cannot be fenced
     image     pool/image in Ceph
-    shared    other servers may have it open as well
-    seen      addresses of the clients that Ceph knows of
-    problem   why Ceph could not be asked, or is not the one of this host
+    shared    other servers may have it open too
+    seen      addresses of the clients that Ceph reports
+    problem   why Ceph is unavailable, or is not this host's cluster
     volume    whether it is a volume
     """
 
@@ -54,9 +56,10 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """
-    addresses   clients of Ceph that are to be shut out
-    unfenced    [(name of a part, why it cannot be shut)]
+    """Clients to fence and parts that cannot be fenced.
+
+    addresses   clients of Ceph to fence
+    unfenced    [(name of a part, why it cannot be fenced)]
     """
 
     addresses: tuple[str, ...]
@@ -64,16 +67,16 @@ class Decision:
 
 
 def decide(parts: collections.abc.Iterable[Part], recorded: disk_clients.Images | None, off: bool) -> Decision:
-    """What is shut out, and what cannot be.
+    """Return the clients to fence and the parts that cannot be fenced.
 
-    :param recorded: clients that the dead host has recorded; None: it has recorded none
-    :param off: the guest was switched off there, and nothing was starting it: it has nothing open
+    :param recorded: clients recorded by the failed host, or None
+    :param off: the guest was powered off there and no start was in progress: it has nothing open
     """
     addresses: set[str] = set()
     unfenced: dict[str, str] = {}
     images = {part.image for part in parts if part.kind == CEPH}
     for part in parts:
-        # an image of a pool that the guest has not opened; a volume that it had should be recorded
+        # the guest has not opened this pool image; a volume of the guest should be recorded
         known = (recorded or {}).get(part.image, None if part.volume and recorded else [])
         if not part.shared:
             addresses |= part.seen
@@ -93,9 +96,9 @@ def decide(parts: collections.abc.Iterable[Part], recorded: disk_clients.Images 
 
 
 def gather(stored: storage.Storage, ceph: pools.Pool, uuid: str, former: FormerHost) -> list[Part]:
-    """The Parts of a server: its disks that this host shares with the dead one, and its volumes.
+    """Return the Parts of a server: disks shared with the failed host, and volumes.
 
-    :param ceph: of this host; whichever pool
+    :param ceph: Ceph access of this host, for any pool
     """
     try:
         parts = [_in_ceph(ceph, f'its disk {image}', image, False) for image in stored.pool_images(uuid)]
@@ -140,10 +143,10 @@ def _reason(error: exception.VirtError) -> str:
 
 
 def fence(stored: storage.Storage, ceph: pools.Pool, uuid: str, former: FormerHost) -> bool:
-    """Shut out every client that the guest of a dead host has; it is not started on this host yet.
+    """Fence every client of a failed host's guest, which is not started on this host yet.
 
-    :returns: whether all of them are; False: an operator has accepted that they are not
-    :raises NotFenced: something is still open, and no operator has accepted that
+    :returns: whether all are fenced; False: an operator has accepted the risk
+    :raises NotFenced: a client remains and no operator has accepted the risk
     """
     parts = gather(stored, ceph, uuid, former)
     decision = decide(parts, former.clients, former.off)
@@ -161,7 +164,10 @@ def fence(stored: storage.Storage, ceph: pools.Pool, uuid: str, former: FormerHo
 
 
 def _check(uuid: str, former: FormerHost, unfenced: collections.abc.Sequence[tuple[str, str]]) -> None:
-    """:raises NotFenced: there is something, and no operator has accepted that"""
+    """Check the parts that cannot be fenced.
+
+    :raises NotFenced: there are some, and no operator has accepted the risk
+    """
     if not unfenced:
         return
     text = '; '.join(f'{name}: {reason}' for name, reason in unfenced)

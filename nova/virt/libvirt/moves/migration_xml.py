@@ -1,7 +1,7 @@
-"""What of a running guest's XML is its host's, replaced by what the destination says: pure functions.
+"""Replace host-specific parts of a running guest's XML with the destination's: pure functions.
 
-libvirt insists that the machine which the guest sees is the same on both sides. So the running definition goes with the
-guest, and only what lies behind the devices is the destination's: files, bridges, taps, CPUs and NUMA nodes.
+libvirt requires the same guest-visible machine on both sides. So the running definition goes with the guest, and only
+the backends of its devices change: files, bridges, taps, CPUs and NUMA nodes.
 """
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from xml.etree import ElementTree as etree
 from nova import exception
 from nova.virt.libvirt import xml
 
-# Elements of the root that name CPUs and memory of the host.
+# Root elements that name CPUs and memory of the host.
 PLACEMENT = ('vcpu', 'cputune', 'numatune')
 BOOT_FILES = ('kernel', 'initrd')
 LOOPBACK = '127.0.0.1'
-VARIABLES = 'nvram'                      # of UEFI: a file of the host, whose content goes with the guest
+VARIABLES = 'nvram'                      # of UEFI: a host file; its content goes with the guest
 
 
 def for_destination(running: str, there: str) -> str:
-    """The XML of a running guest as the destination shall start it.
+    """Return the XML with which the destination starts a running guest.
 
-    :param running: what the source's libvirt gives of it, in a form that can migrate
-    :param there: the definition that the destination has made (xml.domain)
+    :param running: the source libvirt's migratable XML
+    :param there: the destination's definition (xml.domain)
     :raises VirtError: a disk or a port of the guest is not in the destination's definition
     """
     root, other = etree.fromstring(running), etree.fromstring(there)
@@ -39,13 +39,13 @@ def for_destination(running: str, there: str) -> str:
     _devices(root, other, 'disk', './target', 'dev', ('source', 'backingStore', 'driver'))
     _devices(root, other, 'interface', './mac', 'address', ('source', 'target', 'mtu'))
     _consoles(root, other)
-    for log in root.findall('./devices/*/log'):          # the console has the same log as its serial port
+    for log in root.findall('./devices/*/log'):          # the console shares the log of its serial port
         log.attrib.update(_wanted(other.find('./devices/serial/log'), 'log').attrib)
     return etree.tostring(root, encoding='unicode')
 
 
 def for_later(there: str, running: str) -> str:
-    """The definition that the destination has made, with the passwords of the guest's consoles."""
+    """Return the destination's definition with the passwords of the guest's consoles."""
     root = etree.fromstring(there)
     for kind, password in _passwords(etree.fromstring(running)).items():
         element = root.find(f"./devices/graphics[@type='{kind}']")
@@ -60,8 +60,10 @@ def _passwords(root: etree.Element) -> dict[str, str]:
 
 
 def _consoles(root: etree.Element, other: etree.Element) -> None:
-    """The guest keeps its passwords, and listens where the destination says: on loopback where that has no such
-    console. A guest does not see what its serial ports lead to."""
+    """Keep the console passwords and set the destination's listen addresses, or loopback if it has no such console.
+
+    A guest does not see the backends of its serial ports.
+    """
     passwords = _passwords(root)
     for element in root.findall('./devices/graphics'):
         kind = element.get('type', '')
@@ -84,7 +86,7 @@ def _consoles(root: etree.Element, other: etree.Element) -> None:
 
 
 def cpu_of(text: str) -> str | None:
-    """The <cpu> of a running guest as it was chosen at its start; None: it is whatever its host has."""
+    """Return the <cpu> of a running guest as chosen at its start, or None if it is the host's."""
     found = etree.fromstring(text).find('cpu')
     if found is None or found.find('model') is None:
         return None
@@ -94,7 +96,7 @@ def cpu_of(text: str) -> str | None:
 
 
 def host_cpu(capabilities: str) -> str | None:
-    """The host's processor as libvirt would give it to guests, of its domain capabilities."""
+    """Return the guest-visible host processor from libvirt's domain capabilities."""
     found = etree.fromstring(capabilities).find("./cpu/mode[@name='host-model'][@supported='yes']")
     if found is None:
         return None
@@ -104,7 +106,7 @@ def host_cpu(capabilities: str) -> str | None:
 
 
 def features(cpu: str) -> list[str]:
-    """Names of the features of an expanded <cpu>."""
+    """Return the feature names of an expanded <cpu>."""
     return sorted(element.get('name', '') for element in etree.fromstring(cpu).findall('feature')
                   if element.get('policy', 'require') in ('require', 'force'))
 

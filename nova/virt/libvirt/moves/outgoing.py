@@ -1,6 +1,6 @@
-"""A guest on its way to another host: the calls of libvirt, their limits, and how it is found out what became of it.
+"""Outgoing live migration: libvirt calls, limits, and detection of the result.
 
-Source and destination talk to each other (peer to peer), so that the end of nova-compute ends no migration.
+Source and destination communicate directly (peer to peer), so an end of nova-compute ends no migration.
 https://libvirt.org/migration.html
 """
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BASE = (libvirt.VIR_MIGRATE_LIVE | libvirt.VIR_MIGRATE_PEER2PEER | libvirt.VIR_
 
 
 class Job:
-    """One migration: what was requested of it meanwhile, and how it ended."""
+    """Job of one migration: its requests and its result."""
 
     def __init__(self) -> None:
         self.done, self.aborted = threading.Event(), threading.Event()
@@ -31,7 +31,7 @@ class Job:
         self.begun = False
 
     def run(self, hypervisor: Any, uuid: str, uri: str, parameters: dict[str, Any], flags: int) -> None:
-        """Send the guest; on a thread of its own."""
+        """Send the guest; runs on a separate thread."""
         try:
             hypervisor.guest(OPERATION, uuid, self._send, uri, parameters, flags)
         except Exception as error:
@@ -40,17 +40,17 @@ class Job:
             self.done.set()
 
     def _send(self, domain: Any, uri: str, parameters: dict[str, Any], flags: int) -> None:
-        if self.begun:       # called again, because the connection broke: what became of the first call is looked up
+        if self.begun:       # repeated after a connection error: look up the result of the first call
             raise exception.VirtError(operation=OPERATION, reason='the connection to libvirt was lost')
         self.begun = True
         domain.migrateToURI3(uri, parameters, flags)
 
 
 class Limits:
-    """When a migration has taken too long, or stands still.
+    """Limits on the duration of a migration and on the time without progress.
 
     :param seconds: for each GiB of memory and disks; 0: no limit
-    :param progress_s: without less being left than ever before; 0: no limit
+    :param progress_s: maximum time without a new minimum of remaining data; 0: no limit
     """
 
     def __init__(self, seconds: float, progress_s: float) -> None:
@@ -59,7 +59,7 @@ class Limits:
         self._least: int | None = None
 
     def passed(self, values: dict[str, int]) -> str:
-        """Why it is to end now, as a part of a sentence; '' when it may go on."""
+        """Return why the migration must end now, as a part of a sentence; '' if it may continue."""
         now = time.monotonic()
         left = values['memory_remaining_bytes'] + values['disk_remaining_bytes']
         if self._least is None or left < self._least:
@@ -73,12 +73,12 @@ class Limits:
 
 
 def flags(options: Any, copied: bool, incremental: bool, tls: bool, seen: bool) -> int:
-    """Of migrateToURI3.
+    """Return the flags of migrateToURI3.
 
     :param options: [libvirt]
-    :param copied: local disks go along
-    :param incremental: of them only what lies above their images, which the destination has
-    :param seen: both hosts see the same content of what is not copied, and neither caches it
+    :param copied: local disks are copied
+    :param incremental: copy only the data above the images, which the destination has
+    :param seen: both hosts see the same content of all other disks, and neither caches it
     """
     found = _BASE
     if copied:
@@ -86,7 +86,7 @@ def flags(options: Any, copied: bool, incremental: bool, tls: bool, seen: bool) 
     for wanted, flag in ((options.live_migration_permit_auto_converge, libvirt.VIR_MIGRATE_AUTO_CONVERGE),
                          (options.live_migration_permit_post_copy, libvirt.VIR_MIGRATE_POSTCOPY),
                          (options.live_migration_parallel_connections > 1, libvirt.VIR_MIGRATE_PARALLEL),
-                         # libvirt goes by its list of file systems, and takes any other for a local one
+                         # libvirt takes file systems outside its list for local ones
                          (seen, libvirt.VIR_MIGRATE_UNSAFE),
                          (tls, libvirt.VIR_MIGRATE_TLS)):
         found |= flag if wanted else 0
@@ -94,11 +94,11 @@ def flags(options: Any, copied: bool, incremental: bool, tls: bool, seen: bool) 
 
 
 def parameters(options: Any, running: str, there: str, address: str, copied: list[str], tls: bool) -> dict[str, Any]:
-    """Of migrateToURI3.
+    """Return the parameters of migrateToURI3.
 
-    :param running: XML of the guest here, and there: the definition that the destination made
+    :param running: XML of the guest here, and there: the destination's definition
     :param address: of the destination, for the data
-    :param copied: targets of the disks that go with the guest; volumes are none of them, they stay where they are
+    :param copied: targets of the copied disks; volumes are not copied
     """
     host = f'[{address}]' if ':' in address else address
     found: dict[str, Any] = {
@@ -118,7 +118,7 @@ def parameters(options: Any, running: str, there: str, address: str, copied: lis
     return found
 
 
-# ---- what is done to the domain; each runs through Host.guest -----------------------
+# ---- operations on the domain; each runs through Host.guest -------------------------
 
 def running_xml(domain: Any) -> str:
     return domain.XMLDesc(libvirt.VIR_DOMAIN_XML_MIGRATABLE | libvirt.VIR_DOMAIN_XML_SECURE)
@@ -129,7 +129,7 @@ def set_downtime(domain: Any, milliseconds: int) -> None:
 
 
 def progress(domain: Any) -> dict[str, int] | None:
-    """The figures of the driver contract; None while there are none."""
+    """Return the figures of the driver interface, or None if there are none."""
     stats = domain.jobStats()
     if stats.get('type', libvirt.VIR_DOMAIN_JOB_NONE) == libvirt.VIR_DOMAIN_JOB_NONE or 'memory_total' not in stats:
         return None
@@ -143,7 +143,7 @@ def abort(domain: Any) -> None:
 
 
 def hurry(domain: Any, post_copy: bool) -> None:
-    """Run the guest at the destination already, or pause it until all is copied."""
+    """Switch to post-copy, or pause the guest until all is copied."""
     if post_copy:
         domain.migrateStartPostCopy()
     elif domain.state()[0] == libvirt.VIR_DOMAIN_RUNNING:
@@ -151,7 +151,7 @@ def hurry(domain: Any, post_copy: bool) -> None:
 
 
 def run_on(domain: Any) -> None:
-    """Let a guest that has come run. Where ``hurry`` paused it before libvirt began, it came as a paused one."""
+    """Resume a migrated guest. If ``hurry`` paused it before libvirt began, it arrives paused."""
     state, reason = domain.state()
     if state == libvirt.VIR_DOMAIN_PAUSED and reason in (libvirt.VIR_DOMAIN_PAUSED_USER,
                                                          libvirt.VIR_DOMAIN_PAUSED_MIGRATION):
@@ -159,16 +159,15 @@ def run_on(domain: Any) -> None:
 
 
 def went_ahead(domain: Any) -> bool:
-    """Whether it runs at its destination already while memory is missing there (post-copy), also when the connection
-    has broken: what is left here could not run on."""
+    """Return whether the guest is in post-copy, also with a broken connection: it cannot resume here."""
     state, reason = domain.state()
     return state == libvirt.VIR_DOMAIN_PAUSED and reason in (libvirt.VIR_DOMAIN_PAUSED_POSTCOPY,
                                                              libvirt.VIR_DOMAIN_PAUSED_POSTCOPY_FAILED)
 
 
 def settled(domain: Any) -> bool:
-    """Whether no migration of it is under way; one that is gets the request to end."""
-    if not domain.isActive():            # gone, by a migration whose end was not seen
+    """Return whether no migration is in progress; a migration in progress is aborted."""
+    if not domain.isActive():            # gone by a migration with a missed end
         return True
     if domain.jobStats().get('operation', 0) != libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT:
         return True
@@ -177,12 +176,12 @@ def settled(domain: Any) -> bool:
 
 
 def arrived(domain: Any) -> bool:
-    """Whether it is active, and not on its way to here."""
+    """Return whether the domain is active and not in an incoming migration."""
     if not domain.isActive():
         return False
     try:
         domain.jobStats()
-    except libvirt.libvirtError as error:                # it reports a migration at its source alone
+    except libvirt.libvirtError as error:                # a domain reports a migration only at its source
         if error.get_error_code() in (libvirt.VIR_ERR_OPERATION_UNSUPPORTED, libvirt.VIR_ERR_OPERATION_INVALID):
             return False
         raise
@@ -190,9 +189,9 @@ def arrived(domain: Any) -> bool:
 
 
 def cpu_features(connection: Any, virt_type: str, cpu: str | None = None) -> list[str] | None:
-    """Features of a processor, those of its model included; None where libvirt cannot say.
+    """Return the features of a processor including its model's, or None if libvirt cannot tell.
 
-    :param cpu: XML of a guest's; None: the one that guests of this host can have
+    :param cpu: XML of a guest's; None: the default of guests on this host
     """
     text = connection.getDomainCapabilities(None, None, None, virt_type, 0)
     cpu = cpu or migration_xml.host_cpu(text)
@@ -208,10 +207,10 @@ def cpu_features(connection: Any, virt_type: str, cpu: str | None = None) -> lis
 
 
 def is_at(uri: str, uuid: str, coming: bool = False) -> bool:
-    """Whether the guest has arrived where that libvirt is.
+    """Return whether the guest has arrived at that libvirt's host.
 
-    :param coming: or is on its way to there
-    :raises libvirtError: it cannot be reached
+    :param coming: also return True for an incoming migration
+    :raises libvirtError: libvirt is unreachable
     """
     connection = libvirt.open(uri)
     try:

@@ -1,6 +1,6 @@
-"""Guests whose disks lie in a pool that hosts share, where they share no directory.
+"""Guests with disks in a pool, on hosts that share the pool but no directory.
 
-What local_disks/owners.py has of a guest is enough to go on with it when its host is dead.
+The guest's entry in local_disks/owners.py is sufficient for an evacuation.
 """
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from nova.virt.libvirt.moves import tpm_state
 
 
 def take(stored: storage.Storage, uuid: str, source: str, virt_type: str) -> None:
-    """Record a guest of the dead host ``source`` here as the pool knows it, as if both shared the directory; nothing
-    where there is a record, or the pool knows of no guest of that host.
+    """Record a guest of the failed host ``source`` here from the pool, as if both hosts shared the directory.
 
-    :raises VirtError: something of it that is needed is on that host alone
+    Does nothing if there is a record, or if the pool has no guest of that host.
+
+    :raises VirtError: required data is only on that host
     """
     note = stored.owners.read(uuid) if stored.load(uuid) is None else None
     if note is None or note.host != source:
         return
-    known = transferred_record.known(note.guest)    # the host may have had a newer release
+    known = transferred_record.known(note.guest)    # the host may run a newer release
     guest = transferred_record.unpacked({**known, 'owner': '', 'console_log': ''}, uuid, stored, virt_type, [])
     if guest.kernel or guest.ramdisk:
         raise _refusal('its kernel is a file of the host that is down')
@@ -32,7 +33,7 @@ def take(stored: storage.Storage, uuid: str, source: str, virt_type: str) -> Non
         raise _refusal('the state of its TPM is on the host that is down')
     if any(disk.source is None for disk in guest.disks):
         raise _refusal(shared_storage.MIXED)
-    stored.clear_pool(guest)             # of a rescue
+    stored.clear_pool(guest)             # left by a rescue
     guest.host = source
     os.makedirs(stored.path(uuid), exist_ok=True)
     os.chmod(stored.path(uuid), storage.DIRECTORY_MODE)
@@ -40,10 +41,10 @@ def take(stored: storage.Storage, uuid: str, source: str, virt_type: str) -> Non
 
 
 def check_leaving(stored: storage.Storage, guest: xml.Guest, seen: str | None) -> bool:
-    """Whether all disks of a guest are in the pool that the other host sees, too; False: they are files.
+    """Return whether all disks of a guest are in the pool that the other host sees too; False: they are files.
 
     :param seen: ``digest`` of the other host
-    :raises MigrationPreCheckError: it can be sent neither with nor without its disks
+    :raises MigrationPreCheckError: the guest can migrate neither with nor without its disks
     """
     pooled = [bool(disk.source) for disk in guest.disks]
     if not any(pooled):
@@ -56,7 +57,7 @@ def check_leaving(stored: storage.Storage, guest: xml.Guest, seen: str | None) -
 
 
 def digest(stored: storage.Storage, uuid: str) -> str | None:
-    """What two hosts see as equal only in the same pool; None: it knows nothing of the guest."""
+    """Return a value that is equal on two hosts only in the same pool; None if the pool has no such guest."""
     note = stored.owners.read(uuid)
     return None if note is None else note.digest
 

@@ -1,8 +1,8 @@
-"""Guests that run at their destination already while a part of their memory is here (post-copy).
+"""Guests in post-copy: they run at their destination while part of their memory is here.
 
-Such a guest could not run on here, and there it must not be removed, however long the connection is broken. What the
-migration was requested with is kept in a file next to the guest's record, so that it is taken up again also when
-nova-compute was restarted meanwhile: libvirt wants the same words again.
+Such a guest cannot resume here, and the destination must not remove it, however long the connection is broken. The
+arguments of the migration are stored next to the guest's record, because libvirt requires the same ones to resume it.
+So a restart of nova-compute can resume it too.
 """
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-POLL = 0.2                               # seconds between two looks at a migration
-RESUME_S = 5                             # between two attempts to take up one that has broken off
+POLL = 0.2                               # seconds between two polls of a migration
+RESUME_S = 5                             # between two attempts to resume a broken migration
 REPORT = Callable[[dict[str, Any]], None]
 
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """The arguments of migrateToURI3: they can be stored as JSON."""
+    """Arguments of migrateToURI3, storable as JSON."""
 
     uri: str
     parameters: dict[str, Any]
@@ -47,8 +47,9 @@ FORMAT = versioned_records.RecordFormat(
 
 
 class PostCopy:
-    """
-    :param host: name of this one, which may share the directory of guests with others
+    """Recovery of migrations in post-copy.
+
+    :param host: name of this host, which may share the directory of guests with others
     """
 
     def __init__(self, hypervisor: Host, storage: Storage, host: str) -> None:
@@ -58,12 +59,12 @@ class PostCopy:
         return self._storage.path(uuid, f'leaving.{self._host}.json')
 
     def keep(self, uuid: str, call: Call) -> None:
-        """Note the arguments of a migration that may go ahead, before it begins."""
+        """Store the arguments of a migration before it begins, for its post-copy phase."""
         if call.flags & libvirt.VIR_MIGRATE_POSTCOPY:
             FORMAT.write(self._file(uuid), utils.to_record(call))
 
     def kept(self, uuid: str) -> Call | None:
-        """What ``keep`` noted, or None if it is unknown."""
+        """Return the arguments stored by ``keep``, or None if they are unknown."""
         try:
             return FORMAT.read_as(self._file(uuid), lambda values: utils.from_known(Call, values))
         except exception.RecordUnreadable as error:
@@ -74,9 +75,9 @@ class PostCopy:
         files.remove(self._file(uuid))
 
     def finish(self, uuid: str, call: Call | None, progress: REPORT) -> None:
-        """Wait until a guest that went ahead has all of itself at its destination, however often the connection breaks.
+        """Wait until a guest in post-copy is complete at its destination; resume after each connection error.
 
-        :param call: its arguments; None: they are not known, and libvirt is left to end it
+        :param call: its arguments; None: unknown, so libvirt must end the migration
         """
         tries = 0
         while self.is_ahead(uuid):
@@ -105,21 +106,21 @@ class PostCopy:
             self.report(uuid, progress)
         self.report(uuid, progress)
         if job.error is not None:
-            time.sleep(RESUME_S)                         # also QEMU has to see that the connection is broken
+            time.sleep(RESUME_S)                         # QEMU must notice the broken connection too
 
     def is_ahead(self, uuid: str) -> bool:
-        """Whether the guest runs at its destination already, and is not all there; waits until it is known."""
+        """Wait until the state is known and return whether the guest is in post-copy."""
         while True:
             try:
                 return self.looks_ahead(uuid)
-            except exception.VirtError as error:         # it is not known, and may be so
+            except exception.VirtError as error:         # unknown: assume post-copy
                 LOG.error('Whether guest %s runs at its destination already is not known: %s', uuid, error.message)
                 time.sleep(RESUME_S)
 
     def looks_ahead(self, uuid: str) -> bool:
-        """The same, by one look.
+        """Return whether the guest is in post-copy, by one query.
 
-        :raises VirtError: it is not known
+        :raises VirtError: the state is unknown
         """
         try:
             return bool(self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.went_ahead))
@@ -127,7 +128,7 @@ class PostCopy:
             return False
 
     def report(self, uuid: str, progress: REPORT) -> None:
-        """Report how far a migration is that goes on whatever the answer is, unless the server is gone."""
+        """Report the progress of a migration. Errors are only logged, unless the server is gone or changed."""
         try:
             values = self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.progress)
             if values:
@@ -139,7 +140,7 @@ class PostCopy:
 
 
 def _is_lost(uuid: str, uri: str) -> bool:
-    """Whether the destination of a guest that went ahead is there, and has no such guest."""
+    """Return whether the destination of a guest in post-copy is reachable and has no such guest."""
     try:
         return not concurrency.blocking(outgoing.is_at, uri, uuid, True)
     except libvirt.libvirtError:

@@ -1,4 +1,4 @@
-"""Directories of guests that the hypervisor does not have: to be compared with the servers by who calls this."""
+"""Orphaned guest directories, unknown to the hypervisor. The caller compares them with the servers."""
 from __future__ import annotations
 
 import collections.abc
@@ -12,10 +12,10 @@ from nova.virt.libvirt.moves import shared_storage
 
 
 def find(stored: storage.Storage, host: str, known: collections.abc.Container[str]) -> dict[str, bool]:
-    """{uuid: whether the directory is ``host``'s alone, by its record or by that of its arrival}.
+    """Return {uuid: whether the directory is local to ``host``, by its record or that of its arrival}.
 
-    What is another host's, or is kept for one, is not among them. A directory without either record may be of a host
-    that shares the directory of all guests, and has just begun.
+    Directories of another host, or kept for one, are omitted. A directory without a record may be new and of a host
+    that shares the directory of all guests.
     :param known: guests of the hypervisor
     """
     found = {}

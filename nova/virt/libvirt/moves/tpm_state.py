@@ -1,8 +1,8 @@
-"""What a guest's TPM remembers, on its way to another host with a guest that is off.
+"""Transfer of the TPM state to another host with a guest that is off.
 
-libvirt keeps it, readable for root and the emulator alone. So libvirt hands it out at the source, over the channel of
-the disks, and takes it in here, in the place of the state that it has made for the new guest: that one has the owner
-and the rights which the emulator of this host needs. https://libvirt.org/formatdomain.html#tpm-device
+Only root and swtpm can read libvirt's TPM state. So libvirt sends it at the source, over the channel of the disks. At
+the destination libvirt writes it over the state that it created for the new guest, which has the owner and permissions
+that swtpm needs. https://libvirt.org/formatdomain.html#tpm-device
 """
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from xml.etree import ElementTree as etree
 from nova import exception
 from nova.virt.libvirt.moves import disk_transfer
 
-PLACE = '/var/lib/libvirt/swtpm'         # by the guests' uuids
+PLACE = '/var/lib/libvirt/swtpm'         # contains a directory for each guest uuid
 # version: (directory, file)
 STATES = {'2.0': ('tpm2', 'tpm2-00.permall'), '1.2': ('tpm1.2', 'tpm-00.permall')}
-LARGEST = 1 << 20                        # bytes; it has some thousands
-COPY = 'tpm.state'                       # next to the disks, until libvirt has it
+LARGEST = 1 << 20                        # bytes; a real one has some thousands
+COPY = 'tpm.state'                       # next to the disks until libvirt has it
 
 
 def version(settings: dict[str, str]) -> str | None:
-    """Of a guest's TPM, by its settings; None: it has none whose state we know."""
+    """Return the version of a guest's TPM by its settings, or None without a known TPM."""
     found = settings.get('tpm_version')
     return found if found in STATES else None
 
 
 def fetch(uri: str, uuid: str, kind: str, target: str, timeout_s: float) -> str:
-    """Path of the state, fetched from the source's libvirt into the guest's directory ``target``.
+    """Fetch the state from the source's libvirt into the guest's directory ``target`` and return its path.
 
     :raises VirtError: as disk_transfer.fetch
     """
@@ -40,9 +40,9 @@ def fetch(uri: str, uuid: str, kind: str, target: str, timeout_s: float) -> str:
 
 
 def read(path: str) -> bytes:
-    """A state that was fetched.
+    """Read a fetched state.
 
-    :raises VirtError: it is larger than any is
+    :raises VirtError: it is too large
     """
     with open(path, 'rb') as file:
         state = file.read(LARGEST + 1)
@@ -52,7 +52,7 @@ def read(path: str) -> bytes:
 
 
 def put(connection: Any, uuid: str, kind: str, state: bytes) -> None:
-    """Replace what this host's libvirt has made for a guest that is off by a state that came; through Host.run."""
+    """Replace libvirt's TPM state of a guest that is off with a transferred state; through Host.run."""
     directory, name = STATES[kind]
     with disk_transfer.pool(connection, os.path.join(PLACE, uuid, directory)) as pool:
         made = pool.storageVolLookupByName(name)

@@ -1,7 +1,7 @@
-"""How far the files of a guest that moves here have come: a record in their directory, by which a restart goes on.
+"""Progress of the transfer of an arriving guest's files: a record in their directory for a resume after a restart.
 
-It is there from the beginning of the copies until the guest is recorded, which is before it is started for the first
-time, and where a guest's record is, it is not read: so what it describes is as it was sent, or made of that alone.
+The record exists from the beginning of the copies until the guest is recorded, before its first start. It is ignored
+once the guest has a record. So its files are unchanged since the transfer or derived only from it.
 """
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ NAME = 'arriving.json'
 FORMAT = versioned_records.RecordFormat(
     name='record of an arriving guest', fields=frozenset({'move', 'host', 'files'}),
     parts={'files': frozenset({'size', 'written', 'offset'})}, required=frozenset({'move', 'files'}))
-PART = '.part'                           # end of the name of a file that is not whole
+PART = '.part'                           # suffix of an incomplete file
 
 
 @dataclasses.dataclass(frozen=True)
 class Stamp:
-    """A file as libvirt of its host describes it: while it is the same, so is the content.
+    """Description of a file by its host's libvirt: the same description implies the same content.
 
     size     bytes
-    written  when it was written last, with the fraction of the second; '' where libvirt does not say
+    written  modification time with the fraction of the second; '' if libvirt does not report it
     """
 
     size: int
@@ -34,10 +34,11 @@ class Stamp:
 
 
 class Arrival:
-    """
+    """Transfer of files into a directory.
+
     :param directory: where the files arrive
-    :param move: what they are from and for; copies for another move are not taken up
-    :param host: where they arrive: others may share the directory of all guests
+    :param move: source and purpose; copies of another move are not resumed
+    :param host: destination host; others may share the directory of all guests
     """
 
     def __init__(self, directory: str, move: dict[str, Any], host: str | None = None) -> None:
@@ -47,7 +48,7 @@ class Arrival:
 
     @classmethod
     def interrupted(cls, directory: str, move: dict[str, Any], host: str | None = None) -> Arrival | None:
-        """The one that has begun for such a move and not come to its end; what it does not know of is removed."""
+        """Return the interrupted transfer of the same move, or None; files that it does not list are removed."""
         def made(values: dict[str, Any]) -> Arrival | None:
             if values['move'] != move:
                 return None
@@ -73,15 +74,15 @@ class Arrival:
                     shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
 
     def of(self, name: str) -> tuple[Stamp | None, int]:
-        """(what the file was there, the offset before which all of it is here)"""
+        """Return (description of the source file, offset up to which it is copied)."""
         return self._files.get(name, (None, 0))
 
     def bytes_here(self) -> int:
-        """How much of the files is here, holes among it."""
+        """Return the bytes of the copied data, including holes."""
         return sum(offset for _stamp, offset in self._files.values())
 
     def note(self, name: str, stamp: Stamp, offset: int) -> None:
-        """Record that what is before ``offset`` is on the disk."""
+        """Record that the data before ``offset`` is on the disk."""
         self._files[name] = (stamp, offset)
         self.begin()
 
@@ -92,18 +93,18 @@ class Arrival:
                       for name, (stamp, offset) in self._files.items()}})
 
     def end(self) -> None:
-        """The guest is recorded."""
+        """Remove the record: the guest is recorded."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(self._directory, NAME))
 
 
 def is_there(directory: str) -> bool:
-    """Whether files arrive in a directory, or did when they were interrupted."""
+    """Return whether a transfer into a directory is in progress or interrupted."""
     return os.path.exists(os.path.join(directory, NAME))
 
 
 def host_of(directory: str) -> str | None:
-    """The host whose the copies in a directory are; None: none arrive, or their record does not say it.
+    """Return the destination host of the copies in a directory, or None if unknown.
 
     :raises RecordUnreadable: it cannot be read
     """

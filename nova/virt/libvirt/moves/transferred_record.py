@@ -1,7 +1,7 @@
-"""The record of a guest as one host sends it to another, which makes its own of it.
+"""Guest record that one host sends to another, which derives its own record from it.
 
-The other host is believed in what the guest is. Where its files lie, who owns them and what it is plugged into is this
-host's own knowledge: of each path only the last part counts, and only when it is the name of a file that we make.
+The receiver trusts the guest's properties. File paths, owners and network backends are the receiver's own. Only the
+last part of each path counts, and only if it is a file name that this driver creates.
 """
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from nova.virt.libvirt.local_disks import resize_backups
 from nova.virt.libvirt.local_disks import storage
 
 DISK = re.compile(r'disk(\.[a-z0-9]{1,20})?\Z')
-# of an image, or of the copy of one that came along with a guest
+# an image, or the copy of an image sent with a guest
 BASE = re.compile(r'([0-9A-Za-z][0-9A-Za-z_-]{0,63}\.(raw|qcow2)|disk\.base)\Z')
 TARGET = re.compile(r'[a-z]{2}[a-z]\Z')
 FORMATS = ('raw', 'qcow2')
-DISKS = 26                               # a guest of volumes alone has none
-# What each host makes for itself, of what the conductor says and of its own options. By another host's word the path
-# of a volume, the address of a device, or the program of a share would be a way to what is here.
+DISKS = 26                               # a guest with only volumes has none
+# Fields that each host derives from the conductor's data and its own options. From another host, a volume path, a
+# device address or the program of a share would give access to this host.
 OWN = ('volumes', 'consoles', 'rescued', 'hostdevs', 'interfaces', 'adopted', 'shares', 'memory_source')
 NOT_KEPT = ('size', 'pooled', 'source')
 SETTING = 255                            # characters of a value
@@ -39,32 +39,32 @@ _DISK_FIELDS = versioned_records.fields_of(xml.Disk).union(NOT_KEPT)
 
 
 def packed(guest: xml.Guest, directory: str | None = None) -> dict[str, Any]:
-    """The record as JSON can have it, with the size of each disk in bytes; reads the disks' headers.
+    """Return the record as JSON-able data with the bytes of each disk; reads the disks' headers.
 
-    :param directory: where the disks are by now; None: where the record says
+    :param directory: present directory of the disks; None: as recorded
     """
-    # the other host refuses fields that it does not know, and this one does not know what its unknown ones mean
+    # the other host refuses unknown fields, and this host does not know the meaning of those unknown to itself
     values = {name: value for name, value in dataclasses.asdict(guest).items() if name not in (*OWN, UNKNOWN_FIELDS)}
     for disk in values['disks']:
         del disk[UNKNOWN_FIELDS]
         path = os.path.join(directory, os.path.basename(disk['file'])) if directory else disk['file']
-        # what is no file is seen by both hosts, or the move is refused
+        # both hosts see a disk that is no file, or the move is refused
         disk['size'] = 0 if disk['source'] else size_of(path, disk['format'])
-        if disk['secret'] is None:       # with one, older hosts refuse it, which is right: they could not open it
+        if disk['secret'] is None:       # with a secret, older hosts correctly refuse it: they could not open it
             del disk['secret']
         if not disk.pop('source'):
             continue
-        disk['pooled'] = True            # older hosts refuse it, which is right: they would not reach it
+        disk['pooled'] = True            # older hosts correctly refuse it: they could not reach it
     return values
 
 
 def size_of(path: str, disk_format: str) -> int:
-    """Bytes that a guest sees of a disk whose format is the recorded one."""
+    """Return the guest-visible bytes of a disk with the recorded format."""
     return local_files.qcow2_size(path) if disk_format == 'qcow2' else os.path.getsize(path)
 
 
 def sizes(values: dict[str, Any]) -> dict[str, int]:
-    """{name of the disk's file: bytes}.
+    """Return {name of the disk's file: bytes}.
 
     :raises VirtError: as ``unpacked``
     """
@@ -83,13 +83,13 @@ def known(values: dict[str, Any]) -> dict[str, Any]:
 
 def unpacked(values: dict[str, Any], uuid: str, stored: storage.Storage, virt_type: str,
              network_info: list[dict[str, Any]]) -> xml.Guest:
-    """The Guest with the paths of this host, on the networks that it has here.
+    """Return the Guest with the paths and networks of this host.
 
-    :param values: what ``packed`` gave on the other host
-    :raises VirtError: it is not what our hosts say
+    :param values: result of ``packed`` on the other host
+    :raises VirtError: the values are invalid
     """
     try:
-        if values != known(values):      # a field that this host does not know may be one that it must not ignore
+        if values != known(values):      # an unknown field may be one that this host must not ignore
             raise _refusal()
         sent = {name: value for name, value in values.items() if name not in OWN}
         guest = xml.Guest.from_dict({**sent, 'interfaces': [], 'disks': [
@@ -116,10 +116,10 @@ def unpacked(values: dict[str, Any], uuid: str, stored: storage.Storage, virt_ty
 
 
 def place(source: Any, uuid: str) -> tuple[str, str]:
-    """(address of the other host's libvirt, directory of the guest's files there).
+    """Return (address of the other host's libvirt, directory of the guest's files there).
 
-    :param source: {'address', 'directory'} as that host says
-    :raises VirtError: a directory of that name is none of this guest: it may be another one's, of a third host
+    :param source: {'address', 'directory'} reported by that host
+    :raises VirtError: the directory's name does not fit this guest: it may be that of another guest
     """
     directory = source.get('directory') if isinstance(source, dict) else None
     names = directory.split('/') if isinstance(directory, str) else []
@@ -129,16 +129,18 @@ def place(source: Any, uuid: str) -> tuple[str, str]:
 
 
 def check_disk(disk: xml.Disk) -> None:
-    """
-    :raises VirtError: a disk that has come names another file of this host for its data
+    """Check the data file of a received disk.
+
+    :raises VirtError: it names another file of this host for its data
     """
     if disk.format == 'qcow2' and image_cache.has_data_file(disk.file):
         raise _refusal()
 
 
 def check_image(path: str, disk_format: str | None) -> None:
-    """
-    :raises VirtError: what has come in an image's place is none of its format, or names another file of this host
+    """Check a received image.
+
+    :raises VirtError: its format differs from the declared one, or it names another file of this host
     """
     if image_cache.header_refusal(path, disk_format or ''):
         raise _refusal()
@@ -157,9 +159,9 @@ def _own(disk: xml.Disk, uuid: str, stored: storage.Storage, pooled: bool) -> xm
             disk.target) or disk.backing_format not in (None, *FORMATS) or disk.secret not in (None, uuid) or (
             disk.secret and pooled):
         raise _refusal()
-    if pooled:                           # where the pool is, this host knows by itself
+    if pooled:                           # this host's own configuration locates the pool
         return stored.pooled(disk, stored.path(uuid, name))
-    # How a disk is cached depends on the file system of this host.
+    # The cache mode depends on the file system of this host.
     cache = disk.cache if disk.readonly else stored.disk_cache
     return dataclasses.replace(
         disk, file=stored.path(uuid, name), cache=cache,

@@ -1,1 +1,1 @@
-"""What the driver does with more rights than an ordinary user has, in a process of its own."""
+"""Privileged operations of the driver, in a separate process."""

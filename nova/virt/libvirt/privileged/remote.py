@@ -1,29 +1,29 @@
-"""The privileged steps of the libvirt driver in a process of their own: its operations and its client.
+"""Privileged operations of the libvirt driver in a separate process: its operations and its client.
 
 ========================  =====================================================  ======================================
 Operation                 Arguments                                              Needs
 ========================  =====================================================  ======================================
-``qemu_img.prepare``      none                                                   what the others need
+``qemu_img.prepare``      none                                                   requirements of the others
 ``qemu_img.info``         path, format                                           SETUID, SETGID, SETPCAP, KILL: the
 ``qemu_img.measure``      path, format; backing file
-``qemu_img.create``       path, format, size; backing file and format; key       program runs as a user of its own.
+``qemu_img.create``       path, format, size; backing file and format; key       program runs as a separate user.
 ``qemu_img.resize``       path, format, size; backing file; key                  CHOWN, FOWNER, DAC_OVERRIDE: a file is
 ``qemu_img.rebase``       path, format, backing file and format; key
-``qemu_img.convert``      path, format, target, target format; backing file;     that user's meanwhile
+``qemu_img.convert``      path, format, target, target format; backing file;     that user's during the run
                           key
-``guest.let_read``        path                                                   FOWNER: what QEMU writes is its user's;
+``guest.let_read``        path                                                   FOWNER: QEMU's user owns its files;
                                                                                  CHOWN: a snapshot is given to this user
 ``guest.console``         uuid                                                   DAC_OVERRIDE: virtlogd writes as root
 ``vif.plug``              uuid; the values of a vifs.Port                        NET_ADMIN: taps; DAC_OVERRIDE: the
 ``vif.unplug``            the same                                               socket of Open vSwitch is root's
-``container.unpack``      uuid, paths of archives, bytes                         SETUID, SETGID, CHOWN: users of its own
+``container.unpack``      uuid, paths of archives, bytes                         SETUID, SETGID, CHOWN: the mapped users
 ``container.remove``      uuid                                                   DAC_OVERRIDE: files of these users
 ``host.qemu_settings``    none                                                   DAC_OVERRIDE: qemu.conf is root's
 ========================  =====================================================  ======================================
 
-A path is one that the driver makes, below the directory of the guests; what it leads to is opened as a plain file with
-one name and without a link on the way (sandbox.opened). Formats are two, sizes are numbers in a range. The rest is the
-configuration, which the privileged part has read by itself.
+A path must be one that the driver creates, below the directory of the guests. It is opened as a regular file with a
+single name, without symbolic links in the path (sandbox.opened). There are two formats, and sizes are numbers in a
+range. The privileged part reads all other values from the configuration.
 """
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ from nova.virt.libvirt import isolation
 from nova.virt.libvirt import vifs
 from nova.virt.libvirt.privileged import steps
 
-CALLERS = 16                             # operations at once: a copy of a disk takes minutes
+CALLERS = 16                             # concurrent operations: a copy of a disk takes minutes
 CAPABILITIES = (privileges.CHOWN, privileges.DAC_OVERRIDE, privileges.FOWNER, privileges.KILL, privileges.SETGID,
                 privileges.SETUID, privileges.SETPCAP)
 NEUTRON, LXC = 'neutron', 'lxc'
-ARCHIVES = 2                             # the image, and what a config drive would have
+ARCHIVES = 2                             # the image, and the content of a config drive
 FORMATS = ('raw', 'qcow2')
 SIZES = range(1 << 62)
 _UUID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
@@ -64,11 +64,11 @@ DISK = re.compile(_UUID + r'/(?:disk(?:\.[a-z0-9]{1,20})?|snapshot-[0-9A-Za-z_]{
 
 
 class RemoteSteps:
-    """Steps as LocalSteps, which a Helper does that has ``operations``."""
+    """Steps as LocalSteps, run by a Helper with ``operations``."""
 
     def __init__(self, helper: privileges.Helper, conf: cfg.ConfigOpts) -> None:
         self._helper = helper
-        # Without a sandbox it would read images as root there; here it has the rights of an ordinary user.
+        # Without a sandbox the helper would read images as root; this process is an ordinary user.
         self.qemu_img: qemu_img.Tool = RemoteQemuImg(helper) if conf.libvirt.sandbox_images else qemu_img.QemuImg(
             conf.libvirt.qemu_img_timeout, False)
 
@@ -95,7 +95,7 @@ class RemoteSteps:
 
 
 class RemoteQemuImg:
-    """As QemuImg. The files that it writes are made here, so that they belong to this process's user."""
+    """Client of QemuImg. Its output files are created here, so that they belong to this process's user."""
 
     def __init__(self, helper: privileges.Helper) -> None:
         self._helper = helper
@@ -137,18 +137,21 @@ def _make(path: str) -> None:
 
 
 def helper(conf: cfg.ConfigOpts, directory: str, uid: int) -> privileges.Helper:
-    """The Helper of a RemoteSteps, not forked yet.
+    """Return the Helper of a RemoteSteps before its fork.
 
     :param directory: of the guests
-    :param uid: the user who has the steps done
+    :param uid: user of the service
     """
     return privileges.Helper(operations(conf, directory, uid), failure, CALLERS,
                              lambda: capabilities(conf), 'privileged part for guests')
 
 
 def capabilities(conf: cfg.ConfigOpts) -> tuple[int, ...]:
-    """CAPABILITIES; SYS_ADMIN where root has to make the namespaces of the sandbox, because users may make none;
-    NET_ADMIN where ports of a Networking service are plugged."""
+    """Return CAPABILITIES and the configured additions.
+
+    SYS_ADMIN if root must create the sandbox's namespaces because users may not; NET_ADMIN if ports of a Networking
+    service are plugged.
+    """
     plugging = (privileges.NET_ADMIN,) if conf.network.backend == NEUTRON else ()
     return (*CAPABILITIES, *plugging, *_of_sandbox(conf.libvirt.sandbox_images))
 
@@ -166,9 +169,9 @@ def failure(**facts: str) -> exception.VirtError:
 
 
 class _Operations:
-    """Steps whose arguments are checked before they are done.
+    """Steps that validate their arguments.
 
-    :param uid: of the user that is let read disks
+    :param uid: user that gets read access to disks
     """
 
     def __init__(self, conf: cfg.ConfigOpts, directory: str, uid: int) -> None:
@@ -212,7 +215,7 @@ class _Operations:
 
     def let_read(self, path: str) -> None:
         with sandbox.opened(self._allowed.disk(path), os.O_RDONLY) as file:
-            if SNAPSHOT.match(os.path.basename(os.path.dirname(path))):      # QEMU has ended it: the image store's
+            if SNAPSHOT.match(os.path.basename(os.path.dirname(path))):      # QEMU has completed it: the image store's
                 os.fchown(file, self._uid, -1)
             files.let_read(file, self._uid)
 
@@ -236,7 +239,7 @@ class _Operations:
 
 
 def operations(conf: cfg.ConfigOpts, directory: str, uid: int) -> dict[str, typing.Callable[..., typing.Any]]:
-    """What the privileged part does for RemoteSteps: {name: function}."""
+    """Return {name: function} of the privileged operations for RemoteSteps."""
     does = _Operations(conf, directory, uid)
     made: dict[str, typing.Callable[..., typing.Any]] = {
         'guest.let_read': does.let_read, 'guest.console': does.console, 'host.qemu_settings': does.settings}
@@ -244,7 +247,7 @@ def operations(conf: cfg.ConfigOpts, directory: str, uid: int) -> dict[str, typi
         made |= {'vif.plug': does.plug, 'vif.unplug': does.unplug}
     if conf.libvirt.virt_type == LXC:
         made |= {'container.unpack': does.unpack, 'container.remove': does.remove_root}
-    if conf.libvirt.sandbox_images:      # else it would be root
+    if conf.libvirt.sandbox_images:      # otherwise it would be root
         made |= {'qemu_img.prepare': does.prepare, 'qemu_img.info': does.info, 'qemu_img.measure': does.measure,
                  'qemu_img.create': does.create, 'qemu_img.resize': does.resize, 'qemu_img.convert': does.convert,
                  'qemu_img.rebase': does.rebase}
@@ -255,20 +258,20 @@ _PORT = {field.name for field in dataclasses.fields(vifs.Port)}
 
 
 class _Allowed:
-    """What an argument may be; each raises ValueError for all else."""
+    """Validation of arguments; each method raises ValueError for invalid ones."""
 
     def __init__(self, directory: str) -> None:
         self._prefix = directory + '/'
 
     def file(self, path: str) -> str:
-        """A disk, or an image of the cache."""
+        """Return a disk or a cached image."""
         return self._plain(path, DISK, CACHED)
 
     def disk(self, path: str) -> str:
         return self._plain(path, DISK)
 
     def target(self, path: str) -> str:
-        """A new disk, or an image of the cache that is made of one in another format."""
+        """Return a new disk, or a cached image converted from another format."""
         return self._plain(path, DISK, CONVERTED)
 
     def backing(self, path: str | None) -> str | None:
@@ -286,7 +289,7 @@ class _Allowed:
         return name
 
     def source(self, name: str) -> str:
-        """The format of what is read and not written."""
+        """Return the format of an input file."""
         return name if name in qemu_img.FOREIGN else self.format(name)
 
     def size(self, number: int) -> int:

@@ -1,4 +1,4 @@
-"""Commands of before as steps of the privileged part (remote.py): words in, the name of a step and arguments out.
+"""Conversion of old rootwrap commands to steps of the privileged part (remote.py): arguments in, a named step out.
 
 ==========================================================================  ================================
 Command                                                                     Step
@@ -10,10 +10,10 @@ Command                                                                     Step
 ``qemu-img rebase -f FORMAT -b FILE -F FORMAT PATH``                        ``qemu_img.rebase``
 ``qemu-img convert -f FORMAT -O FORMAT PATH TARGET``                        ``qemu_img.convert``
 ``cat INSTANCES/UUID/console.log``                                          ``guest.console``
-``chown USER PATH``, of the user who calls                                  ``guest.let_read``
+``chown USER PATH``, of the calling user                                  ``guest.let_read``
 ==========================================================================  ================================
 
-What a step takes, it checks by itself; pure functions.
+Each step validates its own arguments. Pure functions.
 """
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ _LONG = ['output=', 'force-share']
 
 
 def step(words: Sequence[str], users: Sequence[str], directory: str) -> Step:
-    """The step that a command stands for.
+    """Return the step of a command.
 
-    :param users: name and id of the user who calls
+    :param words: arguments of the command
+    :param users: name and id of the calling user
     :param directory: of the guests
-    :raises ValueError: with a sentence: it stands for none
+    :raises ValueError: with a sentence: the command is unsupported
     """
     name = os.path.basename(words[0]) if words else ''
     if name not in COMMANDS:
@@ -89,7 +90,7 @@ def _bytes(text: str) -> int:
     return int(match[1]) * UNITS[match[2].lower()]
 
 
-# kind of qemu-img: how many words it has, and the arguments besides path and format
+# qemu-img subcommand: number of arguments, and a function for those other than path and format
 _IMAGES: dict[str, tuple[int, Callable[[dict[str, str], list[str]], dict[str, typing.Any]]]] = {
     'info': (1, lambda found, rest: {}),
     'create': (2, lambda found, rest: {'size': _bytes(rest[1]), **_backing(found)}),

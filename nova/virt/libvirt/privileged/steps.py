@@ -1,7 +1,7 @@
-"""What the driver does that an ordinary user may not do: programs on strangers' bytes as another user, files of root.
+"""Privileged operations: programs on untrusted data as another user, and access to root's files.
 
-A process that is root, or that has to do without, does it by itself: LocalSteps. The module remote has the steps of a
-process that has given up its rights.
+LocalSteps runs them in this process, which is root or has no helper. The module remote has the steps of a process that
+has dropped its privileges.
 """
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ CONSOLE_LOG = 'console.log'
 
 
 class LocalSteps:
-    """
+    """Steps run in this process.
+
     :param conf: the configuration
     :param directory: of the guests
     :ivar qemu_img: a qemu_img.Tool
@@ -35,11 +36,11 @@ class LocalSteps:
         self.qemu_img: qemu_img.Tool = qemu_img.QemuImg(conf.libvirt.qemu_img_timeout, conf.libvirt.sandbox_images)
 
     def console(self, uuid: str) -> bytes:
-        """The end of what a guest printed."""
+        """Return the end of a guest's console output."""
         return console.tail(os.path.join(self._directory, uuid, CONSOLE_LOG))
 
     def let_read(self, path: str) -> None:
-        """Let this process read a disk that QEMU has written; root does so anyway."""
+        """Grant this process read access to a disk written by QEMU; root has it anyway."""
 
     def plug(self, uuid: str, port: dict[str, Any]) -> None:
         """Plug a port of a guest: the values of a vifs.Port."""
@@ -49,15 +50,15 @@ class LocalSteps:
         self._plugs.unplug(uuid, vifs.check(vifs.Port(**port)))
 
     def unpack(self, uuid: str, archives: Sequence[str], size: int) -> None:
-        """Make the file system of a container: see unpack.unpack."""
+        """Create the file system of a container: see unpack.unpack."""
         options = self._conf.libvirt
         unpack.unpack(os.path.join(self._directory, uuid), archives, size,
                       users.parse('uid_maps', options.uid_maps), users.parse('gid_maps', options.gid_maps))
 
     def remove_root(self, uuid: str) -> None:
-        """Remove the file system of a container; no error when there is none."""
+        """Remove the file system of a container; no error if there is none."""
         unpack.remove(os.path.join(self._directory, uuid))
 
     def qemu_settings(self) -> dict[str, str]:
-        """{name: value} of isolation.SETTINGS, as far as qemu.conf has them."""
+        """Return {name: value} of isolation.SETTINGS that qemu.conf contains."""
         return isolation.read_settings(isolation.QEMU_CONF)

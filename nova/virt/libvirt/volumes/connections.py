@@ -1,4 +1,4 @@
-"""Connect volumes to this host, and give libvirt the secrets that open them."""
+"""Connections of volumes to this host, and their secrets in libvirt."""
 from __future__ import annotations
 
 import contextlib
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 class VolumeConnections:
-    """
+    """Connections of guests' volumes.
+
     :param key: function(server uuid, volume id) -> passphrase of an encrypted volume; raises VirtError
     """
 
@@ -33,8 +34,8 @@ class VolumeConnections:
                     known: Sequence[disk.Volume] = ()) -> list[disk.Volume]:
         """Connect the volumes among the devices of a guest.
 
-        :param disks: local disks of the guest; they get their cache mode and their I/O threads with the volumes
-        :param known: Volumes that the guest had, which keep their targets
+        :param disks: local disks of the guest; their cache modes and I/O threads are assigned with the volumes'
+        :param known: previous Volumes of the guest, which keep their targets
         :raises VirtError: this host does not reach one of them
         """
         made, taken = [], {each.target for each in disks}
@@ -59,7 +60,7 @@ class VolumeConnections:
         """
         source = self._connectors.connect(device['connection_info'])
         if source.pop('encrypted', False):
-            source['luks'] = device['volume_id']         # the id of its secret, too
+            source['luks'] = device['volume_id']         # also the id of its secret
         return disk.volume(device, source, instance.image_properties or {}, machine, taken, self._choices())
 
     def _choices(self) -> disk.Choices:
@@ -68,24 +69,24 @@ class VolumeConnections:
         return disk.Choices(cache, options.detect_zeroes)
 
     def define_secrets(self, volumes: Iterable[disk.Volume]) -> None:
-        """Give libvirt the secrets for the login to the storages of volumes; a restart of libvirt drops them."""
+        """Define libvirt's secrets for the authentication to storages; a restart of libvirt loses them."""
         for volume in volumes:
             if volume.source.get('secret'):
                 self._hypervisor.run('keep a secret', operations.define_secret, '', volume.source['auth'],
                                      volume.source['secret'])
 
     def define_keys(self, uuid: str, volumes: Iterable[disk.Volume]) -> None:
-        """Give libvirt the passphrases of the encrypted volumes of a guest; a restart of libvirt drops them."""
+        """Define the passphrases of a guest's encrypted volumes in libvirt; a restart of libvirt loses them."""
         for volume in volumes:
             if volume.source.get('luks'):
                 self._hypervisor.run('keep a key', operations.define_passphrase, uuid, volume.volume_id,
                                      self._key(uuid, volume.volume_id))
 
     def disconnect(self, volumes: Iterable[disk.Volume]) -> None:
-        """Disconnect volumes that no guest of this host uses any more."""
+        """Disconnect volumes that no guest of this host uses."""
         for volume in volumes:
             if volume.source.get('luks'):
-                with contextlib.suppress(exception.HypervisorUnreachable):      # libvirt drops it at its end
+                with contextlib.suppress(exception.HypervisorUnreachable):      # libvirt loses it at its end
                     self._hypervisor.run('forget a key', operations.forget_passphrase, '', volume.volume_id)
-            if volume.source.get('connection'):      # any other is open in QEMU alone
+            if volume.source.get('connection'):      # other volumes are open only in QEMU
                 self._connectors.disconnect(volume.source['connection'])

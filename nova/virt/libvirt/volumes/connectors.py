@@ -1,7 +1,7 @@
-"""How a host reaches volumes of each kind: from the connection that a block storage gives to what QEMU opens.
+"""Volume connectors: convert the connection from a block storage into QEMU's source.
 
-A connector is a class with ``connect`` and ``disconnect``, in the table OURS, or an entry point of the group GROUP that
-another package adds. Its name is the ``driver_volume_type`` that Cinder gives such connections.
+A connector is a class with ``connect`` and ``disconnect``, in the table OURS, or an entry point of the group GROUP of
+another package. Its name is Cinder's ``driver_volume_type`` of such connections.
 """
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ INITIATOR_FILE = '/etc/iscsi/initiatorname.iscsi'
 PORTAL = re.compile(r'\[?(?P<host>[0-9A-Za-z.:_-]+?)\]?:(?P<port>[0-9]{1,5})\Z')
 HOST = re.compile(r'[0-9A-Za-z.:_-]{1,255}\Z')
 KEY = re.compile(r'^\s*key\s*=\s*(\S+)', re.MULTILINE)
-# of an iSCSI connection: what a login may demand, and what of it there is here
+# authentication keys of an iSCSI connection, and those supported here
 LOGIN = re.compile('auth|chap|user|passw|secret|mutual', re.IGNORECASE)
 LOGINS = {f'{prefix}auth_{what}' for prefix in ('', 'discovery_') for what in ('method', 'username', 'password')}
-RECONNECT_S = 60             # so long a guest waits for an export that is gone before its reads and writes fail
+RECONNECT_S = 60             # time for which a guest waits for a lost export before its reads and writes fail
 
 Data = dict[str, typing.Any]
 Source = dict[str, typing.Any]
@@ -37,8 +37,8 @@ Source = dict[str, typing.Any]
 class ConnectorOptions:
     """Options of os-brick.
 
-    root_helper  what it begins the commands with that need root; None: it is not used
-    multipath    whether a volume is reached over all its paths, through the host's kernel
+    root_helper  prefix of the commands that need root; None: not used
+    multipath    whether the host's kernel uses all paths to a volume
     locks        directory of its locks
     """
 
@@ -48,7 +48,8 @@ class ConnectorOptions:
 
 
 class Connector:
-    """
+    """Base class of connectors.
+
     :param kind: driver_volume_type of the connections
     :param initiator: iSCSI name of this host
     """
@@ -59,34 +60,34 @@ class Connector:
         self.kind, self.initiator = kind, initiator
 
     def connect(self, data: Data) -> Source:
-        """The source of a disk.Volume; done again it gives the same.
+        """Return the source of a disk.Volume; idempotent.
 
         :raises VirtError: this host does not reach it
         """
         raise NotImplementedError
 
     def disconnect(self, data: Data, device: Data | None = None) -> None:
-        """Nothing on this host uses it any more.
+        """Disconnect a volume that is unused on this host.
 
         :param device: the 'device' of the source's 'connection'
         """
 
     def extend(self, data: Data) -> None:
-        """The volume has grown; the host may have to look again."""
+        """Rescan a grown volume, if the host needs it."""
 
     def read(self, source: Source) -> bytes:
-        """The first bytes of the file that a source is.
+        """Return the first bytes of a file source.
 
-        :raises VirtError: it is none, or cannot be read
+        :raises VirtError: the source is no file, or is unreadable
         """
         raise _refused(f'files of {self.kind} volumes cannot be read here')
 
     def name_below(self, source: Source, name: str, form: str) -> None:
-        """Let the header of a file that no QEMU has open name the file below it, after libvirt has merged others."""
+        """Set the backing file name in the header of a file that no QEMU has open, after libvirt has merged others."""
 
 
 class Local(Connector):
-    """A file of this host."""
+    """File of this host."""
 
     def connect(self, data: Data) -> Source:
         return {'type': 'file', 'path': data['device_path']}
@@ -96,9 +97,9 @@ class Local(Connector):
 
 
 class Nbd(Connector):
-    """An export of a network block device server: through a socket of this host, or over the network, with TLS.
+    """NBD export: through a socket of this host, or over the network with TLS.
 
-    The certificates are those that qemu.conf names in nbd_tls_x509_cert_dir.
+    qemu.conf names the certificates in nbd_tls_x509_cert_dir.
     """
 
     def connect(self, data: Data) -> Source:
@@ -111,7 +112,7 @@ class Nbd(Connector):
 
 
 class Rbd(Connector):
-    """An image of a Ceph pool, through librbd in QEMU."""
+    """Image of a Ceph pool, through librbd in QEMU."""
 
     def connect(self, data: Data) -> Source:
         made: Source = {'type': 'network', 'protocol': 'rbd', 'name': data['name'],
@@ -122,14 +123,14 @@ class Rbd(Connector):
                 raise _refused('its connection names no secret for cephx')
             made['auth'] = {'username': data['auth_username'], 'type': 'ceph', 'uuid': data['secret_uuid']}
             key = KEY.search(data.get('keyring') or '')
-            if key:          # else the operator has given libvirt the secret of that id
+            if key:          # otherwise the operator has defined the secret in libvirt
                 made['secret'] = {'usage': f'client.{data["auth_username"]} of {data["secret_uuid"]}',
                                   'value': key[1], 'base64': True}
         return made
 
 
 class Iscsi(Connector):
-    """A target that QEMU reaches by itself (libiscsi): no session of the host's kernel."""
+    """iSCSI target accessed by QEMU (libiscsi), without a session of the host's kernel."""
 
     def connect(self, data: Data) -> Source:
         _check_login(data)
@@ -148,7 +149,7 @@ class Iscsi(Connector):
 
 
 class Nfs(Connector):
-    """A file of an NFS server that QEMU reaches by itself (libnfs): nothing is mounted that could hang."""
+    """File of an NFS server accessed by QEMU (libnfs), without a mount that could hang."""
 
     def connect(self, data: Data) -> Source:
         host, colon, directory = str(data['export']).rpartition(':/')
@@ -162,12 +163,12 @@ class Nfs(Connector):
         return chain.read_nfs(source['hosts'][0][0], source['name'])
 
     def name_below(self, source: Source, name: str, form: str) -> None:
-        """libvirt has QEMU write where the file is on the network, which the block storage does not understand."""
+        """Replace the network location written by QEMU, which the block storage does not understand."""
         chain.name_below_nfs(source['hosts'][0][0], source['name'], name, form)
 
 
 class Brick(Connector):
-    """What needs an initiator of the host's kernel: by os-brick, where it is installed."""
+    """Volume that needs an initiator of the host's kernel: through os-brick, if it is installed."""
 
     def connect(self, data: Data) -> Source:
         if self.kind == 'iscsi':
@@ -193,13 +194,13 @@ class Brick(Connector):
 
 
 OURS = {'local': Local, 'nbd': Nbd, 'rbd': Rbd, 'iscsi': Iscsi, 'nfs': Nfs, 'fibre_channel': Brick, 'nvmeof': Brick}
-KERNEL = {'iscsi': Brick}    # of those, with several paths: QEMU's own initiator has one
+KERNEL = {'iscsi': Brick}    # kernel initiators for several paths: QEMU's own has one
 
 
 class Connectors:
-    """Ours, and those that are installed.
+    """Connectors of this package and of installed packages.
 
-    :param host: name of this host, for its iSCSI name where it has none
+    :param host: name of this host, for a default iSCSI name
     :param options: of os-brick
     """
 
@@ -208,15 +209,15 @@ class Connectors:
         self._made: dict[str, Connector] = {}
 
     def connect(self, info: dict[str, typing.Any]) -> Source:
-        """The source of a connection ({'driver_volume_type', 'data'}).
+        """Return the source of a connection ({'driver_volume_type', 'data'}).
 
-        :raises VirtError: this host does not reach it, or does not know such connections
+        :raises VirtError: this host does not reach it, or does not support such connections
         """
         data = info['data']
         form = data.get('format') or chain.RAW
         kind = str(info.get('driver_volume_type'))
         if form != chain.RAW and (form != chain.QCOW2 or kind not in words.CHAINS or data.get('encrypted')):
-            # its file names another one below it, which only who wrote that may follow
+            # only the author of a file may follow its backing file name
             raise _refused(f'it is a file of the format {str(form)!r:.40}, and this host opens raw ones, and of qcow2 '
                            f'those that are not encrypted of {" and ".join(words.CHAINS)} volumes')
         source = self._of(info).connect(data)
@@ -233,9 +234,9 @@ class Connectors:
         return source
 
     def below(self, info: dict[str, typing.Any], source: Source) -> list[chain.File]:
-        """The files below that of a qcow2 source.
+        """Return the backing files of a qcow2 source.
 
-        :raises VirtError: they are not followed, or cannot be read
+        :raises VirtError: they are rejected or unreadable
         """
         reader = self._of(info)
         name, _form = disk.files_of(source)[0]
@@ -243,33 +244,34 @@ class Connectors:
         return chain.follow(name, lambda each: reader.read(disk.named(source, each)), directory)
 
     def header(self, source: Source) -> bytes:
-        """The first bytes of a file, as of a source that was connected.
+        """Return the first bytes of a file of a connected source.
 
-        :raises VirtError: they cannot be read
+        :raises VirtError: they are unreadable
         """
         return self._of_source(source).read(source)
 
     def name_below(self, source: Source, name: str, form: str) -> None:
-        """See Connector; of a source that was connected."""
+        """Set the backing file name of a connected source; see Connector."""
         self._of_source(source).name_below(source, name, form)
 
     def _of_source(self, source: Source) -> Connector:
         return self._of({'driver_volume_type': 'local' if source['type'] == 'file' else source['protocol']})
 
     def disconnect(self, info: dict[str, typing.Any]) -> None:
-        # one of another package may know no devices
+        # a connector of another package may not support devices
         self._of(info).disconnect(info['data'], *([info['device']] if info.get('device') else []))
 
     def extend(self, info: dict[str, typing.Any]) -> None:
-        """A volume has grown.
+        """Rescan a grown volume.
 
         :raises VirtError: the host does not see it
         """
         self._of(info).extend(info['data'])
 
     def facts(self, address: str) -> dict[str, typing.Any]:
-        """What a block storage must know of this host: {'initiator', 'multipath'} and, where os-brick is used,
-        what it finds: WWPNs, the NVMe name.
+        """Return connector properties for a block storage: {'initiator', 'multipath'}, and os-brick's if it is used.
+
+        os-brick adds WWPNs and the NVMe name.
 
         :param address: of this host
         :raises VirtError: os-brick fails
@@ -295,12 +297,14 @@ class Connectors:
 
 
 def _brick(options: ConnectorOptions) -> typing.Any:
-    """The module of os-brick's connectors. os-brick is given where its locks are and what begins its privileged daemon:
-    by itself it would call sudo, whatever root helper its functions are given."""
+    """Return os-brick's connector module with its lock directory and privileged daemon configured.
+
+    The default of os-brick would run sudo, regardless of the root helper passed to its functions.
+    """
     import os_brick
     from os_brick.initiator import connector
     from oslo_concurrency import lockutils
-    from oslo_config.cfg import CONF as GLOBAL                       # os-brick reads its options there alone
+    from oslo_config.cfg import CONF as GLOBAL                       # os-brick reads only these options
     from oslo_privsep import priv_context
     os.makedirs(options.locks, exist_ok=True)
     lockutils.set_defaults(options.locks)
@@ -310,9 +314,9 @@ def _brick(options: ConnectorOptions) -> typing.Any:
 
 
 def _asked(function: Callable[..., typing.Any], *args: typing.Any, **more: typing.Any) -> typing.Any:
-    """What os-brick answers.
+    """Call os-brick and return its result.
 
-    :raises VirtError: it fails, in whatever way
+    :raises VirtError: any failure
     """
     try:
         return function(*args, **more)
@@ -321,9 +325,10 @@ def _asked(function: Callable[..., typing.Any], *args: typing.Any, **more: typin
 
 
 def _check_login(data: Data) -> None:
-    """
-    :raises VirtError: its target is to prove itself, too (mutual CHAP). QEMU and libvirt have a name and a password of
-        the initiator alone, and os-brick passes nothing else on: the login would be one-way without a word
+    """Check the authentication of an iSCSI connection.
+
+    :raises VirtError: mutual CHAP is required. QEMU, libvirt and os-brick support only a name and password of the
+        initiator, so the login would be one-way without a warning
     """
     demands = sorted(key for key, value in data.items() if value and LOGIN.search(key) and key not in LOGINS)
     if demands:
@@ -332,10 +337,10 @@ def _check_login(data: Data) -> None:
 
 
 def _limits(specs: Mapping[str, typing.Any]) -> dict[str, int]:
-    """{one of disk.LIMITS: number} of the QoS specs that the block storage leaves to the hypervisor (front-end).
+    """Return {one of disk.LIMITS: number} of the front-end QoS specs, which the hypervisor enforces.
 
-    What is left of them is for the storage itself, which takes the keys of its driver from the same specs.
-    :raises VirtError: one that is for the hypervisor is no number
+    Other keys of the same specs are for the storage's driver.
+    :raises VirtError: a value for the hypervisor is no number
     """
     found = {}
     for name in disk.LIMITS:

@@ -1,4 +1,4 @@
-"""What is done to the volumes of one domain; see nova/virt/libvirt/guest.py."""
+"""Operations on the volumes of one domain; see nova/virt/libvirt/calls.py."""
 from __future__ import annotations
 
 import base64
@@ -13,14 +13,14 @@ _COPY = libvirt.VIR_DOMAIN_BLOCK_COPY_REUSE_EXT | libvirt.VIR_DOMAIN_BLOCK_COPY_
 
 
 def define_secret(connection: libvirt.virConnect, _uuid: str, auth: dict[str, Any], secret: dict[str, Any]) -> None:
-    """Give libvirt the secret of a storage; the same one again replaces it."""
+    """Define the secret of a storage in libvirt; a repeated call replaces it."""
     text = disk.secret(auth['type'], secret['usage'], auth.get('uuid'))
     value = base64.b64decode(secret['value']) if secret['base64'] else secret['value'].encode()
     connection.secretDefineXML(text).setValue(value)
 
 
 def define_passphrase(connection: libvirt.virConnect, _uuid: str, secret: str, passphrase: str) -> None:
-    """Give libvirt the passphrase of an encrypted disk: it cannot be read back, and it is gone with libvirtd."""
+    """Define the passphrase of an encrypted disk in libvirt: write-only, and lost when libvirtd stops."""
     connection.secretDefineXML(disk.passphrase(secret)).setValue(passphrase.encode())
 
 
@@ -33,21 +33,23 @@ def forget_passphrase(connection: libvirt.virConnect, _uuid: str, secret: str) -
 
 
 def resize(domain: libvirt.virDomain, target: str, size: int) -> None:
-    """Let a running guest see a disk of ``size`` bytes."""
+    """Show a running guest a disk of ``size`` bytes."""
     if domain.isActive():
         domain.blockResize(target, size, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
 
 
 def begin_copy(domain: libvirt.virDomain, text: str) -> None:
-    """Begin to copy a disk into a file that is there."""
+    """Begin to copy a disk into an existing file."""
     if domain.jobStats().get('type', libvirt.VIR_DOMAIN_JOB_NONE) != libvirt.VIR_DOMAIN_JOB_NONE:
         domain.abortJob()
     domain.backupBegin(text, None, libvirt.VIR_DOMAIN_BACKUP_BEGIN_REUSE_EXTERNAL)
 
 
 def uses(domain: libvirt.virDomain, target: str, text: str) -> bool:
-    """Whether the disk at a target is the one that an element describes, in the guest or, when it is off, its
-    definition: libvirt writes there, too, what a copy has ended with."""
+    """Return whether the disk at a target matches an element, in the running guest or else its definition.
+
+    libvirt also updates the definition at the end of a copy.
+    """
     found = etree.fromstring(domain.XMLDesc(0)).find(f"./devices/disk/target[@dev='{target}']/../source")
     return found is not None and _where(found) == _where(etree.fromstring(text).find('source'))
 
@@ -57,14 +59,14 @@ def _where(source: etree.Element | None) -> list[str | None]:
 
 
 def begin_swap(domain: libvirt.virDomain, target: str, text: str) -> None:
-    """Begin to copy a disk to another one, all that is written meanwhile, too."""
+    """Begin to mirror a disk to another one, including later writes."""
     if domain.blockJobInfo(target):
         domain.blockJobAbort(target)
     domain.blockCopy(target, text, {}, _COPY)
 
 
 def swap_ready(domain: libvirt.virDomain, target: str) -> bool | None:
-    """None while the copy goes on, then whether both disks are the same now."""
+    """Return None during the copy, then whether both disks are equal."""
     info = domain.blockJobInfo(target)
     if not info:
         return False
@@ -72,7 +74,7 @@ def swap_ready(domain: libvirt.virDomain, target: str) -> bool | None:
 
 
 def end_swap(domain: libvirt.virDomain, target: str) -> None:
-    """Let the guest use the copy."""
+    """Switch the guest to the copy."""
     domain.blockJobAbort(target, libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT)
 
 
@@ -81,7 +83,7 @@ def abort_swap(domain: libvirt.virDomain, target: str) -> None:
         domain.blockJobAbort(target)
 
 
-# ---- chains of files ----
+# ---- backing chains ----
 
 _ON_TOP = (libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_DISK_ONLY | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_NO_METADATA
            | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REUSE_EXT | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_ATOMIC)
@@ -89,10 +91,10 @@ _ALONE = libvirt.VIR_DOMAIN_START_PAUSED | libvirt.VIR_DOMAIN_START_AUTODESTROY
 
 
 def put_on_top(domain: libvirt.virDomain, target: str, source: dict[str, Any], size: int) -> bool:
-    """Let the guest write to another file, which lies on the present one.
+    """Switch the guest to another file, an overlay of the active one.
 
     :param size: bytes of the disk in it
-    :returns: False: it would have another size than the guest's disk
+    :returns: False if its size would differ from that of the guest's disk
     """
     if not has_size(domain, target, size):
         return False
@@ -102,17 +104,17 @@ def put_on_top(domain: libvirt.virDomain, target: str, source: dict[str, Any], s
 
 
 def has_size(domain: libvirt.virDomain, target: str, size: int) -> bool:
-    """Whether a disk of a running guest has so many bytes."""
+    """Return whether a disk of a running guest has this number of bytes."""
     return bool(domain.blockInfo(target)[0] == size)
 
 
 def files(domain: libvirt.virDomain, target: str) -> list[str]:
-    """Names of the files of a disk of a running guest, that which it writes to first."""
+    """Return the file names of a running guest's disk, active file first."""
     return [name for name, _index in _layers(domain, target)]
 
 
 def _layers(domain: libvirt.virDomain, target: str) -> list[tuple[str, str]]:
-    """[(name of a file, what libvirt calls its place)]"""
+    """Return [(name of a file, libvirt's name of its place)]."""
     layer = etree.fromstring(domain.XMLDesc(0)).find(f"./devices/disk/target[@dev='{target}']/..")
     found = []
     while layer is not None and (source := layer.find('source')) is not None:
@@ -124,11 +126,9 @@ def _layers(domain: libvirt.virDomain, target: str) -> list[tuple[str, str]]:
 
 def begin_merge(domain: libvirt.virDomain, target: str, commit: bool, top: str, base: str | None,
                 relative: bool) -> None:
-    """Begin to merge the files ``top`` and below, until ``base``, into ``base``, or into ``top``, which the guest
-    writes to.
+    """Begin to merge the files from ``top`` down to ``base`` into ``base``, or into the active file ``top``.
 
-    :param relative: headers go on naming files of their own directory, which libvirt can
-        keep of files of its host alone
+    :param relative: headers keep relative names, which libvirt supports only for files of its host
     """
     if domain.blockJobInfo(target):
         domain.blockJobAbort(target)
@@ -146,7 +146,7 @@ def begin_merge(domain: libvirt.virDomain, target: str, commit: bool, top: str, 
 
 
 def merge_percent(domain: libvirt.virDomain, target: str) -> int | None:
-    """Hundredths of a merge that are done, 100: the guest's file may go now; None: it has ended."""
+    """Return the percentage of a merge, 100 once the active file can be switched; None if it has ended."""
     info = domain.blockJobInfo(target)
     if not info:
         return None
@@ -156,5 +156,5 @@ def merge_percent(domain: libvirt.virDomain, target: str) -> int | None:
 
 
 def start_alone(connection: libvirt.virConnect, _uuid: str, text: str) -> None:
-    """A machine that stands still, and ends with this process."""
+    """Start a paused machine that ends with this process."""
     connection.createXML(text, _ALONE)

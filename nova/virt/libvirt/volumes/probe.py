@@ -1,7 +1,7 @@
 """Probe the storage of a volume before QEMU opens it.
 
-QEMU opens a disk in its main loop and without a limit of time: a guest that gets a volume of a storage that hangs
-stands still, and one that starts with it never comes up. A storage that hangs later is waited for by the guest alone.
+QEMU opens a disk in its main loop without a timeout. A hanging storage would freeze a running guest that gets the
+volume, or block the start of a guest. If a storage hangs later, only the guest waits for it.
 """
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from nova.virt.libvirt.domain import volume_disks as disk
 
 ANSWER_S = 10.0
 NFS_PORT = 2049
-# RFC 5531: a call of procedure 0 of NFS version 3, without credentials, as one record
+# RFC 5531: call of procedure 0 of NFS version 3, without credentials, as one record
 _CALL = struct.pack('>10I', 0x4e4f5641, 0, 2, 100003, 3, 0, 0, 0, 0, 0)
 NFS_CALL = struct.pack('>I', 0x80000000 | len(_CALL)) + _CALL
-# protocol: (what we say, what the answer begins with); NBD and Ceph greet by themselves, an iSCSI target does not
+# protocol: (request, start of the response); NBD and Ceph servers speak first, an iSCSI target does not
 WORDS: dict[str, tuple[bytes, bytes]] = {
     'nbd': (b'', b'NBDMAGIC'), 'rbd': (b'', b'ceph v'), 'iscsi': (b'', b''), 'nfs': (NFS_CALL, b'')}
 
 
 def check(volumes: typing.Iterable[disk.Volume], answer_s: float | None = None) -> None:
-    """
+    """Check that the servers of volumes respond.
+
     :param answer_s: None: ANSWER_S
-    :raises VirtError: what serves one of them does not answer
+    :raises VirtError: a server does not respond
     """
     seconds = ANSWER_S if answer_s is None else answer_s
     for volume in volumes:
@@ -42,7 +43,7 @@ def check(volumes: typing.Iterable[disk.Volume], answer_s: float | None = None) 
 
 
 def _ways(source: disk.Source) -> list[Callable[[float], socket.socket]]:
-    """What connects to each of the places where it is served."""
+    """Return a connect function for each server of a source."""
     if source.get('socket'):
         return [functools.partial(_unix, source['socket'])]
     return [functools.partial(_tcp, host, int(port or NFS_PORT)) for host, port in source.get('hosts', ())]
@@ -64,7 +65,7 @@ def _unix(path: str, seconds: float) -> socket.socket:
 
 
 def _failure(connect: Callable[[float], socket.socket], words: bytes, greeting: bytes, seconds: float) -> str | None:
-    """What is wrong with one place, or None."""
+    """Return the failure of one server, or None."""
     until = time.monotonic() + seconds
     try:
         with connect(seconds) as connection:
@@ -77,7 +78,7 @@ def _failure(connect: Callable[[float], socket.socket], words: bytes, greeting: 
                     return 'closed the connection'
                 found += more
             return None if found.startswith(greeting) else 'is something else than it should be'
-    except PermissionError:                # of this process: QEMU is another user
+    except PermissionError:                # affects this process; QEMU is another user
         return None
     except TimeoutError:
         return f'did not answer within {seconds:.0f} seconds'
