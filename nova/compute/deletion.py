@@ -7,6 +7,7 @@ from nova import exception
 from nova import objects
 from nova import states
 from nova import utils
+from nova.compute import device_addresses
 from nova.compute import tasks
 from nova.compute.host import Host
 from nova.compute.moves import live_migration
@@ -57,4 +58,5 @@ class Deletion:
         host = self._host
         with tasks.task(host, ctx, instance, actions.ACTIONS['restore']) as task:
             host.driver.power_on(ctx, task.instance, host.set_up_networks(ctx, task.instance))
+            device_addresses.record(host, ctx, task.instance)
             task.ends(power_state=host.driver.power_state(task.instance), deleted_at=None)

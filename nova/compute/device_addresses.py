@@ -25,7 +25,11 @@ def record(host: Host, ctx: context.RequestContext, server: objects.Instance, ta
     known = server.system_metadata if server.obj_attr_is_set('system_metadata') else None
     if not tagged and device_addresses.KEY not in (known or {}):
         return
-    found = host.driver.device_addresses(server)
+    try:
+        found = device_addresses.limited(host.driver.device_addresses(server))
+    except exception.VirtError as error:             # the next start records them
+        LOG.warning('The addresses of the devices of server %s are unknown: %s', server.uuid, error)
+        return
     if not found or found == device_addresses.read(known):
         return
     try:

@@ -8,6 +8,7 @@ from nova import exception
 from nova import objects
 from nova import states
 from nova import utils
+from nova.compute import device_addresses
 from nova.compute import tasks
 from nova.compute.host import Host
 from nova.virt import driver as virt
@@ -78,4 +79,5 @@ class Rescue:
         host = self._host
         with tasks.task(host, ctx, instance, actions.ACTIONS['unrescue']) as task:
             host.driver_with(virt.Rescue).unrescue(ctx, task.instance, host.set_up_networks(ctx, task.instance))
+            device_addresses.record(host, ctx, task.instance)
             task.ends(power_state=host.driver.power_state(task.instance))

@@ -9,6 +9,7 @@ from nova import objects
 from nova import states
 from nova import utils
 from nova.compute import build
+from nova.compute import device_addresses
 from nova.compute import images
 from nova.compute import tasks
 from nova.compute import volumes
@@ -110,6 +111,7 @@ class Shelve:
             networks = host.set_up_networks(ctx, server)
             if server.vm_state == states.SHELVED:
                 host.driver.power_on(ctx, server, networks)
+                device_addresses.record(host, ctx, server)
             elif server.vm_state == states.SHELVED_OFFLOADED:
                 task.undo(host.driver.destroy, ctx, server, networks)
                 self._spawn_shelved(task, spec, image_id, networks)

@@ -10,6 +10,7 @@ The metadata documents have the same words: ``pci`` with an address as ``0000:00
 """
 from __future__ import annotations
 
+import itertools
 import re
 import typing
 
@@ -26,13 +27,20 @@ def problem(values: object) -> str | None:
     """Why a value is no record; None: it is one."""
     if not isinstance(values, dict) or len(values) > MAX_DEVICES:
         return f'it is no record of at most {MAX_DEVICES} devices'
-    for name, place in values.items():
-        if not isinstance(name, str) or not _NAME.match(name):
-            return 'a device of it has no key'
-        if not isinstance(place, list) or len(place) != 2 or place[0] not in BUSES or not (
-                isinstance(place[1], str) and _ADDRESS.match(place[1])):
-            return 'an address of it is no bus with an address'
-    return None
+    bad = next((name for name, place in values.items() if not _is_device(name, place)), None)
+    return None if bad is None else f'its entry {str(bad)[:64]!r} has no valid key, bus or address'
+
+
+def _is_device(name: object, place: object) -> bool:
+    """Return whether the record may have this entry."""
+    return (isinstance(name, str) and bool(_NAME.match(name)) and isinstance(place, list) and len(place) == 2
+            and all(isinstance(each, str) for each in place) and place[0] in BUSES and bool(_ADDRESS.match(place[1])))
+
+
+def limited(found: Addresses) -> Addresses:
+    """Return the entries that the record may have; an adopted disk may have a serial number of any form."""
+    return dict(itertools.islice(((name, place) for name, place in found.items() if _is_device(name, place)),
+                                 MAX_DEVICES))
 
 
 def read(metadata: dict[str, typing.Any] | None) -> Addresses:
@@ -43,6 +51,6 @@ def read(metadata: dict[str, typing.Any] | None) -> Addresses:
 
 def of_device(device: typing.Mapping[str, typing.Any], known: Addresses) -> tuple[str, str]:
     """(bus, address) of a device of ``devices`` in meta_data.json, as it is recorded or as the device has it."""
-    found = next((known[key] for key in (device.get('mac'), device.get('serial'), device.get('path'))
-                  if key is not None and key in known), None)
+    key = (device.get('mac') or '').lower() or device.get('serial') or device.get('path')
+    found = known.get(key) if key else None
     return (found[0], found[1]) if found else (device['bus'], device['address'])

@@ -6,6 +6,7 @@ import pytest
 
 from nova import exception
 from nova import states
+from nova.compute import device_addresses
 from nova.compute.moves import live_migration
 from nova.db.servers import block_devices
 from nova.tests import core
@@ -185,3 +186,21 @@ def test_a_driver_that_cannot_migrate_says_so(cloud):
                   lambda: work.check_live_migration_source(cloud.ctx, instance, {})):
         with pytest.raises(exception.MigrationPreCheckError, match='host1'):
             check()
+
+
+def test_the_addresses_of_devices_are_recorded_as_far_as_they_are_known(cloud, monkeypatch):
+    host, uuid = cloud.computes['host1'].host, cloud.boot(host='host1')
+
+    def recorded(found):
+        def addresses(_instance):
+            if isinstance(found, Exception):
+                raise found
+            return found
+        monkeypatch.setattr(host.driver, 'device_addresses', addresses)
+        server = cloud.conductor.methods.update_instance(None, uuid, {})
+        device_addresses.record(host, cloud.ctx, server, tagged=True)
+        return (cloud.row(uuid)['system_metadata'] or {}).get('device_addresses')
+    assert recorded(exception.VirtError(operation='read', reason='libvirt is away')) is None
+    known = {'fa:16:3e:00:00:01': ['pci', '0000:00:03.0']}
+    assert recorded({**known, 'WD My Disk': ['pci', '0000:00:04.0']}) == known
+    assert recorded(exception.GuestNotFound(instance_id=uuid)) == known

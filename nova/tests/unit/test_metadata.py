@@ -141,7 +141,7 @@ def test_addresses_of_a_guest_s_xml():
 
 @pytest.mark.parametrize('values', [
     [], {'': ['pci', '0000:00:01.0']}, {'a' * 65: ['pci', '0000:00:01.0']}, {'v1': ['isa', '1']}, {'v1': ['pci']},
-    {'v1': ['pci', '<b>']}, {'v1': 'pci'}, {'v1': ['pci', None]},
+    {'v1': ['pci', '<b>']}, {'v1': 'pci'}, {'v1': ['pci', None]}, {'v1': [[], 'x']}, {'v1': [{}, '1']},
     {f'v{number}': ['usb', '1'] for number in range(257)}])
 def test_what_is_no_record_of_addresses(values):
     assert device_addresses.problem(values) and device_addresses.read({device_addresses.KEY: values}) == {}

@@ -116,6 +116,9 @@ def pool_record(directory, content):
     of_pool.promise(GOOD, 'two')
     written = json.loads(pool.texts[GOOD])
     assert (written['successor'], written['of_a_newer_release'], written['before']) == ('two', 1, None)
+    assert written.keys() == {*owners.FORMAT.fields, 'version', 'readable_by', 'of_a_newer_release'}
+    record = owners.PoolRecord('one', 'two', None, {'disks': []}, {'of_a_newer_release': 1})
+    assert owners.PoolRecord.from_record(record.to_record()) == record
     with pytest.raises(exception.VirtError, match='find the owner of the disks'):
         of_pool.read(BAD)
 

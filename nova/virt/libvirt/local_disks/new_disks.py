@@ -179,8 +179,9 @@ class NewDisks:
         for number, disk in enumerate(guest.disks):
             if os.path.basename(disk.file) == 'disk.config':
                 self._storage.remove_disk(guest.uuid, os.path.basename(disk.file))
-                guest.disks[number] = self.config_drive(guest.uuid, contents, disk.target, disk.bus,
-                                                        encrypted=disk.secret is not None)
+                made = self.config_drive(guest.uuid, contents, disk.target, disk.bus, encrypted=disk.secret is not None)
+                made.iothread, made.detect_zeroes = disk.iothread, disk.detect_zeroes
+                guest.disks[number] = made
 
     def boot_files(self, context: RequestContext, uuid: str, image: Image | None,
                    wanted: Mapping[str, tuple[str | None, str]]) -> dict[str, str]:

@@ -48,11 +48,13 @@ class PoolRecord:
     @classmethod
     def from_record(cls, values: dict[str, typing.Any]) -> PoolRecord:
         values = dict(values)
-        return utils.from_known(cls, {**values, 'previous_host': values.pop(PREVIOUS_HOST)})
+        values['previous_host'] = values.pop(PREVIOUS_HOST)
+        return utils.from_known(cls, values)
 
     def to_record(self) -> dict[str, typing.Any]:
         values = utils.to_record(self)
-        return {**values, PREVIOUS_HOST: values.pop('previous_host')}
+        values[PREVIOUS_HOST] = values.pop('previous_host')
+        return values
 
     @property
     def disks(self) -> set[str]:
