@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection
 import contextlib
 import logging
+import os
 
 from oslo_config import cfg
 
@@ -45,7 +46,7 @@ def convert(conf: cfg.ConfigOpts, api_db: engine.Database, cell_db: engine.Datab
     """
     if not conversion.is_due(api_db, 'api') and not conversion.is_due(cell_db, 'cell'):
         return []
-    if schema.version(api_db) is None:
+    if api_db.sqlite and not os.path.exists(str(api_db.url.database)) or schema.version(api_db) is None:
         raise exception.DatabaseNotReady(branch='api', found='none', expected=schema.PREDECESSORS['api'], command=(
             f'{schema.CONVERT} with a configuration whose [api_database] connection names the API database'))
     with contextlib.closing(db_cells.Cells(conf, api_db, cell_db)) as cells:
@@ -60,7 +61,8 @@ def convert(conf: cfg.ConfigOpts, api_db: engine.Database, cell_db: engine.Datab
             state_backup.check_stopped(conf, db, hosts)
         copies = _copy(conf, api_db, cells, [db for db, _branch in due])
         stored_files.convert(conf)
-        for db, branch in due:
+        # the configured databases last: they tell a repeated call that the conversion is incomplete
+        for db, branch in sorted(due, key=lambda each: each[0] is cell_db or 2 * (each[0] is api_db)):
             conversion.convert(db, branch)
     return copies
 
@@ -89,7 +91,8 @@ def convert_if_due(conf: cfg.ConfigOpts, branch: str | None = None) -> list[str]
     :param branch: convert only if the configured database of this branch is due; None: if any is
     """
     api_db, cell_db = assembly.open_databases(conf)
-    if branch is not None and not conversion.is_due(api_db if branch == 'api' else cell_db, branch):
+    configured = {'api': api_db, 'cell': cell_db}
+    if not any(conversion.is_due(db, each) for each, db in configured.items() if branch in (None, each)):
         return []
     with contextlib.closing(state_directory.take(state_backup.state_path(conf))):
         return convert(conf, api_db, cell_db)

@@ -15,6 +15,7 @@ from nova.cloud import state_backup
 from nova.db import engine
 from nova.db.cells import cells as db_cells
 from nova.runtime import disk_space
+from nova.runtime import durable_files
 from nova.runtime import host_identity
 from nova.runtime import metrics
 from nova.runtime import passphrases
@@ -53,7 +54,7 @@ class Nightly:
         if not keep or not is_due(self._newest, time.time()):
             return
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path in self._directory.glob('state-*.backup.*.part'):       # left by a crash
+        for path in self._directory.glob(f'.state-*.backup.*{durable_files.PART}'):      # left by a crash
             path.unlink(missing_ok=True)
         sizes = [path.stat().st_size for path in self._kept()]
         disk_space.reserve_of(self._conf).check(str(self._directory), sizes[-1] if sizes else 0)

@@ -37,6 +37,7 @@ from nova.db.services import services
 from nova.runtime import backup_file
 from nova.runtime import directories
 from nova.runtime import disk_space
+from nova.runtime import durable_files
 from nova.runtime import host_identity
 from nova.runtime import release
 from nova.runtime import sealing
@@ -165,7 +166,7 @@ def _small_files(conf: cfg.ConfigOpts) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for name, place in parts(conf).items():
         for path in (place, *sorted(place.rglob('*'))) if place.is_dir() else (place,):
-            if not path.is_file() or path.is_symlink():
+            if not path.is_file() or path.is_symlink() or path.name.endswith(durable_files.PART):
                 continue
             below = '' if path == place else f'/{path.relative_to(place)}'
             with contextlib.suppress(FileNotFoundError):         # replaced or removed since

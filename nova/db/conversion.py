@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-BATCH = 500                  # rows with a renamed key that are written at once
+BATCH = 500                  # rows with a renamed key that are read and written at once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,21 +64,22 @@ class Key:
     new: str
 
     def apply(self, conn: Connection) -> int:
-        """Rename the key in all rows; return their number."""
-        names = sa.inspect(conn).get_pk_constraint(self.table)['constrained_columns']
+        """Rename the key in all rows; return their number. The table has a primary key of one column."""
+        name, = sa.inspect(conn).get_pk_constraint(self.table)['constrained_columns']
         column: sa.ColumnClause[Any] = sa.column(self.column)
-        key: list[sa.ColumnClause[Any]] = [sa.column(name) for name in names]
-        table = sa.table(self.table, column, *key)
-        found = conn.execute(sa.select(*key, column).where(
-            column.like(f'%"{self.old}"%'))).all()
-        changed = [{**{f'key_{name}': value for name, value in zip(names, row)}, 'renamed': self._renamed(row[-1])}
-                   for row in found]
-        changed = [values for values in changed if values['renamed'] is not None]
-        statement = sa.update(table).where(*(each == sa.bindparam(f'key_{each.name}') for each in key)).values(
-            {self.column: sa.bindparam('renamed')})
-        for begin in range(0, len(changed), BATCH):
-            conn.execute(statement, changed[begin:begin + BATCH])
-        return len(changed)
+        key: sa.ColumnClause[Any] = sa.column(name)
+        table = sa.table(self.table, column, key)
+        statement = sa.update(table).where(key == sa.bindparam('key')).values({self.column: sa.bindparam('renamed')})
+        # the keys first: the documents of a large table do not fit into memory
+        keys, count = conn.scalars(sa.select(key).where(column.like(f'%"{self.old}"%'))).all(), 0
+        for begin in range(0, len(keys), BATCH):
+            found = conn.execute(sa.select(key, column).where(key.in_(keys[begin:begin + BATCH]))).all()
+            changed = [{'key': ident, 'renamed': renamed} for ident, text in found
+                       if (renamed := self._renamed(text)) is not None]
+            if changed:
+                conn.execute(statement, changed)
+            count += len(changed)
+        return count
 
     def _renamed(self, text: str) -> str | None:
         """Return the text of the changed object, None where the object does not have the key."""
@@ -116,10 +117,11 @@ def copy(db: engine.Database, path: str) -> None:
 
     :raises InvalidInput: the file cannot be written; there is none then
     """
-    part = path + '.part'
+    part = f'{db.url.database}.before-conversion.part'
     try:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(part)                  # of an interrupted conversion
+        for name in (part, part + '-wal', part + '-shm', part + '-journal'):        # of an interrupted conversion
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name)
         os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         with contextlib.closing(sqlite3.connect(part)) as target, db.reader() as conn:
             source: Any = conn.connection.driver_connection
@@ -128,7 +130,7 @@ def copy(db: engine.Database, path: str) -> None:
         if found != 'ok':
             raise sqlite3.DatabaseError(found)
         if owner := durable_files.owner_of(str(db.url.database)):
-            os.chown(part, *owner)
+            os.chown(part, *owner, follow_symlinks=False)
         durable_files.commit(part, path)
     except (OSError, sqlite3.Error) as error:
         with contextlib.suppress(OSError):

@@ -35,7 +35,7 @@ RESCHEDULE_INTERVAL_S = 0.5     # minimum time between two searches for routers 
 
 
 def choose(conn: Connection) -> str:
-    """Return the host for one more router, or '' if no host is alive."""
+    """Return the host for one more router, or '' if no gateway host is alive."""
     taken = routers.on_hosts(conn)
     alive = [row['host'] for row in hosts.every(conn) if row['gateway'] and hosts.alive(row, DOWN_S)]
     return min(alive, key=lambda host: (taken.get(host, 0), host), default='')

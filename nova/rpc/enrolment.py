@@ -127,8 +127,8 @@ class Enrolment:
             LOG.warning('The conductor cannot take the key: %s', error.message)
             return None
         if answer['state'] in _APPROVED and not self._deployment:
-            LOG.warning('The key of the deployment is not verified: the join token has expired. Make '
-                        'another one, or remove [messages] join_token_file to trust the key in the answer.')
+            LOG.warning('The key of the deployment is not verified: the join token has expired or was used. '
+                        'Make another one, or remove [messages] join_token_file to trust the key in the answer.')
         if answer['state'] not in _APPROVED:
             LOG.warning('The key %s of host %s waits: nova-manage host approve %s --fingerprint %s',
                         self._keys.key.id, self._host, self._host, self._keys.key.id)

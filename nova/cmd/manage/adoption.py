@@ -1,7 +1,7 @@
 """nova-manage vm adopt: libvirt guests without a server become servers.
 
 The command inspects the guest and creates the server. The compute service of the host takes over the guest, as it would
-build another one: doc/source/adr/0032-adopted-calls.rst.
+build another one: doc/source/adr/0032-adopted-guests.rst.
 """
 from __future__ import annotations
 

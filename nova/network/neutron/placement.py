@@ -116,7 +116,8 @@ class Placement:
             if found is not None:
                 return found
         raise exception.PortBindingFailed(
-            reason=f'host {host} has not enough bandwidth or packet rate for port {port["id"]}.')
+            reason=f'host {host} is not connected to the network of port {port["id"]}, or lacks the bandwidth or '
+                   'packet rate that it requests.')
 
     def _claim(self, ctx: RequestContext, port: Document, server: str, node: str, ident: str) -> Any:
         """Return the allocation, or None after conflicts with other claims."""

@@ -54,7 +54,7 @@ def fleet(face, tmp_path):
         servers[-1].start()
     for each in managers.values():
         each.report()
-    face.app.api._face.network_rpc = real.client(interface.INTERFACE)
+    face.app.api._deps.network_rpc = real.client(interface.INTERFACE)
     yield managers
     for server in servers:
         server.stop()

@@ -24,6 +24,7 @@ from nova.db import state_backup as rows
 from nova.db.tables import image as tables_image
 from nova.db.tables.audit import records
 from nova.runtime import backup_file
+from nova.runtime import durable_files
 from nova.runtime import metrics
 from nova.runtime import passphrases
 from nova.tests import schemas
@@ -451,7 +452,9 @@ def test_a_nightly_backup_is_made_and_the_oldest_goes(origin, tmp_path):
     first, = directory.iterdir()
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700 and stat.S_IMODE(first.stat().st_mode) == 0o600
     (directory / 'mine').write_text('stays')
-    (directory / 'state-20200101T000000.backup.0123456789abcdef.part').write_text('cut off')
+    cut_off = durable_files.replacing(directory / 'state-20200101T000000.backup')
+    cut_off.__enter__()                                  # and never left: a crash
+    assert len(list(directory.glob('.state-*'))) == 1
     for day in range(1, 5):
         (directory / f'state-2020010{day}T000000.backup').write_text('old')
     os.utime(first, (time.time() - 90000, time.time() - 90000))

@@ -137,11 +137,11 @@ def stages(path, show):
             for host in world.hosts:
                 linux = host.driver.linux
                 linux.run('nft', '-f', '-', stdin=flow_offload.remove(linux.table))
-                linux._shortcuts = None
+                linux._loaded_offload = None
 
         def short():
             for host in world.hosts:
-                host.driver.linux._shorten(host.driver.linux._state)
+                host.driver.linux._apply_offload(host.driver.linux._state)
         hosts = [f'nvq{number}{world.tag}' for number in (1, 2)]
         steps = (('a bridge alone', bare, lambda: called(0)),
                  ('and br_netfilter', bare, lambda: called(1)),

@@ -110,7 +110,7 @@ class _Import:
         try:
             self.write({STATE: 'failed', REASON: str(reason)[:255]})
         except (errors.Ec2Error, errors.ServiceRefused) as gone:
-            LOG.info('Image %s has been deleted: %s', self._image_id, gone)
+            LOG.info('Cannot write the state of image %s, which may have been deleted: %s', self._image_id, gone)
 
     def _counted(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         """Yield the pieces, and update the progress of the image."""
