@@ -9,6 +9,7 @@ the server's host changes. The host compares it with the recorded one and change
 from __future__ import annotations
 
 import collections.abc
+import contextlib
 import dataclasses
 import logging
 import os
@@ -114,6 +115,7 @@ class Records:
         self._directory = directory and os.path.join(directory, urllib.parse.quote(host, safe=''))
         self._locks = tuple(threading.Lock() for _number in range(LOCKS))
         self._records: dict[str, Record] = {}
+        self._unreadable: set[str] = set()               # uuids
         self.complete = False
         if self._directory and os.path.isdir(self._directory):
             self._load(self._directory)
@@ -126,13 +128,21 @@ class Records:
             try:
                 found = FORMAT.read_as(os.path.join(directory, name), _record)
             except exception.RecordUnreadable as error:
-                LOG.warning('%s The service goes on as if the server had no record.', error.message)
+                LOG.warning('%s Nothing of this server is removed from this host.', error.message)
+                self._unreadable.add(name.removesuffix(ENDING))
                 continue
             if found is not None:
                 self._records[name.removesuffix(ENDING)] = found
 
     def get(self, uuid: str) -> Record | None:
         return self._records.get(uuid)
+
+    def allows_removal(self, what: str, uuid: str, row: Row) -> bool:
+        """Return whether resources of a server may be removed, see ``is_removable``; False if the record is unreadable.
+
+        A newer release may have written the record.
+        """
+        return uuid not in self._unreadable and is_removable(what, self.get(uuid), row)
 
     def uuids(self) -> list[str]:
         return list(self._records)
@@ -216,7 +226,12 @@ class Records:
         with self._locked(uuid):
             self._records[uuid] = record if self._directory is None else dataclasses.replace(record, server={})
             if self._directory:
-                self._write(os.path.join(self._directory, uuid + ENDING), FORMAT.encode(utils.to_record(record)))
+                path = os.path.join(self._directory, uuid + ENDING)
+                if uuid in self._unreadable:
+                    self._unreadable.remove(uuid)
+                    with contextlib.suppress(OSError):
+                        os.replace(path, path + '.unreadable')
+                self._write(path, FORMAT.encode(utils.to_record(record)))
 
     def _locked(self, uuid: str) -> threading.Lock:
         """Return the lock of a server's record. Records of other servers are written concurrently."""

@@ -73,7 +73,7 @@ class Strays:
             row = rows.get(uuid)
             if row is None:
                 continue
-            if records.is_removable(what, host.records.get(uuid), row):
+            if host.records.allows_removal(what, uuid, row):
                 host.queue.submit(uuid, self._remove, ctx, uuid, what)
             elif row.fate == states.UNKNOWN or what == GUEST and row.fate in states.GONE:
                 left[uuid] = what
@@ -99,7 +99,7 @@ class Strays:
     def may_remove(self, ctx: context.RequestContext, uuid: str, what: str) -> bool:
         """Return whether a server is gone, as a row newer than this host's record says."""
         row = self._rows(ctx, [uuid]).get(uuid)
-        return row is not None and records.is_removable(what, self._host.records.get(uuid), row)
+        return row is not None and self._host.records.allows_removal(what, uuid, row)
 
     def _remove(self, ctx: context.RequestContext, uuid: str, what: str) -> None:
         """Remove a stray in the server's queue, after asking again: a move that uses no queue may have begun."""

@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 from nova import exception
 from nova import objects
+from nova import states
 from nova.compute import records as server_records
 from nova.network.linux import dhcpbridge
 from nova.network.linux import leases
@@ -191,6 +192,12 @@ def server(directory, content):
     made = server_records.Records(str(directory), 'host1')
     assert made.get(GOOD) == server_records.Record(1, (('r', 'e'),)) and made.uuids() == [GOOD]
     assert made.get(BAD) is None and made.server(BAD) == {} and made.server(GOOD) == {'uuid': GOOD}
+    deleted = server_records.Row(states.DELETED_FOR_GOOD, 9)
+    assert made.allows_removal(server_records.FILES, GOOD, deleted)
+    assert not made.allows_removal(server_records.FILES, BAD, deleted)
+    made._put(BAD, server_records.Record(3, ()))
+    assert (path / f'{BAD}.json.unreadable').read_bytes() == content
+    assert made.allows_removal(server_records.FILES, BAD, deleted)
     made.note_left(GOOD, 2)
     written = json.loads((path / f'{GOOD}.json').read_text())
     assert (written['generation'], written['left'], written['of_a_newer_release'], written['server']) == (
