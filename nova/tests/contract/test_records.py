@@ -39,6 +39,7 @@ OTHER_WRITERS = {
     ('cold_moves.py', 'os.rename'): 'an image that came along with a disk',
     ('tpm_state.py', 'os.replace'): 'the state of a TPM on its way to libvirt',
     ('resize.py', 'os.rename'): 'the directory of a guest',
+    ('records.py', 'os.replace'): 'an unreadable record, kept beside the new one',
 }
 _PATHS = ('rename', 'replace', 'link')
 

@@ -156,7 +156,7 @@ def test_a_key_is_for_requests_of_its_owner(cloud, url):
     assert keys.passphrase(caller(owner), symmetric) == key.hex()
     assert keys.passphrase(caller(owner), store(owner, url, 'passphrase', 'plain words')) == 'plain words'
     for who, ident, why in ((other, symmetric, 'refuses access'), (owner, symmetric[:-4] + 'ffff', 'refuses access'),
-                            (owner, '../orders', 'is none'),
+                            (owner, '../orders', 'has an invalid id'),
                             (owner, store(owner, url, 'opaque', base64.b64encode(key).decode()), 'not a LUKS key')):
         with pytest.raises(exception.InvalidVolume, match=why):
             keys.passphrase(caller(who), ident)

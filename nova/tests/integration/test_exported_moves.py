@@ -3,11 +3,12 @@ import contextlib
 
 import pytest
 
-from nova import conf as nova_conf
 from nova import exception
 from nova.tests.functional import cloud as clouds
 from nova.tests.functional import test_live_cloud as live
 from nova.tests.integration import test_volume_exports as exports
+from nova.virt import driver as contract
+from nova.virt.fake import volumes
 from nova.volume.exports import daemon
 
 pytestmark = exports.pytestmark
@@ -21,7 +22,8 @@ class Cloud(clouds.Cloud):
     def _compose(self):
         super()._compose()
         for name in live.HOSTS:
-            live.driver(self, name).conf = nova_conf.new(files=[], host=name, my_ip=ELSEWHERE)
+            driver = live.driver(self, name)
+            driver.features[contract.Volumes] = volumes.Volumes(driver.machine, name, ELSEWHERE)
 
 
 @pytest.fixture(scope='module')

@@ -228,7 +228,7 @@ def test_several_servers_of_one_host(home):
 def test_what_cannot_be_exported_is_refused_with_a_sentence(home, monkeypatch):
     volume_id = home.made(1)
     attachment = home.volumes.attach(ALICE, volume_id, SERVER)
-    with pytest.raises(exception.InvalidVolume, match='name of a host'):
+    with pytest.raises(exception.InvalidVolume, match='not a valid host name'):
         home.volumes.connect(ALICE, attachment, {'host': 'a,CN=h2', 'ip': '192.0.2.2'}, '/dev/vdb')
     # an address that another program has is left out
     with socket.socket() as taken:
