@@ -225,7 +225,7 @@ def test_a_device_that_is_no_bridge_is_left_alone(parted):
         for port in state['ports']:
             port['bridge'] = name
         before = run('ip', '-json', 'address', 'show', 'dev', name)
-        with pytest.raises(exception.NetworkPlumbingError, match='no bridge'):
+        with pytest.raises(exception.NetworkPlumbingError, match='not a bridge'):
             parted.helper.call('network.refresh', state=state)
         state['networks'][0]['bridge'] = 'lo'
         with pytest.raises(exception.NetworkPlumbingError, match='refuses'):
