@@ -386,7 +386,7 @@ def goes_ahead(cloud):
 def test_the_source_is_restarted_while_a_part_of_a_guest_that_runs_at_the_destination_is_here(cloud):
     """The conductor had it removed at the destination, because it was here, too (post-copy)."""
     uuid, number = goes_ahead(cloud)
-    there = cloud.computes['host2'].driver
+    there = cloud.computes['host2'].driver.features[virt.LiveMigration]
     there.disconnect()                               # the network is broken
     cloud.start_compute('host1')
     time.sleep(0.2)
