@@ -171,7 +171,7 @@ def test_a_resize_grows_and_a_revert_takes_it_back(ceph, rig, instance):
     for revert in (True, False):
         instance.root_gb, instance.ephemeral_gb = 2, 1
         sent = rig.driver.features[contract.Resize].send_guest(None, instance, 'a-host', [], 0)
-        request = test_libvirt.driver.SpawnRequest(image=rig.image, network_info=[])
+        request = test_libvirt.contract.SpawnRequest(image=rig.image, network_info=[])
         rig.driver.features[contract.Resize].finish_migration(None, instance, sent, request, True)
         assert size(ceph, instance) == 2 * GIB and disks(ceph, instance) == ['disk', 'disk.ephemeral0']
         rig.booted(instance)
@@ -213,7 +213,7 @@ def test_another_host_without_the_record_takes_nothing(ceph, rig, instance, opti
         other.features[contract.Resize].accept_guest(None, instance, {})
     with pytest.raises(exception.VirtError, match='share the directory'):
         other.storage.new_disks.create(None, instance,
-                                       test_libvirt.driver.SpawnRequest(image=rig.image, network_info=[]))
+                                       test_libvirt.contract.SpawnRequest(image=rig.image, network_info=[]))
     other.storage.remove(instance.uuid)
     assert disks(ceph, instance) == ['disk']
 

@@ -72,7 +72,7 @@ def test_a_guest_with_a_device(tmp_path):
     instance = rig.make_instance()
     instance.pci_devices = pci.dump([device])
     try:
-        made.driver.spawn(None, instance, rig.driver.SpawnRequest(image=made.image, network_info=[]))
+        made.driver.spawn(None, instance, rig.contract.SpawnRequest(image=made.image, network_info=[]))
         made.booted(instance)
         made.type(instance, 'cat /sys/bus/pci/devices/*/device')
         rig.wait_for(lambda: f'0x{device.product_id}'.encode() in made.console(instance), 30, 'the device in the guest')
@@ -87,7 +87,7 @@ state_path = rig.state_path
 @pytest.fixture
 def machine(state_path):
     made, instance = rig.Rig(state_path), rig.make_instance()
-    made.driver.spawn(None, instance, rig.driver.SpawnRequest(image=made.image, network_info=[]))
+    made.driver.spawn(None, instance, rig.contract.SpawnRequest(image=made.image, network_info=[]))
     yield made, instance
     made.driver.destroy(None, instance, [])
     made.driver.stop()

@@ -33,7 +33,7 @@ def test_a_guest_with_a_tpm_runs_and_its_disk_is_copied(umask, tmp_path, monkeyp
                                                             network_info=[]))
             assert found.power_state(instance) == states.RUNNING
             found.power_off(instance)
-            found.snapshot(None, instance, 'copy', lambda state: None)
+            found.features[driver.Snapshot].snapshot(None, instance, 'copy', lambda state: None)
             assert made.images.uploads['copy'][0].startswith(b'QFI')
             found.destroy(None, instance, [])
     finally:

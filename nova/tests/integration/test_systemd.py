@@ -84,12 +84,12 @@ tried.spawn(None, instance, driver.SpawnRequest(
     image={'id': 'empty', 'disk_format': 'qcow2', 'properties': {}}, network_info=[]))
 assert tried.power_state(instance) == states.RUNNING
 tried.console_output(instance)
-tried.snapshot(None, instance, 'running', lambda step: None)
+tried.features[driver.Snapshot].snapshot(None, instance, 'running', lambda step: None)
 tried.power_off(instance)
-tried.snapshot(None, instance, 'off', lambda step: None)
-tried.send_guest(None, instance, 'tried', [], 0)
+tried.features[driver.Snapshot].snapshot(None, instance, 'off', lambda step: None)
+tried.features[driver.Resize].send_guest(None, instance, 'tried', [], 0)
 instance.root_gb += 1
-tried.finish_migration(None, instance, None, driver.SpawnRequest(
+tried.features[driver.Resize].finish_migration(None, instance, None, driver.SpawnRequest(
     image={'id': 'empty', 'disk_format': 'qcow2', 'properties': {}}, network_info=[]), True)
 assert tried.power_state(instance) == states.RUNNING
 tried.destroy(None, instance, [])
