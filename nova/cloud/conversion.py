@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Collection
 import contextlib
 import logging
-import os
 
 from oslo_config import cfg
 
@@ -46,7 +45,7 @@ def convert(conf: cfg.ConfigOpts, api_db: engine.Database, cell_db: engine.Datab
     """
     if not conversion.is_due(api_db, 'api') and not conversion.is_due(cell_db, 'cell'):
         return []
-    if api_db.sqlite and not os.path.exists(str(api_db.url.database)) or schema.version(api_db) is None:
+    if schema.version(api_db) is None:
         raise exception.DatabaseNotReady(branch='api', found='none', expected=schema.PREDECESSORS['api'], command=(
             f'{schema.CONVERT} with a configuration whose [api_database] connection names the API database'))
     with contextlib.closing(db_cells.Cells(conf, api_db, cell_db)) as cells:
@@ -61,8 +60,8 @@ def convert(conf: cfg.ConfigOpts, api_db: engine.Database, cell_db: engine.Datab
             state_backup.check_stopped(conf, db, hosts)
         copies = _copy(conf, api_db, cells, [db for db, _branch in due])
         stored_files.convert(conf)
-        # the configured databases last: they tell a repeated call that the conversion is incomplete
-        for db, branch in sorted(due, key=lambda each: each[0] is cell_db or 2 * (each[0] is api_db)):
+        # the API database last, the home cell before it: a repeated call tests these two only
+        for db, branch in reversed(due):
             conversion.convert(db, branch)
     return copies
 

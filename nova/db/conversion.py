@@ -106,9 +106,7 @@ ROWS: dict[str, tuple[Value | Key, ...]] = {
 
 
 def is_due(db: engine.Database, branch: str) -> bool:
-    """Return whether a database is of the tree before the first release; an SQLite file is not created."""
-    if db.sqlite and not os.path.exists(str(db.url.database)):
-        return False
+    """Return whether a database is of the tree before the first release."""
     return schema.version(db) == schema.PREDECESSORS[branch]
 
 

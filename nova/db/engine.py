@@ -114,10 +114,15 @@ class Database:
         self._ended = {kind: metrics.DB_TRANSACTIONS.labels(name, kind) for kind in ('read', 'write')}
         metrics.DB_CONNECTIONS.watch(self, Database.connections)
 
+    @property
+    def file(self) -> str | None:
+        """The path of the SQLite file, None for a database in memory or on a server."""
+        return self.url.database or None if self.sqlite and self.url.database != ':memory:' else None
+
     def keep_spare_room(self) -> None:
         """Keep a reserve on disk for operations that free space; only for SQLite files."""
-        if self.sqlite and self.url.database not in (None, '', ':memory:'):
-            self._spare = spare_room.SpareRoom(str(self.url.database))
+        if self.file is not None:
+            self._spare = spare_room.SpareRoom(self.file)
             self._spare.fill()
 
     @contextlib.contextmanager

@@ -100,7 +100,9 @@ def _newest(branch: str, phase: str) -> int:
 
 
 def version(db: Database, phase: str = EXPAND) -> str | None:
-    """Return the revision of a database, or None."""
+    """Return the revision of a database, or None; a missing SQLite file is not created."""
+    if db.file is not None and not os.path.exists(db.file):
+        return None
     with db.reader() as conn:
         return version_of(conn, phase)
 

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import stat
+import uuid
 
 import pytest
 import sqlalchemy as sa
@@ -17,6 +18,7 @@ from nova.cmd.manage import main as manage
 from nova.db import conversion
 from nova.db import engine
 from nova.db import schema
+from nova.db.cells import rows as cells
 from nova.db.services import services
 from nova.runtime import state_directory
 from nova.runtime import stored_files
@@ -133,6 +135,30 @@ def test_an_interrupted_conversion_is_repeated(deployment, monkeypatch, tmp_path
     deployment.convert()
     assert deployment.versions() == FIRST
     assert 'event_facts' in ''.join(deployment.contents()['cell']['instance_actions'])
+
+
+@pytest.mark.parametrize('at', [1, 2, 3])
+def test_an_interrupted_conversion_of_several_cells_is_repeated(deployment, monkeypatch, at):
+    """A repeated call tests the configured databases only: they are due until the other cells are converted."""
+    second = engine.Database(f'sqlite:///{deployment.directory}/cell2.sqlite')
+    stored.make(second, 'cell')
+    with deployment.databases['api'].writer() as conn:
+        cells.insert(conn, {'uuid': str(uuid.uuid4()), 'name': 'cell2', 'transport_url': '', 'disabled': False,
+                            'database_url': str(second.url)})
+    real, calls = schema.stamp, []
+
+    def die(*args):
+        calls.append(args)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        return real(*args)
+    with monkeypatch.context() as patched:
+        patched.setattr(schema, 'stamp', die)
+        with pytest.raises(KeyboardInterrupt):
+            deployment.convert()
+    assert len(deployment.convert()) == 4 - at
+    assert [*deployment.versions(), schema.version(second)] == [*FIRST, FIRST[1]]
+    second.dispose()
 
 
 @pytest.mark.parametrize('revision', ['api_0032', 'api_0034', 'xyz'])

@@ -74,12 +74,10 @@ def _make_cell0(known: known_cells.Known, database: str | None = None, transport
 
 def sync_cell0(conf: cfg.ConfigOpts) -> None:
     """Upgrade the schema of cell0 to the version of this code, if there is a cell0."""
-    import os
-
     from nova.db import schema as migration
     from nova.db.cells import cells
     api_db = cells.open_database(conf, 'api_database', 'api.sqlite')
-    if api_db.sqlite and not os.path.exists(api_db.url.database or '') or migration.version(api_db) is None:
+    if migration.version(api_db) is None:
         return                                      # there is no API database yet
     known = known_cells.Known(conf, api_db)
     row = known.get(cells.CELL0_UUID)
