@@ -119,7 +119,6 @@ class LibvirtDriver(base.LibvirtBase):
     def _register_features(self) -> None:
         conf, stored, hypervisor, made = self.conf, self.storage, self.hypervisor, self._guests
         backups = disk_backups.DiskBackups(stored, hypervisor, conf.libvirt.qemu_img_timeout)
-        paused = pause.Pause(made, hypervisor, self._agent)
         observed = diagnostics.Diagnostics(stored, hypervisor, self.platform, self._agent)
         shown = consoles.Consoles(conf, stored, hypervisor)
         ports = interfaces.Interfaces(made, stored, hypervisor, self._steps)
@@ -129,7 +128,8 @@ class LibvirtDriver(base.LibvirtBase):
         attached = volumes.Volumes(conf, self.host, made, stored, hypervisor, self.connectors, self._connections,
                                    self.clients, backups)
         self.features.update({
-            driver.Pause: paused, driver.Suspend: paused,
+            driver.Pause: pause.Pause(made, hypervisor, self._agent.set_clock),
+            driver.Suspend: pause.Suspend(made, hypervisor, self._agent.set_clock),
             driver.Snapshot: snapshots.Snapshots(made, stored, self._steps, self.images, self._agent, backups),
             driver.Rescue: rescued, driver.StableRescue: rescued,
             driver.Password: self._agent, driver.Quiesce: self._agent,

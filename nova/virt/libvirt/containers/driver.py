@@ -33,8 +33,9 @@ from nova.virt.libvirt import host as hosts
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.container_root import users
-from nova.virt.libvirt.containers import features
 from nova.virt.libvirt.containers import guests
+from nova.virt.libvirt.containers import interfaces
+from nova.virt.libvirt.features import pause
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt.local_disks import storage
@@ -84,8 +85,8 @@ class ContainerDriver(base.LibvirtBase):
                                      lambda reason: self.on_hypervisor(reason))
         self._guests = guests.ContainerGuests(self.storage, self.hypervisor, self._steps, uids, gids)
         self.features.update({
-            driver.Pause: features.Pause(self._guests, self.hypervisor),
-            driver.Interfaces: features.Interfaces(self._guests, self.storage, self.hypervisor),
+            driver.Pause: pause.Pause(self._guests, self.hypervisor),
+            driver.Interfaces: interfaces.Interfaces(self._guests, self.storage, self.hypervisor),
             driver.ImageCache: self.storage.cache})
 
     def init_host(self) -> None:
@@ -146,7 +147,7 @@ class ContainerDriver(base.LibvirtBase):
         elif instance.numa_topology or instance.devices():
             why = 'containers have no NUMA topology and no PCI devices'
         elif request.await_networks is not None or any(vif['type'] != 'bridge' for vif in request.network_info or ()):
-            why = features.PORTS
+            why = interfaces.PORTS
         else:
             settings = set(_settings(instance)) - BOUNDS
             why = f'containers have no machine of which to say {", ".join(sorted(settings))}' if settings else ''

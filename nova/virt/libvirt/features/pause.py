@@ -1,6 +1,7 @@
-"""Pause guests, and suspend them to disk."""
+"""Pause virtual machines and containers, and suspend virtual machines to disk."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
 
 from nova import exception
@@ -9,16 +10,19 @@ from nova.virt.libvirt import calls
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects.instance import Instance
-    from nova.virt.libvirt.features.agent import Agent
+    from nova.virt.libvirt.guest_power import GuestPower
     from nova.virt.libvirt.guests import Guests
     from nova.virt.libvirt.host import Host
 
 
 class Pause:
-    """Features Pause and Suspend."""
+    """Feature Pause.
 
-    def __init__(self, guests: Guests, hypervisor: Host, agent: Agent) -> None:
-        self._guests, self._hypervisor, self._agent = guests, hypervisor, agent
+    :param resumed: called with the uuid of a guest that runs again
+    """
+
+    def __init__(self, guests: GuestPower, hypervisor: Host, resumed: Callable[[str], None] | None = None) -> None:
+        self._guests, self._hypervisor, self._resumed = guests, hypervisor, resumed
 
     def pause(self, instance: Instance) -> None:
         with self._guests.operation(instance.uuid):
@@ -27,7 +31,18 @@ class Pause:
     def unpause(self, instance: Instance) -> None:
         with self._guests.operation(instance.uuid):
             self._hypervisor.guest('unpause the guest', instance.uuid, calls.unpause)
-            self._agent.set_clock(instance.uuid)
+            if self._resumed is not None:
+                self._resumed(instance.uuid)
+
+
+class Suspend:
+    """Feature Suspend.
+
+    :param resumed: as of Pause
+    """
+
+    def __init__(self, guests: Guests, hypervisor: Host, resumed: Callable[[str], None]) -> None:
+        self._guests, self._hypervisor, self._resumed = guests, hypervisor, resumed
 
     def suspend(self, instance: Instance) -> None:
         if any(disk.secret for disk in self._guests.record(instance.uuid).disks):
@@ -39,4 +54,4 @@ class Pause:
     def resume(self, context: RequestContext, instance: Instance, network_info: Any) -> None:
         with self._guests.operation(instance.uuid):
             self._guests.power_on(instance.uuid, network_info)
-        self._agent.set_clock(instance.uuid)
+        self._resumed(instance.uuid)

@@ -1,4 +1,4 @@
-"""Features of containers: pause, and ports on bridges."""
+"""Ports of containers, on bridges."""
 from __future__ import annotations
 
 import contextlib
@@ -17,19 +17,6 @@ if TYPE_CHECKING:
     from nova.virt.libvirt.local_disks.storage import Storage
 
 PORTS = 'containers have ports on bridges of the embedded network service alone'
-
-
-class Pause:
-    def __init__(self, guests: ContainerGuests, hypervisor: Host) -> None:
-        self._guests, self._hypervisor = guests, hypervisor
-
-    def pause(self, instance: Instance) -> None:
-        with self._guests.operation(instance.uuid):
-            self._hypervisor.guest('pause the guest', instance.uuid, calls.pause)
-
-    def unpause(self, instance: Instance) -> None:
-        with self._guests.operation(instance.uuid):
-            self._hypervisor.guest('unpause the guest', instance.uuid, calls.unpause)
 
 
 class Interfaces:
