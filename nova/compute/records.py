@@ -191,7 +191,9 @@ class Records:
 
     def forget(self, uuid: str) -> None:
         with self._locked(uuid):
-            if self._records.pop(uuid, None) is not None and self._directory:
+            known = self._records.pop(uuid, None) is not None or uuid in self._unreadable
+            self._unreadable.discard(uuid)
+            if known and self._directory:
                 try:
                     os.unlink(os.path.join(self._directory, uuid + ENDING))
                 except OSError as error:

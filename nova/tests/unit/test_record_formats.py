@@ -195,6 +195,10 @@ def server(directory, content):
     deleted = server_records.Row(states.DELETED_FOR_GOOD, 9)
     assert made.allows_removal(server_records.FILES, GOOD, deleted)
     assert not made.allows_removal(server_records.FILES, BAD, deleted)
+    made.forget(BAD)
+    assert not (path / f'{BAD}.json').exists() and made.allows_removal(server_records.FILES, BAD, deleted)
+    (path / f'{BAD}.json').write_bytes(content)
+    made = server_records.Records(str(directory), 'host1')
     made._put(BAD, server_records.Record(3, ()))
     assert (path / f'{BAD}.json.unreadable').read_bytes() == content
     assert made.allows_removal(server_records.FILES, BAD, deleted)
