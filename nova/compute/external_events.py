@@ -113,7 +113,7 @@ class ExternalEvents:
         host = self._host
         if vifs != server.network_info:
             host.conductor.update_instance(ctx, instance_uuid=server.uuid, values={'network_info': vifs},
-                                                 expect={'host': [host.name]})
+                                           expect={'host': [host.name]})
 
     def _current(self, ctx: context.RequestContext, instance: objects.Instance) -> objects.Instance:
         """Return the current server.
@@ -122,4 +122,4 @@ class ExternalEvents:
         """
         host = self._host
         return host.conductor.update_instance(ctx, instance_uuid=instance.uuid, values={},
-                                                    expect={'host': [host.name]})
+                                              expect={'host': [host.name]})

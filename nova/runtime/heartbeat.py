@@ -187,7 +187,7 @@ class Sender:
             self._ask()
         try:
             self._conductor.heartbeat(nova_context.admin_context(), identity=self._identity.text,
-                                          **self._arguments())
+                                      **self._arguments())
         except exception.Unsupported:                # conductors of an older release
             self._call('report_service')
 

@@ -168,7 +168,7 @@ def to_query(req: api_request.Request, all_tenants_rule: str) -> listing.Query |
     if owner == '':                      # an empty project ID was requested
         return None
     return listing.Query(owner, filters=filters, matches=matches, sort=_sort(req, privileged),
-                                marker=paging.marker(req), limit=paging.limit(req) + 1, rows=rows)
+                         marker=paging.marker(req), limit=paging.limit(req) + 1, rows=rows)
 
 
 def without_effect(req: api_request.Request, names: Collection[str]) -> list[str]:

@@ -52,7 +52,7 @@ class Volume:
     tag: str | None = None
     limits: dict[str, int] = dataclasses.field(default_factory=dict)
     unknown_fields: dict[str, typing.Any] = dataclasses.field(default_factory=dict, kw_only=True, repr=False,
-                                                                 compare=False)
+                                                            compare=False)
 
     @property
     def path(self) -> str:

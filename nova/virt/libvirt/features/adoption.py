@@ -36,7 +36,7 @@ class Adoption:
             if stored.load(uuid) is None:
                 stored.save(self._made(instance, request))
             self._hypervisor.guest(OPERATION, uuid, calls.mark, identity.OWNER_NAMESPACE,
-                                        identity.owner(stored.directory))
+                                   identity.owner(stored.directory))
 
     def let_go(self, instance: Any) -> None:
         if self._storage.load(instance.uuid) is None:       # it was refused and may have another owner

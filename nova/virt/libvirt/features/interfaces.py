@@ -51,9 +51,8 @@ class Interfaces:
             if interface.port:
                 self._steps.plug(instance.uuid, interface.port)
             with contextlib.suppress(exception.GuestNotFound):     # its next start defines it with all its ports
-                self._hypervisor.guest('plug the port', instance.uuid, calls.plug,
-                                            xml.interface(interface, guest),
-                                            calls.interface_path(interface.mac))
+                self._hypervisor.guest('plug the port', instance.uuid, calls.plug, xml.interface(interface, guest),
+                                       calls.interface_path(interface.mac))
 
     def detach_interface(self, context: RequestContext, instance: Instance, vif: dict[str, Any]) -> None:
         with self._guests.operation(instance.uuid):

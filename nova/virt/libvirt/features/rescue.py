@@ -152,7 +152,7 @@ class Rescue:
         if config_drive is None or os.path.basename(disk.file) != 'disk.config':
             return copy.copy(disk)
         return self._storage.new_disks.config_drive(uuid, config_drive, disk.target, disk.bus, CONFIG_DRIVE,
-                                                         encrypted=disk.secret is not None)
+                                                    encrypted=disk.secret is not None)
 
 
 def has_same_origin(instance: Any, image: dict[str, Any]) -> bool:
