@@ -313,7 +313,7 @@ def test_a_guest_that_libvirt_cannot_tell_of_does_not_hold_up_the_start_of_its_h
     assert [stored.load(uuid).successor for uuid in (UUID, OTHER)] == [None, 'two']
     hypervisor.mute.clear()
     feature.await_live_migration(types.SimpleNamespace(uuid=OTHER), None)
-    assert stored.load(OTHER).successor is None
+    assert stored.load(OTHER).successor is None and feature._unsettled == set()
 
 
 def test_what_a_migration_was_asked_is_for_root_alone_and_only_where_it_may_go_ahead(tmp_path):
