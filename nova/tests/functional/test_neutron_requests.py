@@ -91,7 +91,7 @@ def test_a_port_of_one_group_is_claimed_and_given_back(rig):
     assert rig.profile(port)['allocation'] == bridge and rig.placement.free(bridge, EGRESS) == 400
     assert rig.allocate([request(port_id=port)]) == [vif] and len(rig.placement.allocations) == 1
     second = rig.port(plain(600))
-    with pytest.raises(exception.PortBindingFailed, match='host host1 has not'):
+    with pytest.raises(exception.PortBindingFailed, match='lacks the bandwidth'):
         rig.allocate([request(port_id=second)], OTHER)
     assert len(rig.placement.allocations) == 1 and rig.neutron.rows['ports'][second]['device_id'] == ''
     rig.give_back()

@@ -128,8 +128,8 @@ def test_a_deployment_of_the_tree_before_the_first_release_is_converted(make, tm
         with pytest.raises(KeyboardInterrupt):
             conversion.convert(conf, api_db, cell_db)
     first = {branch: migration.revisions(branch)[0] for branch in databases}
-    assert [migration.version(db) for db in databases.values()] == [first['api'], migration.PREDECESSORS['cell']]
-    assert stored.contents(cell_db, 'cell') == before['cell']
+    assert [migration.version(db) for db in databases.values()] == [migration.PREDECESSORS['api'], first['cell']]
+    assert stored.contents(api_db, 'api') == before['api']
     copies = {path.name for path in tmp_path.glob(f'*{conversion.COPY}*')}
     assert conversion.convert(conf, api_db, cell_db) != []
     assert conversion.convert(conf, api_db, cell_db) == []
