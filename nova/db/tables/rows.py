@@ -421,6 +421,21 @@ class PciDevicesRow(TypedDict):
     held: bool
 
 
+class PortForwardingsRow(TypedDict):
+    id: str
+    project_id: str
+    floating_ip_id: str
+    protocol: str
+    external_port: int
+    internal_port_id: str
+    internal_ip_address: str
+    internal_port: int
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
+
+
 class PortsRow(TypedDict):
     id: str
     project_id: str
@@ -454,10 +469,38 @@ class QosMarkingsRow(TypedDict):
     dscp_mark: int
 
 
+class QosRulesRow(TypedDict):
+    id: str
+    policy_id: str
+    direction: str
+    max_kbps: int
+    max_burst_kbps: int
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
+
+
 class RouterInterfacesRow(TypedDict):
     router_id: str
     subnet_id: str
     port_id: str
+
+
+class RoutersRow(TypedDict):
+    id: str
+    project_id: str
+    name: str
+    admin_state_up: bool
+    external_network_id: str | None
+    enable_snat: bool
+    routes: Any
+    host: str
+    zone_hints: Any
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
 
 
 class SecurityGroupRulesRow(TypedDict):
@@ -498,6 +541,24 @@ class ShareMappingsRow(TypedDict):
     tag: str
     export_location: str | None
     protocol: str | None
+
+
+class SubnetPoolsRow(TypedDict):
+    id: str
+    project_id: str
+    name: str
+    shared: bool
+    ip_version: int
+    default_of: int | None
+    prefixes: Any
+    default_prefixlen: int
+    min_prefixlen: int
+    max_prefixlen: int
+    default_quota: int | None
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
 
 
 class SubnetsRow(TypedDict):
