@@ -284,7 +284,7 @@ class Reconciler:
         if action_row.conductor:
             self._go_on[action_row.conductor](context.on_behalf_of(action), row['uuid'])
             return
-        method = compute_interface.INTERFACE.methods[action_row.method]
+        method = compute_interface.INTERFACE.methods[action_row.method or '']
         arguments = {name: value for name, value in self._passwords.opened(action['arguments'], row['uuid']).items()
                      if name in method.arguments}
         ctx = context.on_behalf_of(action)
