@@ -14,7 +14,7 @@ from nova.db.networks import revisions
 from nova.db.tables import network as t
 
 if TYPE_CHECKING:
-    from nova.db.tables.rows import FloatingIpsRow, RouterInterfacesRow, SubnetsRow
+    from nova.db.tables.rows import FloatingIpsRow, PortForwardingsRow, RouterInterfacesRow, SubnetsRow
 
 
 def interfaces(conn: sa.Connection, router_ids: Any) -> list[RouterInterfacesRow]:
@@ -106,7 +106,7 @@ def forget_addresses(conn: sa.Connection, port_id: str, addresses: list[str]) ->
         f.internal_port_id == port_id, f.internal_ip_address.in_(addresses)))
 
 
-def forwardings(conn: sa.Connection, floating_ip_ids: Any) -> list[dict[str, Any]]:
+def forwardings(conn: sa.Connection, floating_ip_ids: Any) -> list[PortForwardingsRow]:
     """Return forwarding rows of these floating addresses, by external port."""
     found = networks.many(conn, t.port_forwardings, floating_ip_ids, 'floating_ip_id')
     return sorted(found, key=lambda row: (row['protocol'], row['external_port']))

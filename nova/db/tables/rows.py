@@ -421,6 +421,21 @@ class PciDevicesRow(TypedDict):
     held: bool
 
 
+class PortForwardingsRow(TypedDict):
+    id: str
+    project_id: str
+    floating_ip_id: str
+    protocol: str
+    external_port: int
+    internal_port_id: str
+    internal_ip_address: str
+    internal_port: int
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
+
+
 class PortsRow(TypedDict):
     id: str
     project_id: str
@@ -458,6 +473,22 @@ class RouterInterfacesRow(TypedDict):
     router_id: str
     subnet_id: str
     port_id: str
+
+
+class RoutersRow(TypedDict):
+    id: str
+    project_id: str
+    name: str
+    admin_state_up: bool
+    external_network_id: str | None
+    enable_snat: bool
+    routes: Any
+    host: str
+    zone_hints: Any
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
 
 
 class SecurityGroupRulesRow(TypedDict):

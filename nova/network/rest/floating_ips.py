@@ -21,6 +21,7 @@ from nova.network.rest import resource
 from nova.network.rest import routers
 
 if TYPE_CHECKING:
+    from nova.db.tables.rows import PortForwardingsRow
     from nova.network.rest.app import Deps
 
 MAX_FORWARDINGS = 256          # of one address: each is a rule that its router evaluates
@@ -157,7 +158,7 @@ def show_forwarding(conn: engine.Connection, deps: Deps, context: nova_context.R
     return {'port_forwarding': forwarding_view(_forwarding(conn, row, part))}
 
 
-def _forwarding(conn: engine.Connection, row: Mapping[str, Any], ident: str) -> dict[str, Any]:
+def _forwarding(conn: engine.Connection, row: Mapping[str, Any], ident: str) -> PortForwardingsRow:
     found = [each for each in db.forwardings(conn, [row['id']]) if each['id'] == ident]
     if not found:
         raise faults.PortForwardingNotFound(id=ident)
