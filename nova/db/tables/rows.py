@@ -469,6 +469,18 @@ class QosMarkingsRow(TypedDict):
     dscp_mark: int
 
 
+class QosRulesRow(TypedDict):
+    id: str
+    policy_id: str
+    direction: str
+    max_kbps: int
+    max_burst_kbps: int
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
+
+
 class RouterInterfacesRow(TypedDict):
     router_id: str
     subnet_id: str
@@ -529,6 +541,24 @@ class ShareMappingsRow(TypedDict):
     tag: str
     export_location: str | None
     protocol: str | None
+
+
+class SubnetPoolsRow(TypedDict):
+    id: str
+    project_id: str
+    name: str
+    shared: bool
+    ip_version: int
+    default_of: int | None
+    prefixes: Any
+    default_prefixlen: int
+    min_prefixlen: int
+    max_prefixlen: int
+    default_quota: int | None
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
 
 
 class SubnetsRow(TypedDict):

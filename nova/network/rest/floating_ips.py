@@ -21,7 +21,7 @@ from nova.network.rest import resource
 from nova.network.rest import routers
 
 if TYPE_CHECKING:
-    from nova.db.tables.rows import PortForwardingsRow
+    from nova.db.tables.rows import FloatingIpsRow, PortForwardingsRow, PortsRow
     from nova.network.rest.app import Deps
 
 MAX_FORWARDINGS = 256          # of one address: each is a rule that its router evaluates
@@ -71,7 +71,7 @@ def create(conn: Any, deps: Any, context: Any, values: dict[str, Any]) -> str:
     return ident
 
 
-def _locked(conn: engine.Connection, row: Mapping[str, Any]) -> dict[str, Any]:
+def _locked(conn: engine.Connection, row: Mapping[str, Any]) -> FloatingIpsRow:
     return resource.found(db_networks.lock(conn, t.floating_ips, row['id']),
                           faults.FloatingIPNotFound(floatingip_id=row['id']))
 
@@ -111,7 +111,7 @@ def _associate(conn: engine.Connection, context: nova_context.RequestContext, ro
 
 
 def _fixed(conn: engine.Connection, context: nova_context.RequestContext, port_id: str,
-           address: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+           address: str | None) -> tuple[PortsRow, dict[str, str]]:
     """Return (port, {'subnet_id', 'ip_address'}) of the caller's port for a floating address."""
     port = db_networks.lock(conn, t.ports, port_id)
     if port is None or not resource.owner(context, port) or not db_ports.seen(conn, context, [port_id]):

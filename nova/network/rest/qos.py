@@ -24,7 +24,7 @@ from nova.web.request import Request
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
-    from nova.db.tables.rows import QosMarkingsRow
+    from nova.db.tables.rows import QosMarkingsRow, QosRulesRow
     from nova.network.rest.app import Deps
 
 KIND, MARKING = 'bandwidth_limit', 'dscp_marking'
@@ -119,7 +119,7 @@ def _below(body: Any, kind: str) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name not in ('tenant_id', 'project_id')}
 
 
-def _rule(conn: engine.Connection, row: Mapping[str, Any], ident: str) -> dict[str, Any]:
+def _rule(conn: engine.Connection, row: Mapping[str, Any], ident: str) -> QosRulesRow:
     for rule in db.rules_of(conn, [row['id']]).get(row['id'], []):
         if rule['id'] == ident:
             return rule
