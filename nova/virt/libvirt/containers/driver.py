@@ -37,6 +37,7 @@ from nova.virt.libvirt.containers import guests
 from nova.virt.libvirt.containers import interfaces
 from nova.virt.libvirt.features import pause
 from nova.virt.libvirt.local_disks import files as local_files
+from nova.virt.libvirt.local_disks import guest_files
 from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.privileged import remote
@@ -174,7 +175,7 @@ class ContainerDriver(base.LibvirtBase):
             raise exception.ImageUnacceptable(image_id=request.image['id'], reason=(      # type: ignore[index]
                 'containers are made of images with the disk format raw whose data is a tar archive'))
         os.mkdir(self.storage.path(uuid))
-        os.chmod(self.storage.path(uuid), storage.DIRECTORY_MODE)
+        os.chmod(self.storage.path(uuid), guest_files.DIRECTORY_MODE)
         archives = [found.path]
         given = dict(request.injected_files)
         if request.config_drive is not None:

@@ -24,6 +24,7 @@ from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import memory
 from nova.virt.libvirt.domain import volume_disks as volume
+from nova.virt.libvirt.local_disks import guest_files
 from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.moves import transferred_record
@@ -178,7 +179,7 @@ class LiveMigration:
         """Create files as large as the source's for the migration to fill; return whether they use cached images."""
         directory = self._storage.path(guest.uuid)
         os.mkdir(directory)
-        os.chmod(directory, storage.DIRECTORY_MODE)
+        os.chmod(directory, guest_files.DIRECTORY_MODE)
         sizes = transferred_record.sizes(facts['guest'])
         if any(disk.source for disk in guest.disks):
             pool_record.mark_in_migration(self._storage, guest.uuid, True)

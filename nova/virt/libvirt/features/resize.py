@@ -15,6 +15,7 @@ from nova.hardware import guest_options
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import files as local_files
+from nova.virt.libvirt.local_disks import guest_files
 from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt.local_disks import storage
@@ -143,7 +144,7 @@ def _copies(stored: storage.Storage, instance: Instance, old: xml.Guest) -> tupl
     """Copy a guest's files into a new directory, grow its disks to the flavor, and return (disks, boot files)."""
     uuid, source = instance.uuid, stored.resize_backups.path(instance.uuid)
     os.mkdir(stored.path(uuid))
-    os.chmod(stored.path(uuid), storage.DIRECTORY_MODE)
+    os.chmod(stored.path(uuid), guest_files.DIRECTORY_MODE)
     sizes = new_disks.flavor_sizes(instance)
     boot_files: dict[str, str] = {}
     disks: list[xml.Disk] = []
