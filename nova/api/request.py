@@ -32,7 +32,7 @@ INNER = 'nova.inner'      # key in the environ of nested requests; true: not cou
 _PLAIN = re.compile(r'[A-Za-z0-9_.~/@-]*')                # needs no quoting
 
 
-class Request(request.Request):
+class Request(request.BaseRequest):
     """Argument of the handlers of the compute API.
 
     version   1 under /v2
