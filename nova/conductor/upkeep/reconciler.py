@@ -166,7 +166,7 @@ class Reconciler:
             row = rows.get(action['instance_uuid'])
             if not self._cell_db.run(instance_actions.postpone, action, later):
                 continue
-            old = (now - action['started_at']).total_seconds() > self._conf.conductor.task_give_up
+            old = (now - action['started_at']).total_seconds() > self._conf.conductor.task_timeout
             decided = decide_background if action['action'] in actions.BACKGROUND else (
                 decide_evacuation if action['action'] == 'evacuate' else decide)
             host = None if row is None else row['host']

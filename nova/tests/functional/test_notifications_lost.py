@@ -35,7 +35,7 @@ def told(cloud):
 
 def overdue(cloud, monkeypatch):
     """Let the reconciler find what was open for longer than anything takes."""
-    later = utils.utcnow() + datetime.timedelta(seconds=2 * cloud.conf.conductor.task_give_up)
+    later = utils.utcnow() + datetime.timedelta(seconds=2 * cloud.conf.conductor.task_timeout)
     monkeypatch.setattr(utils, 'utcnow', lambda: later)
     cloud.conductor.reconciler.reconcile()
 

@@ -1115,7 +1115,7 @@ def test_a_rule_that_goes_ends_what_it_let_pass(world):
 
 
 @pytest.mark.parametrize('version', (4, 6))
-def test_tcp_takes_a_shortcut_until_the_rules_change(world, version):
+def test_tcp_is_offloaded_until_the_rules_change(world, version):
     """Past the bridge, on one host and between two; as with each packet, a connection ends with its rule."""
     network = world.network()
     if version == 6:
@@ -1218,7 +1218,7 @@ while 1:
 """
 
 
-def test_udp_and_ping_take_a_shortcut_until_the_rules_change(world):
+def test_udp_and_ping_are_offloaded_until_the_rules_change(world):
     """They took the long way alone: half of a bridge's throughput, and twice its latency."""
     network = world.network()
     group = world.face('demo', 'POST', 'security-groups', {'security_group': {'name': 'open'}}).json()[

@@ -44,7 +44,7 @@ class Home(test_volume_files.Home):
         if hasattr(self, 'volumes'):
             self.volumes.stop(5)
         conf = nova_conf.new(files=[], host='h1', state_path=str(self.directory), my_ip='127.0.0.1',
-                             volume__export_port=self.port, libvirt__sandbox_images=False, image__free_disk_reserve=0)
+                             volume__export_port=self.port, libvirt__sandbox_qemu_img=False, image__free_disk_reserve=0)
         self.volumes = embedded.EmbeddedVolumes(conf, self.db, self.images)
         self.volumes.recover()
         return self.volumes

@@ -139,7 +139,7 @@ class LibvirtDriver(base.LibvirtBase):
             driver.Volumes: attached, driver.ExtendVolume: attached, driver.VolumeCopies: attached,
             driver.AssistedSnapshots: volume_snapshots.VolumeSnapshots(conf, made, stored, hypervisor,
                                                                        self.connectors, self._agent),
-            driver.Shares: shares.Shares(made, stored, hypervisor, conf.libvirt.share_program),
+            driver.Shares: shares.Shares(made, stored, hypervisor, conf.libvirt.virtiofsd_path),
             driver.Resize: resize.Resize(self.host, made, stored, self._steps, self._connections, moves),
             driver.Growth: growth.Growth(made, stored, hypervisor),
             driver.Adoption: adoption.Adoption(made, stored, hypervisor),
@@ -323,6 +323,6 @@ def _prepare_qemu_img(tool: Tool, directory: str) -> None:
         LOG.error('The sandbox of qemu-img is tried when the disk has room again.')
     elif mode == 'none':
         LOG.warning('qemu-img reads images without a sandbox, with all rights of this process: an image that '
-                    'breaks it takes over this host. [libvirt] sandbox_images = true keeps it apart.')
+                    'breaks it takes over this host. [libvirt] sandbox_qemu_img = true keeps it apart.')
     else:
         LOG.info('qemu-img runs in a sandbox: %s.', mode)
