@@ -96,7 +96,7 @@ class Reporter:
             host.records.forget(uuid)
         for uuid, row in rows.items():               # a crash came between the end of the move and its record
             record = host.records.get(uuid)
-            if here.get(uuid) == records.KEPT and record is not None and row.generation is not None and (
+            if here.get(uuid) == records.RESIZE_BACKUP and record is not None and row.generation is not None and (
                     record.generation < row.generation):
                 host.records.note_left(uuid, row.generation)
         if all(server.obj_attr_is_set('generation') for server in mine.values()):  # otherwise from an older conductor

@@ -30,7 +30,7 @@ LOG = logging.getLogger(__name__)
 DIRECTORY, ENDING, COMPLETE = 'guest-records', '.json', 'complete'
 LOCKS = 16                   # records that are written concurrently
 DONE = 16                    # completed tasks remembered for each server
-GUEST, FILES, SHARED, KEPT, COMING = 'guest', 'files', 'shared_files', 'kept', 'coming'
+GUEST, FILES, SHARED, RESIZE_BACKUP, INCOMING = 'guest', 'files', 'shared_files', 'resize_backup', 'incoming'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Row:
 def is_removable(what: str, record: Record | None, row: Row) -> bool:
     """Return whether a host may remove its resources of a server: the row says so, and is newer than the record.
 
-    :param what: GUEST, FILES, SHARED, KEPT or COMING
+    :param what: GUEST, FILES, SHARED, RESIZE_BACKUP or INCOMING
     """
     if row.fate not in states.GONE or what == SHARED and row.fate != states.DELETED_FOR_GOOD:
         return False
@@ -87,7 +87,8 @@ def is_removable(what: str, record: Record | None, row: Row) -> bool:
     if record.is_newer_than(row.generation) or row.generation is None:
         return False
     # files kept for a return are also removed if the generation is that of the departure
-    return row.fate == states.DELETED_FOR_GOOD or what == KEPT and record.left or row.generation > record.generation
+    return row.fate == states.DELETED_FOR_GOOD or what == RESIZE_BACKUP and record.left or (
+        row.generation > record.generation)
 
 
 def refusal(record: Record | None, instance: objects.Instance, request_id: str | None, event: str) -> str | None:

@@ -121,7 +121,7 @@ class NetworkManager:
         look = self._check_host.is_set()
         self._check_host.clear()
         for kind in self.driver.refresh(self.load) if look else drivers.follow(self.driver, self.load):
-            metrics.NETWORK_MENDED.labels(kind).inc()
+            metrics.NETWORK_REPAIRS.labels(kind).inc()
         self._plumbed = self._loaded        # last: a failed run is repeated with the next report
 
     def _refresh_once(self) -> None:

@@ -101,7 +101,7 @@ class LiveMigration:
         """Remove the prepared resources and a guest that has arrived, unless the server already belongs to this
         host."""
         host = self._host
-        what = records.GUEST if host.records.get(instance.uuid) else records.COMING
+        what = records.GUEST if host.records.get(instance.uuid) else records.INCOMING
         if not self._strays.may_remove(ctx, instance.uuid, what):
             LOG.info('Server %s has come to this host in another way; nothing is rolled back.', instance.uuid)
             return

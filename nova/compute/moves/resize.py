@@ -202,7 +202,7 @@ class Resize:
         for entry in host.moves.continue_moves(ctx, host=host.name, kept=kept):
             server = entry['instance']
             if records.refusal(host.records.get(server.uuid), server, None, ''):
-                LOG.error('What was put aside of server %s stays: the database is older than its record.', server.uuid)
+                LOG.error('The resize backup of server %s stays: the database is older than its record.', server.uuid)
                 host.records.dispute(server.uuid)
             elif entry['returns']:
                 host.submit(server, self._take_back, ctx, server, server.vm_state == states.ACTIVE)

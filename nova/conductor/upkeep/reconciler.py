@@ -172,7 +172,7 @@ class Reconciler:
             host = None if row is None else row['host']
             what = decided(row, host is not None and up.get(host, False), old)
             LOG.info('Task %s of server %s is overdue: %s.', action['action'], action['instance_uuid'], what)
-            metrics.RECONCILED.labels(what).inc()
+            metrics.RECONCILER_DECISIONS.labels(what).inc()
             try:
                 self._work[what](action, row)
             except exception.Unavailable as error:           # no message was sent: the next check sends it

@@ -135,7 +135,7 @@ class NetworkAgent:
         else:
             return
         for kind in repaired:
-            metrics.NETWORK_MENDED.labels(kind).inc()
+            metrics.NETWORK_REPAIRS.labels(kind).inc()
         self._revision, self._state = answer['revision'], state
 
 

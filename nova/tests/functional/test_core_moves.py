@@ -549,7 +549,7 @@ def test_a_delete_while_the_other_host_is_down(cloud):
 
 
 def removed(what):
-    return metrics.REGISTRY.get_sample_value('nova_compute_strays_removed_total', {'what': what}) or 0
+    return metrics.REGISTRY.get_sample_value('nova_compute_orphans_removed_total', {'kind': what}) or 0
 
 
 def killed_while_a_guest_comes(cloud):
@@ -679,14 +679,14 @@ def test_what_no_server_is_known_of_is_reported_and_stays(cloud, caplog):
         compute.power_states.synchronize()
         cloud.settle()
     assert list(compute.driver.remnants()) == [unknown] and compute.driver.features[virt.Resize].kept_guests() == [kept]
-    for what in ('files', 'kept'):
-        assert metrics.REGISTRY.get_sample_value('nova_compute_strays', {'what': what}) == 1
-    assert [record.message.rpartition(' of ')[0] for record in caplog.records if unknown in record.message] == [
-        f'What a step that did not come to its end has left of {unknown} is']
+    for what in ('files', 'resize_backup'):
+        assert metrics.REGISTRY.get_sample_value('nova_compute_orphans', {'kind': what}) == 1
+    assert [record.message.partition(':')[0] for record in caplog.records if unknown in record.message] == [
+        f'Files of an incomplete step of server {unknown}']
     compute.driver.machine.note_arriving(unknown, False)
     compute.driver.machine.forget_kept(kept)
     compute.power_states.synchronize()
-    assert metrics.REGISTRY.get_sample_value('nova_compute_strays', {'what': 'kept'}) == 0
+    assert metrics.REGISTRY.get_sample_value('nova_compute_orphans', {'kind': 'resize_backup'}) == 0
 
 
 def test_moves_confirm_themselves(cloud):

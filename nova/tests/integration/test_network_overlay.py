@@ -538,11 +538,11 @@ def test_hosts_without_a_database(agents):
     end(f'{host.conf.network.bridge}-r-{router}')
     host.run('nft', 'flush', 'ruleset')
     agents.serve()
-    before = {kind: manager.metrics.NETWORK_MENDED.labels(kind)._value.get() for kind in ('namespace', 'filters')}
+    before = {kind: manager.metrics.NETWORK_REPAIRS.labels(kind)._value.get() for kind in ('namespace', 'filters')}
     host.manager.sync()
     assert second.pings('172.24.4.1') and first.pings(second.address)
     for kind, count in before.items():
-        assert manager.metrics.NETWORK_MENDED.labels(kind)._value.get() > count, kind
+        assert manager.metrics.NETWORK_REPAIRS.labels(kind)._value.get() > count, kind
 
 
 def test_a_port_does_not_wait_for_a_look_at_all_networks(agents):
@@ -959,7 +959,7 @@ def test_what_is_removed_by_hand_is_mended(world):
     end(space)                                   # which the relay's socket keeps alive, without its name
     host.run('nft', 'flush', 'ruleset')
     assert not first.pings('172.24.4.1', 2)
-    counted = manager.metrics.NETWORK_MENDED
+    counted = manager.metrics.NETWORK_REPAIRS
     before = {kind: counted.labels(kind)._value.get() for kind in ('namespace', 'filters')}
     host.manager.sync()
     assert first.pings('172.24.4.1') and second.pings('172.24.4.1')

@@ -246,7 +246,7 @@ def test_what_is_there_stays_while_no_service_answers():
 
 
 def test_what_was_mended_is_counted(fleet):
-    counter = metrics.NETWORK_MENDED.labels('filters')
+    counter = metrics.NETWORK_REPAIRS.labels('filters')
     before = counter._value.get()
     fleet.driver.mended = ['filters']
     fleet.agent.sync()

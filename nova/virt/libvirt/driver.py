@@ -159,7 +159,7 @@ class LibvirtDriver(base.LibvirtBase):
         self._weaknesses = isolation.of_this_host(capabilities, settings)
         for weakness in self._weaknesses:
             LOG.warning('GUESTS ARE NOT KEPT APART: %s', weakness)
-        metrics.WEAKNESSES.watch(self, lambda watched: {(): len(watched.weaknesses)})
+        metrics.ISOLATION_WEAKNESSES.watch(self, lambda watched: {(): len(watched.weaknesses)})
         LOG.info('Guests run with %s below %s.', self.platform.virt_type, self.storage.directory)
         self._live_migration.settle_migrations()
         self._guests.remove_unused_images()
