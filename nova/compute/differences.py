@@ -40,9 +40,9 @@ def compare(guests: collections.abc.Mapping[str, int], servers: collections.abc.
             server = servers[uuid]
             if server.obj_attr_is_set('generation') and record.is_newer_than(server.generation):
                 found[uuid] = differences.NEWER
-        elif row is not None and row.fate == states.UNKNOWN:
+        elif row is not None and row.state == states.UNKNOWN:
             found[uuid] = differences.UNKNOWN
-        elif row is not None and row.fate != states.DELETED_FOR_GOOD and record.is_newer_than(row.generation):
+        elif row is not None and row.state != states.DELETED_FOR_GOOD and record.is_newer_than(row.generation):
             found[uuid] = differences.NEWER
     if host_records.complete:
         found.update((uuid, differences.ABSENT) for uuid, server in servers.items()
@@ -123,7 +123,7 @@ class Reporter:
         try:
             answer = host.conductor.report_guests(
                 ctx, host=host.name, guests=self._reports(guests, attached),
-                volumes=attached if with_volumes else None, done=sorted(done))
+                volumes=attached if with_volumes else None, replugged=sorted(done))
         except exception.Unsupported:
             return
         except exception.NovaException:

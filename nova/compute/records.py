@@ -66,11 +66,11 @@ FORMAT = versioned_records.RecordFormat(
 class Row:
     """State of a server as a conductor reports it.
 
-    fate        one of nova.states
+    state       DELETED_FOR_GOOD, ELSEWHERE, NEEDED or UNKNOWN of nova.states
     generation  of its row, or of the row that was deleted; None: no conductor has reported it
     """
 
-    fate: str
+    state: str
     generation: int | None = None
 
 
@@ -79,15 +79,15 @@ def is_removable(what: str, record: Record | None, row: Row) -> bool:
 
     :param what: GUEST, FILES, SHARED, RESIZE_BACKUP or INCOMING
     """
-    if row.fate not in states.GONE or what == SHARED and row.fate != states.DELETED_FOR_GOOD:
+    if row.state not in states.GONE or what == SHARED and row.state != states.DELETED_FOR_GOOD:
         return False
     if record is None:
         # a guest that arrived without a record, or of a release without records, stays if in doubt
-        return what != GUEST or row.fate == states.DELETED_FOR_GOOD
+        return what != GUEST or row.state == states.DELETED_FOR_GOOD
     if record.is_newer_than(row.generation) or row.generation is None:
         return False
     # files kept for a return are also removed if the generation is that of the departure
-    return row.fate == states.DELETED_FOR_GOOD or what == RESIZE_BACKUP and record.left or (
+    return row.state == states.DELETED_FOR_GOOD or what == RESIZE_BACKUP and record.left or (
         row.generation > record.generation)
 
 

@@ -75,26 +75,18 @@ class Strays:
                 continue
             if host.records.allows_removal(what, uuid, row):
                 host.queue.submit(uuid, self._remove, ctx, uuid, what)
-            elif row.fate == states.UNKNOWN or what == GUEST and row.fate in states.GONE:
+            elif row.state == states.UNKNOWN or what == GUEST and row.state in states.GONE:
                 left[uuid] = what
                 if self._left.get(uuid) != what:         # log it once, and again after a restart
-                    LOG.warning(_LEFT[row.fate == states.UNKNOWN], _TEXTS[what], uuid)
+                    LOG.warning(_LEFT[row.state == states.UNKNOWN], _TEXTS[what], uuid)
         self._left = left
         return rows
 
     def _rows(self, ctx: context.RequestContext, uuids: list[str]) -> dict[str, records.Row]:
         """Return {uuid: records.Row}. Servers that are missing there must not be touched."""
         conductor, host = self._host.conductor, self._host.name
-        try:
-            return {uuid: records.Row(**row) for uuid, row in
-                    conductor.server_rows(ctx, host=host, uuids=uuids).items()}
-        except exception.Unsupported:  # conductors of the previous release do not report the generation
-            pass
-        try:
-            return {uuid: records.Row(fate) for uuid, fate in
-                    conductor.server_fates(ctx, host=host, uuids=uuids).items()}
-        except exception.Unsupported:                    # and not how the server was removed
-            return dict.fromkeys(conductor.orphaned_guests(ctx, host=host, uuids=uuids), records.Row(states.ELSEWHERE))
+        return {uuid: records.Row(**row) for uuid, row in
+                conductor.server_states(ctx, host=host, uuids=uuids).items()}
 
     def may_remove(self, ctx: context.RequestContext, uuid: str, what: str) -> bool:
         """Return whether a server is gone, as a row newer than this host's record says."""

@@ -178,9 +178,9 @@ class Everybody:
     def __init__(self, hosts):
         self.hosts = hosts
 
-    def refresh_security(self, ctx, port_ids):
+    def refresh_ports(self, ctx, port_ids):
         for host in self.hosts:
-            host.manager.refresh_security(ctx, port_ids=port_ids)
+            host.manager.refresh_ports(ctx, port_ids=port_ids)
 
 
 class Host:
@@ -237,8 +237,8 @@ class Others:
     def __init__(self, world):
         self.world = world
 
-    def refresh_security(self, ctx, port_ids):
-        self.world.face.client.manager.refresh_security(ctx, port_ids)
+    def refresh_ports(self, ctx, port_ids):
+        self.world.face.client.manager.refresh_ports(ctx, port_ids)
 
 
 class Checked:

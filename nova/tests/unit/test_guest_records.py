@@ -17,7 +17,7 @@ AT_2 = records.Record(2)
 ELSEWHERE, DELETED = states.ELSEWHERE, states.DELETED_FOR_GOOD
 
 
-@pytest.mark.parametrize('what, record, fate, generation, removable', [
+@pytest.mark.parametrize('kind, record, state, generation, removable', [
     (GUEST, AT_2, ELSEWHERE, 3, True),              # it has moved away since
     (GUEST, AT_2, ELSEWHERE, 2, False),
     (GUEST, AT_2, ELSEWHERE, 1, False),             # a restored database
@@ -37,8 +37,8 @@ ELSEWHERE, DELETED = states.ELSEWHERE, states.DELETED_FOR_GOOD
     (SHARED, None, ELSEWHERE, 9, False), (SHARED, None, DELETED, 1, True), (SHARED, AT_2, DELETED, 1, False),
     (INCOMING, None, ELSEWHERE, 1, True), (INCOMING, None, states.NEEDED, 1, False),
 ])
-def test_only_a_newer_row_removes(what, record, fate, generation, removable):
-    assert records.is_removable(what, record, records.Row(fate, generation)) is removable
+def test_only_a_newer_row_removes(kind, record, state, generation, removable):
+    assert records.is_removable(kind, record, records.Row(state, generation)) is removable
 
 
 def server(generation=1, **values):
