@@ -59,7 +59,7 @@ class LinuxDriver:
         self._state: host_state.HostState | None = None                   # state of the last successful refresh
         self._orphans: list[str] = []
         self._loaded_offload: tuple[str, dict[str, int]] | None = None     # text, and device indexes at that time
-        self._offload_supported: bool | None = None if conf.network.shortcuts else False       # None: not probed yet
+        self._offload_supported: bool | None = None if conf.network.flow_offload else False       # None: not probed yet
         self._repaired: list[str] = []
         self._known: set[str] = set()             # namespaces that existed before
         self._routers: dict[str, router.RouterPlumbing] = {}
