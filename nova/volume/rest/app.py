@@ -16,7 +16,6 @@ from nova.web import application
 from nova.web import faults
 from nova.web import params
 from nova.web.mapper import Methods
-from nova.web.request import BaseRequest
 from nova.web.request import Headers
 from nova.web.request import Response
 from nova.web.routes import Route
