@@ -41,7 +41,7 @@ class CinderVolumes(api.BlockStorage):
 
     def __init__(self, conf: ConfigOpts) -> None:
         self._service = rest_client.Service(conf, 'cinder', SERVICE_TYPE, 'Block Storage', ERRORS, own_beside=True)
-        self._root = None
+        self._root: str | None = None
         self._keys = barbican.Barbican(conf)
 
     @classmethod
