@@ -58,7 +58,8 @@ class Enrolment:
             raise exception.HostKeyRefused(host=host, reason='it is retired')
         proved = secret is not None and join_tokens.is_proved(proof, secret, 'host', host, public, str(number))
         # A token cannot take over the name of a host that has a key: an operator must approve that.
-        if proved and signed_by == ident and (known is not None or not message_keys.has_good(conn, host)):
+        if proved and token_id is not None and signed_by == ident and (
+                known is not None or not message_keys.has_good(conn, host)):
             proved = message_keys.use_token(conn, token_id)
         else:
             proved = False
@@ -73,7 +74,7 @@ class Enrolment:
             answer['proof'] = join_tokens.proof(secret, 'deployment', answer['deployment'], public, str(number))
         return answer
 
-    def _is_old(self, row: Row) -> bool:
+    def _is_old(self, row: message_keys.PublicKey) -> bool:
         days = self._key_days
         return bool(days) and row['created_at'] < utils.utcnow() - datetime.timedelta(days=days)
 

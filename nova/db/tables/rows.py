@@ -221,6 +221,16 @@ class HostMaintenancesRow(TypedDict):
     user_id: str | None
 
 
+class IdentityProjectsRow(TypedDict):
+    id: str
+    domain_id: str
+    name: str
+    description: str
+    enabled: bool
+    tags: Any
+    created_at: datetime.datetime
+
+
 class ImageCacheTasksRow(TypedDict):
     id: int
     host: str
@@ -285,6 +295,20 @@ class InstanceCategoriesRow(TypedDict):
     deleted: int
 
 
+class InstanceMappingsRow(TypedDict):
+    instance_uuid: str
+    cell_uuid: str
+    project_id: str
+    user_id: str
+    vcpus: int
+    memory_mb: int
+    created_at: datetime.datetime
+    server_group_id: str | None
+    queued_for_delete: bool
+    category: str
+    move_id: str | None
+
+
 class InstancesRow(TypedDict):
     id: int
     uuid: str
@@ -343,6 +367,12 @@ class InstancesRow(TypedDict):
     category: str
     numa_topology: str | None
     cell_move: str | None
+
+
+class JoinTokensRow(TypedDict):
+    id: str
+    secret: str
+    expires_at: datetime.datetime
 
 
 class KeyPairsRow(TypedDict):
@@ -572,6 +602,24 @@ class SecurityGroupsRow(TypedDict):
     revision: int
 
 
+class ServicesRow(TypedDict):
+    id: int
+    uuid: str
+    host: str
+    binary: str
+    topic: str
+    availability_zone: str
+    version: int
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
+    last_seen_at: datetime.datetime | None
+    disabled: bool
+    disabled_reason: str | None
+    forced_down: bool
+    identity: str | None
+    aggregates: Any
+
+
 class ShareMappingsRow(TypedDict):
     id: int
     uuid: str
@@ -623,6 +671,17 @@ class SubnetsRow(TypedDict):
     created_at: datetime.datetime
     updated_at: datetime.datetime
     revision: int
+
+
+class TaskLogRow(TypedDict):
+    host: str
+    period_beginning: datetime.datetime
+    period_ending: datetime.datetime
+    state: str
+    updated_at: datetime.datetime
+    task_items: int
+    errors: int
+    message: str
 
 
 class VolumeAttachmentsRow(TypedDict):
