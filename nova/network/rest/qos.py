@@ -23,12 +23,12 @@ from nova.network.rest import attributes as a
 from nova.network.rest import faults
 from nova.network.rest import pages
 from nova.network.rest import resource
-from nova.web.request import Request
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import QosMarkingsRow, QosPoliciesRow, QosRulesRow
     from nova.network.rest.request import Deps
+    from nova.network.rest.request import NetworkRequest
 
 KIND, MARKING = 'bandwidth_limit', 'dscp_marking'
 OTHERS = ('minimum_bandwidth', 'minimum_packet_rate', 'packet_rate_limit')
@@ -247,11 +247,11 @@ def _refused(conn: engine.Connection, deps: Deps, context: nova_context.RequestC
                                'enforced by the hosts.')
 
 
-def rule_types(req: Request) -> JsonDocument:
+def rule_types(req: NetworkRequest) -> JsonDocument:
     return {'rule_types': pages.fields(req.query, [{'type': KIND}, {'type': MARKING}])}
 
 
-def show_rule_type(req: Request, kind: str) -> JsonDocument:
+def show_rule_type(req: NetworkRequest, kind: str) -> JsonDocument:
     if kind == MARKING:
         marks = {'parameter_name': 'dscp_mark', 'parameter_type': 'choices', 'parameter_values': list(
             host_state.DSCP_MARKS)}

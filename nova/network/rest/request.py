@@ -4,7 +4,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Protocol, TYPE_CHECKING
 
-from nova.web.request import Request
+from nova.web.request import BaseRequest
 
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
@@ -35,7 +35,7 @@ class Deps:
     servers: Servers | None = None
 
 
-class NetworkRequest(Request):
+class NetworkRequest(BaseRequest):
     """Request to a handler.
 
     query   [(name, value)]

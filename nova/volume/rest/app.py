@@ -14,8 +14,8 @@ from nova.web import application
 from nova.web import faults
 from nova.web import params
 from nova.web.mapper import Methods
+from nova.web.request import BaseRequest
 from nova.web.request import Headers
-from nova.web.request import Request
 from nova.web.request import Response
 from nova.web.routes import Route
 from nova.web.versions import Microversions
@@ -24,7 +24,7 @@ _PART = re.compile(r'\{\w+\}')
 VOLUME = Microversions('volume', 3, 0, views.MAX_VERSION, other_major=exception.BadRequest)
 
 
-class VolumeRequest(Request):
+class VolumeRequest(BaseRequest):
     """Request to a handler.
 
     store          nova.volume.embedded.EmbeddedVolumes
