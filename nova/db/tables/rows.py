@@ -108,6 +108,24 @@ class ConsoleAuthTokensRow(TypedDict):
     used_until: datetime.datetime | None
 
 
+class DefaultSecurityGroupRulesRow(TypedDict):
+    id: str
+    direction: str
+    ethertype: str
+    protocol: str | None
+    port_range_min: int | None
+    port_range_max: int | None
+    remote_ip_prefix: str | None
+    of_group: bool
+    in_default: bool
+    in_others: bool
+    removed: bool
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
+
+
 class DiskKeysRow(TypedDict):
     id: int
     instance_uuid: str
@@ -409,6 +427,19 @@ class NetworkHostsRow(TypedDict):
     version: int
 
 
+class NetworkSharesRow(TypedDict):
+    id: str
+    project_id: str
+    network_id: str
+    object_type: str
+    action: str
+    target_project: str
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
+
+
 class NetworksRow(TypedDict):
     id: str
     project_id: str
@@ -497,6 +528,17 @@ class QosMarkingsRow(TypedDict):
     policy_id: str
     id: str
     dscp_mark: int
+
+
+class QosPoliciesRow(TypedDict):
+    id: str
+    project_id: str
+    name: str
+    shared: bool
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
 
 
 class QosRulesRow(TypedDict):
