@@ -58,8 +58,8 @@ def _with_transport(overlay: Overlay, vlans: dict[str, int], physical: dict[str,
         overlay = dataclasses.replace(overlay, mac=None, subnets=[], leases=[])
     if overlay.id not in vlans:
         return overlay
-    return dataclasses.replace(overlay, remotes=[], moving=[], vlan=vlans[overlay.id],
-                               trunk=physical.get(row['physical_network']))
+    return dataclasses.replace(overlay, remotes=[], migrating=[], vlan=vlans[overlay.id],
+                               physical_bridge=physical.get(row['physical_network']))
 
 
 def _neighbours(ports: list[Any], fixed: dict[str, list[Any]]) -> list[list[str]]:
@@ -135,4 +135,4 @@ def _overlay(row: Any, number: int, ports: list[Any], subnets: list[Any], fixed:
                                subnet['dns_nameservers'], subnet['host_routes'], subnet['ipv6_address_mode'])
                  for subnet in subnets],
         leases=sorted(leases, key=lambda lease: (lease['mac'], lease['address'])), remotes=sorted(remotes),
-        moving=sorted(moving), domain=row['dns_domain'].rstrip('.'))
+        migrating=sorted(moving), domain=row['dns_domain'].rstrip('.'))

@@ -98,15 +98,15 @@ def _routers(conn: Connection, rows: list[Any], ports: list[Any], nets: dict[str
         mine = [each for each in floating if each['router_id'] == row['id']]
         found.append(Router(
             id=row['id'], up=row['admin_state_up'],
-            inside=[_interface(port, nets, subnets, fixed,
-                               everywhere=distributed and _can_be_distributed(nets[port['network_id']]))
-                    for port in internal],
-            outside=outside and _interface(outside, nets, subnets, fixed,
-                                           [each['floating_ip_address'] for each in mine]),
+            internal=[_interface(port, nets, subnets, fixed,
+                                 distributed=distributed and _can_be_distributed(nets[port['network_id']]))
+                      for port in internal],
+            external=outside and _interface(outside, nets, subnets, fixed,
+                                            [each['floating_ip_address'] for each in mine]),
             gateway=_gateway(outside, subnets, fixed), snat=row['enable_snat'], routes=row['routes'],
-            floating=sorted([each['floating_ip_address'], each['fixed_ip_address']]
-                            for each in mine if each['fixed_ip_address']),
-            forwarded=_forwarded(mine, forwarded), role=_role(row, distributed, away)))
+            floating_ips=sorted([each['floating_ip_address'], each['fixed_ip_address']]
+                                for each in mine if each['fixed_ip_address']),
+            port_forwardings=_forwarded(mine, forwarded), role=_role(row, distributed, away)))
     return found
 
 
@@ -117,7 +117,7 @@ def _role(row: Any, distributed: bool, away: dict[str, str]) -> str:
 
 
 def _interface(port: Any, nets: dict[str, Any], subnets: dict[str, Any], fixed: dict[str, list[Any]],
-               more: list[str] | None = None, everywhere: bool = False) -> RouterInterface:
+               more: list[str] | None = None, distributed: bool = False) -> RouterInterface:
     network, held = nets[port['network_id']], fixed.get(port['id'], [])
     on = [subnets[entry['subnet_id']] for entry in held]
     advertised = [subnet for entry, subnet in zip(held, on, strict=True)
@@ -127,7 +127,7 @@ def _interface(port: Any, nets: dict[str, Any], subnets: dict[str, Any], fixed: 
         addresses=[f"{entry['ip_address']}/{ipaddress.ip_network(subnet['cidr']).prefixlen}"
                    for entry, subnet in zip(held, on, strict=True)] + [f'{each}/32' for each in sorted(more or ())],
         modes=[[subnet['cidr'], subnet['ipv6_ra_mode']] for subnet in advertised],
-        everywhere=everywhere)
+        distributed=distributed)
 
 
 def with_neighbours(router: Router, neighbours: dict[str, list[list[str]]]) -> Router:
@@ -140,7 +140,8 @@ def with_neighbours(router: Router, neighbours: dict[str, list[list[str]]]) -> R
         return dataclasses.replace(each, neighbours=[
             known for known in neighbours.get(each.bridge, ())
             if any(ipaddress.ip_address(known[0]) in cidr for cidr in ranges)])
-    return dataclasses.replace(router, inside=[interface(each) if each.everywhere else each for each in router.inside])
+    return dataclasses.replace(router, internal=[
+        interface(each) if each.distributed else each for each in router.internal])
 
 
 def _gateway(outside: Any, subnets: dict[str, Any], fixed: dict[str, list[Any]]) -> str | None:
