@@ -114,7 +114,7 @@ class LiveMigrations:
         except exception.NovaException as error:
             shown = _for_users(error)
             # Host names are for administrators only: users see this fault without them, the action's event has them.
-            self._over(ctx, migration, 'error', 'conductor_live_migrate_instance', None, shown,
+            self._over(ctx, migration, 'error', 'conductor_live_migrate_instance', None, faults.fault(shown),
                        traceback=faults.fault(error)['details'])
             raise shown from None
         self._to_compute(ctx, row['host'], 'live_migrate_instance', row, migration=_object(migration))
@@ -210,7 +210,7 @@ class LiveMigrations:
 
     def _claimed_by_source(self, migration_id: int, status: str | None = None,
                            record: collections.abc.Callable[[Connection, Row], None] | None = None,
-                           **changes: typing.Any) -> Row:
+                           **changes: object) -> Row:
         """Change the open migration for its source and return its row.
 
         :raises InstanceChanged: the migration was aborted or is over
@@ -296,8 +296,9 @@ class LiveMigrations:
             row, migration, old = self._cell_db.run(write)
         except (exception.InstanceChanged, exception.InstanceNotFound):
             # the server was deleted: the guest at the destination must be removed
-            self._over(ctx, self._move(migration_id), 'cancelled', EVENT, host,
-                       exception.InstanceChanged(instance_id=self._move(migration_id)['instance_uuid']))
+            migration = self._move(migration_id)
+            self._over(ctx, migration, 'cancelled', EVENT, host,
+                       faults.fault(exception.InstanceChanged(instance_id=migration['instance_uuid'])))
             raise
         system = context.admin_context(ctx.request_id)
         self._volumes.complete_volumes(ctx, row['uuid'])
@@ -323,13 +324,11 @@ class LiveMigrations:
         status = 'cancelled' if aborted else 'failed' if migration['status'] == 'running' else 'error'
         if aborted:
             fault = {**fault, 'message': ABORTED}
-        self._over(ctx, migration, status, EVENT, host, None, fault=fault, traceback=traceback)
+        self._over(ctx, migration, status, EVENT, host, fault, traceback=traceback)
 
     def _over(self, ctx: Context, migration: Row, status: str, event: str, host: str | None,
-              error: exception.NovaException | None, *, fault: Fault | None = None,
-              traceback: str | None = None) -> None:
+              fault: Fault, *, traceback: str | None = None) -> None:
         """End the migration at the source, and roll back the destination."""
-        fault = fault or faults.fault(error)
         uuid, source = migration['instance_uuid'], migration['source_compute']
         unplaced = event == 'conductor_live_migrate_instance'
         spec = self._events.spec(uuid) if unplaced else None
@@ -428,7 +427,7 @@ class LiveMigrations:
     def _interrupted(self, ctx: Context, migration: Row, host: str) -> None:
         error = exception.VirtError(operation='migrate the guest', reason='its host was restarted meanwhile')
         fault = faults.fault(error, 'The migration was interrupted; the server stays where it was.')
-        self._over(ctx, migration, 'failed', EVENT, host, error, fault=fault)
+        self._over(ctx, migration, 'failed', EVENT, host, fault)
 
     # ---- messages and rows ----
 
@@ -440,7 +439,7 @@ class LiveMigrations:
         self._events.publish(ctx, 'live_migration_post_dest', START, row, row['host'], migration)
         self._to_compute(ctx, row['host'], 'finish_live_migration', row, migration=_object(migration))
 
-    def _to_compute(self, ctx: Context, host: str, method: str, row: Row, **arguments: typing.Any) -> None:
+    def _to_compute(self, ctx: Context, host: str, method: str, row: Row, **arguments: object) -> None:
         send = getattr(self._services.compute, method)
         try:
             send(ctx, server=host, instance=objects.Instance.from_row(row), **arguments)
