@@ -87,6 +87,8 @@ class Database:
     def __init__(self, url: str | sa.URL, *, pool_size: int = 40, max_overflow: int = 10, name: str = 'database',
                  wait: bool = True) -> None:
         self.name = name
+        self.engine: sa.Engine
+        self._reading: sa.Engine         # the same for SQLite
         try:
             self.url = sa.make_url(url)
             self.sqlite = self.url.get_backend_name() == 'sqlite'
@@ -161,14 +163,15 @@ class Database:
         with self._writes(), self._connection('BEGIN IMMEDIATE', self.engine) as conn:
             after: list[tuple[commits.Callback, commits.Callback | None]] = []
             conn.info[commits.AFTER] = after
-            last = conn.info[commits.BEFORE] = {}
+            last: dict[Callable[[sa.Connection, set[str]], object], set[str]] = {}
+            conn.info[commits.BEFORE] = last
             try:
                 yield conn
                 join = _joining.get()
                 if join is not None:
                     join(conn, self)
-                for function, words in last.items():
-                    function(conn, words)
+                for record, words in last.items():
+                    record(conn, words)
                 conn.commit()
             except BaseException:
                 for _function, otherwise in after:

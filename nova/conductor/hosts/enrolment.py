@@ -10,7 +10,6 @@ from nova import utils
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
-from nova.conductor.cell_services import Row
 from nova.db import engine
 from nova.db.services import message_keys
 from nova.rpc import join_tokens
