@@ -34,6 +34,8 @@ from nova.runtime.hooks import sqlalchemy as sqlalchemy_hooks
 
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPIConnection
+    from sqlalchemy.pool import ConnectionPoolEntry
+    from nova.db.types import ColumnValues
 
 DEADLOCK_RETRIES = 10            # attempts of a transaction after deadlocks or lost lock races
 RECONNECT_PAUSES_S = (0.2, 0.5, 1)      # pauses before a transaction restarts after a lost connection
@@ -265,7 +267,8 @@ class Database:
                 time.sleep(random.uniform(0, 0.01 * 2 ** attempt))
             attempt += 1
 
-    def _note_broken(self, _connection: DBAPIConnection, _record: object, error: BaseException | None) -> None:
+    def _note_broken(self, _connection: DBAPIConnection, _record: ConnectionPoolEntry,
+                     error: BaseException | None) -> None:
         if error is not None:
             self._broken.set()
 
@@ -327,7 +330,7 @@ def _skip_needless_roundtrips(engine: sa.Engine, reading: bool = False) -> Calla
             driver.autocommit = True
 
     @sa.event.listens_for(engine, 'checkin')
-    def remember(connection: DBAPIConnection | None, _record: object) -> None:
+    def remember(connection: DBAPIConnection | None, _record: ConnectionPoolEntry) -> None:
         if connection is not None:                         # None: it was invalidated
             committed.discard(connection)
             used[connection] = time.monotonic()
@@ -390,13 +393,14 @@ def _sqlite_engine(url: sa.URL, pool_size: int, max_overflow: int) -> sa.Engine:
     sqlalchemy_hooks.replace_method(engine, 'do_begin', _begin)
 
     @sa.event.listens_for(engine, 'do_connect')
-    def make(_dialect: object, _record: object, arguments: list[str], _options: object) -> None:
+    def make(_dialect: sa.Dialect, _record: ConnectionPoolEntry, arguments: list[str],
+             _options: dict[str, str]) -> None:
         with contextlib.suppress(OSError):                 # it exists, or SQLite reports the error
             if arguments[0] != ':memory:':
                 os.close(os.open(arguments[0], os.O_WRONLY | os.O_CREAT | os.O_EXCL, SQLITE_MODE))
 
     @sa.event.listens_for(engine, 'connect')
-    def configure(dbapi_connection: _SqliteConnection, _record: object) -> None:
+    def configure(dbapi_connection: _SqliteConnection, _record: ConnectionPoolEntry) -> None:
         dbapi_connection.isolation_level = None
         cursor = dbapi_connection.cursor()
         cursor.execute('PRAGMA journal_mode=WAL')
@@ -406,7 +410,7 @@ def _sqlite_engine(url: sa.URL, pool_size: int, max_overflow: int) -> sa.Engine:
         cursor.close()
 
     @sa.event.listens_for(engine, 'checkin')
-    def forget(dbapi_connection: _SqliteConnection | None, _record: object) -> None:
+    def forget(dbapi_connection: _SqliteConnection | None, _record: ConnectionPoolEntry) -> None:
         if dbapi_connection is not None:                   # None: it was invalidated
             dbapi_connection.close_cursors()
     return engine
@@ -419,7 +423,7 @@ def insert_of(dialect: str) -> Any:
     return __import__(f'sqlalchemy.dialects.{module}', fromlist=['insert']).insert
 
 
-def lock_row(conn: sa.Connection, table: sa.Table, key: dict[str, Any]) -> None:
+def lock_row(conn: sa.Connection, table: sa.Table, key: dict[str, str]) -> None:
     """Lock a row of a table that has only key columns until the transaction ends; create it if missing.
 
     One statement takes the exclusive lock directly: a shared lock first would cause deadlocks. SQLite has one writer
@@ -435,7 +439,7 @@ def lock_row(conn: sa.Connection, table: sa.Table, key: dict[str, Any]) -> None:
                  insert.on_conflict_do_update(index_elements=list(key), set_=same))
 
 
-def insert_ignore(conn: sa.Connection, table: sa.Table, values: Mapping[str, Any]) -> sa.CursorResult[Any]:
+def insert_ignore(conn: sa.Connection, table: sa.Table, values: ColumnValues) -> sa.CursorResult[Any]:
     """Insert a row unless the key exists, on any of the three databases."""
     statement = insert_of(conn.dialect.name)(table).values(**values)
     if conn.dialect.name == 'mysql':
