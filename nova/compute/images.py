@@ -92,7 +92,7 @@ class Snapshots:
         An empty list means that the image is complete too.
         """
         answer = self._host.volumes.snapshot_volumes(ctx, instance_uuid=instance_uuid, image_id=image_id, wait=True,
-                                                     left=True)
+                                                     list_incomplete=True)
         if isinstance(answer, list):
             return answer
         return [_UNNAMED] if answer is False else []             # from a conductor of the previous release

@@ -63,22 +63,22 @@ class Shelve:
             else:
                 task.step(states.SHELVING_OFFLOADING, progress=0, **shelved)
                 task.keep()              # no rollback from here on
-                self._leave_host(ctx, task)
+                self._release_host(ctx, task)
 
     def shelve_offload_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         self._host.submit(instance, self._offload, ctx, instance)
 
     def _offload(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         with tasks.task(self._host, ctx, instance, actions.ACTIONS['shelveOffload'].frame) as task:
-            self._leave_host(ctx, task)
+            self._release_host(ctx, task)
 
-    def _leave_host(self, ctx: context.RequestContext, task: tasks.Task) -> None:
+    def _release_host(self, ctx: context.RequestContext, task: tasks.Task) -> None:
         """Remove the guest; the server keeps its addresses and volumes."""
         host, server = self._host, task.instance
         host.driver.destroy(ctx, server, server.network_info)
-        host.network.leave_host(ctx, instance_uuid=server.uuid, host=host.name)
+        host.network.unbind_ports(ctx, instance_uuid=server.uuid, host=host.name)
         task.leaves = True
-        task.ends_with(lambda: host.conductor.leave_host(
+        task.ends_with(lambda: host.conductor.instance_offloaded(
             ctx, instance_uuid=server.uuid, event=actions.ACTIONS['shelveOffload'].frame.task_event, host=host.name,
             task_state=states.SHELVING_OFFLOADING, fault=None))
 
@@ -100,14 +100,14 @@ class Shelve:
                 task.failed(error)
                 return
             fault = faults.fault(error, details=faults.trace(error))
-            host.conductor.leave_host(ctx, instance_uuid=instance.uuid, event=frame.task_event, host=host.name,
+            host.conductor.instance_offloaded(ctx, instance_uuid=instance.uuid, event=frame.task_event, host=host.name,
                                       task_state=states.UNSHELVING, fault=fault)
 
         with tasks.task(host, ctx, instance, frame, give_up=give_up) as task:
             server = task.instance
             image_id = server.system_metadata.get(IMAGE)
             if server.vm_state == states.SHELVED_OFFLOADED:
-                task.undo(host.network.leave_host, ctx, instance_uuid=server.uuid, host=host.name)
+                task.undo(host.network.unbind_ports, ctx, instance_uuid=server.uuid, host=host.name)
             networks = host.set_up_networks(ctx, server)
             if server.vm_state == states.SHELVED:
                 host.driver.power_on(ctx, server, networks)

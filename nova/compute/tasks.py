@@ -141,7 +141,7 @@ class Task(Undo):
     def end(self) -> None:
         """Write the end.
 
-        :raises InstanceChanged, InstanceNotFound: the task was overtaken
+        :raises InstanceChanged, InstanceNotFound: the task was superseded
         """
         self._finish()
         self.ended = True
@@ -219,7 +219,7 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, fr
     host.forget_fence(ctx, row)
     current = Task(host, ctx, frame, row)
     record = None if lives_on else host.records.get(instance.uuid)
-    with metrics.Run(event, 'overtaken') as run:
+    with metrics.Run(event, 'superseded') as run:
         try:
             why = records.refusal(record, row, ctx.request_id, event) or _never_here(host, row, event)
         except exception.HypervisorUnreachable as error:

@@ -212,7 +212,7 @@ def _raw_tables(branch: str) -> dict[str, dict[str, Any]]:
 
 def _table(name: str, columns: dict[str, Any]) -> engine.Table:
     """Return a table without the code's defaults, because an older revision may lack columns."""
-    return sa.Table(name, sa.MetaData(), *(sa.Column(column, kind) for column, kind in columns.items()))
+    return types.Table(name, sa.MetaData(), *(sa.Column(column, kind) for column, kind in columns.items()))
 
 
 def _dump(value: Any) -> Any:

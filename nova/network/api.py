@@ -5,7 +5,7 @@ It reads the rows of the embedded network service. Errors are those of a server 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any, TYPE_CHECKING
+from typing import Any, Literal, TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
 
@@ -262,7 +262,7 @@ class API:
         return [{**row, 'fixed_ips': fixed.get(row['id'], [])} for row in rows]
 
 
-def _named(requests: list[selection.Request], name: str) -> set[str]:
+def _named(requests: list[selection.Request], name: Literal['network_id', 'port_id']) -> set[str]:
     """Return the ids that requests have under a key."""
     return {ident for ident in (request.get(name) for request in requests) if ident}
 

@@ -64,11 +64,11 @@ RIGHTS = {
     'prepare_for_instance': (host_is_caller, _is_about_to_come),
     'unprepare_for_instance': (host_is_caller,),       # ports that expect the caller
     'network_info': (on_caller,),
-    'leave_host': (host_is_caller,),                   # ports on the caller
+    'unbind_ports': (host_is_caller,),                   # ports on the caller
     'report_host': (host_is_caller,),
     'host_state': (host_is_caller,),                   # rows of ports and routers on the caller
     'report_leases': (host_is_caller,),                # addresses of ports on the caller
-    'refresh_security': (admission.allow,),   # rereads the database
+    'refresh_ports': (admission.allow,),   # rereads the database
 }
 
 

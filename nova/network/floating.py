@@ -17,6 +17,7 @@ from nova.network.rest import floating_ips as deps
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
+    from nova.db.tables.rows import FloatingIpsRow
     from nova.db.engine import Database
 
 Document = dict[str, Any]
@@ -96,7 +97,7 @@ class FloatingIps:
             self._update(conn, row, {'port_id': None})
         self._run(change)
 
-    def _update(self, conn: Connection, row: Document, values: Document) -> None:
+    def _update(self, conn: Connection, row: FloatingIpsRow, values: Document) -> None:
         try:
             deps.update(conn, self._deps, self._context, row, values)
         except (exception.Conflict, exception.NotFound) as error:  # no router reaches the port, or it has another one
@@ -111,16 +112,16 @@ class FloatingIps:
                              [('id', 'asc')], None, None)
         return {row['id']: row['name'] or row['id'] for row in rows}
 
-    def _row(self, conn: Connection, ident: str) -> Document:
+    def _row(self, conn: Connection, ident: str) -> FloatingIpsRow:
         row = networks.seen(conn, t.floating_ips, networks.own(t.floating_ips)(self._context), ident[:255])
         if row is None:
             raise _missing(ident)
         return row
 
-    def _of_address(self, conn: Connection, address: str) -> Document:
+    def _of_address(self, conn: Connection, address: str) -> FloatingIpsRow:
         for row in networks.many(conn, t.floating_ips, [address], 'floating_ip_address'):
             if row['project_id'] == self._context.project_id or self._context.is_admin:
-                return dict(row)
+                return row
         raise _missing(address)
 
     def _shown(self, conn: Connection, rows: list[Any]) -> list[Document]:

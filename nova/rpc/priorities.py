@@ -21,9 +21,9 @@ _Batch: TypeAlias = list[Incoming]            # one message
 @dataclasses.dataclass(eq=False)
 class _Work:
     project_id: str
-    function: Callable[[_Batch], None]
+    function: Callable[[_Batch], object]
     incoming: _Batch
-    future: concurrent.futures.Future[None]
+    future: concurrent.futures.Future[object]
 
 
 class _Pool:
@@ -38,7 +38,7 @@ class _Pool:
         self.waiting: set[_Work] = set()                 # work that may start, but has no free thread
         self._ended = False
 
-    def submit(self, function: Callable[[_Batch], None], incoming: _Batch) -> concurrent.futures.Future[None]:
+    def submit(self, function: Callable[[_Batch], object], incoming: _Batch) -> concurrent.futures.Future[object]:
         """:raises RuntimeError: the pool has ended"""
         if self._ended:
             raise RuntimeError('The pool has ended.')
@@ -60,8 +60,7 @@ class _Pool:
     def _run(self, work: _Work) -> None:
         self.waiting.discard(work)
         try:
-            work.function(work.incoming)
-            work.future.set_result(None)
+            work.future.set_result(work.function(work.incoming))
         except BaseException as error:
             work.future.set_exception(error)
         finally:
@@ -93,7 +92,7 @@ class Pools:
         self._pools = {row.name: _Pool(row.at_once, f'{name}-{row.name}')
                        for row in interface.methods.values() if row.at_once}
 
-    def submit(self, function: Callable[[_Batch], None], incoming: _Batch) -> concurrent.futures.Future[None]:
+    def submit(self, function: Callable[[_Batch], object], incoming: _Batch) -> concurrent.futures.Future[object]:
         return self._pools.get(str(incoming[0].message.get('method')), self._main).submit(function, incoming)
 
     @property

@@ -168,7 +168,7 @@ class Network:
             self.allocated[instance.uuid] = (host, vifs)       # the server is there now
         return vifs
 
-    def leave_host(self, ctx, instance_uuid, host):
+    def unbind_ports(self, ctx, instance_uuid, host):
         with self._lock:
             now, vifs = self.allocated.get(instance_uuid, (None, []))
             if now == host:
@@ -186,7 +186,7 @@ class Network:
     def network_info(self, ctx, instance_uuid):
         return self.allocated.get(instance_uuid, (None, []))[1]
 
-    def refresh_security(self, ctx, port_ids):
+    def refresh_ports(self, ctx, port_ids):
         pass
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from nova import exception
 from nova import utils
 from nova.api import cell_queries
-from nova.api import down_cells
+from nova.api.servers import down_cells
 from nova.api import notifications
 from nova.api import request as api_request
 from nova.api import shapes

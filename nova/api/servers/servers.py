@@ -2,8 +2,8 @@
 from nova import actions
 from nova import hooks
 from nova import states
-from nova.api import casts
-from nova.api import down_cells
+from nova.api.servers import casts
+from nova.api.servers import down_cells
 from nova.api import request as api_request
 from nova.api.servers import category as server_category
 from nova.api.servers import fields as server_fields

@@ -156,7 +156,7 @@ class Evacuation:
 
         A server never runs twice.
         """
-        for entry in self._host.moves.evacuated_from(ctx, host=self._host.name):
+        for entry in self._host.moves.list_evacuated(ctx, host=self._host.name):
             self._host.queue.submit(entry['instance_uuid'], self._clean_up, ctx, entry)
 
     def clean_up(self) -> None:

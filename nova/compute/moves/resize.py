@@ -123,7 +123,7 @@ class Resize:
             host.driver_with(virt.Resize).drop_migrated(ctx, task.instance, task.instance.network_info)
             self._volumes.disconnect(ctx, task.instance)
             task.leaves = True
-            task.ends_with(lambda: host.moves.move_dropped(ctx, migration_id=migration.id, host=host.name))
+            task.ends_with(lambda: host.moves.reverted_guest_removed(ctx, migration_id=migration.id, host=host.name))
 
     def finish_revert_resize(self, ctx: context.RequestContext, instance: objects.Instance,
                              migration: objects.Migration) -> None:
@@ -198,11 +198,11 @@ class Resize:
         host = self._host
         ctx = context.admin_context()
         resize = host.driver.get_feature(virt.Resize)
-        kept = resize.kept_guests() if resize else []
-        for entry in host.moves.continue_moves(ctx, host=host.name, kept=kept):
+        backups = resize.kept_guests() if resize else []
+        for entry in host.moves.continue_moves(ctx, host=host.name, resize_backups=backups):
             server = entry['instance']
             if records.refusal(host.records.get(server.uuid), server, None, ''):
-                LOG.error('What was put aside of server %s stays: the database is older than its record.', server.uuid)
+                LOG.error('The resize backup of server %s stays: the database is older than its record.', server.uuid)
                 host.records.dispute(server.uuid)
-            elif entry['returns']:
+            elif entry['restore']:
                 host.submit(server, self._take_back, ctx, server, server.vm_state == states.ACTIVE)

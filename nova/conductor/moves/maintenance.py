@@ -113,7 +113,7 @@ class Maintenance:
         return looked
 
     def _maintain(self, row: HostMaintenancesRow) -> None:
-        at_once = self._conf.conductor.maintenance_moves
+        at_once = self._conf.conductor.max_concurrent_maintenance_moves
         with self._cell_db.reader() as conn:
             moving = maintenance.in_state(conn, row['id'], maintenance.MOVING)
             rows = instances.get_many(conn, [entry['instance_uuid'] for entry in moving])

@@ -166,13 +166,13 @@ class Reconciler:
             row = rows.get(action['instance_uuid'])
             if not self._cell_db.run(instance_actions.postpone, action, later):
                 continue
-            old = (now - action['started_at']).total_seconds() > self._conf.conductor.task_give_up
+            old = (now - action['started_at']).total_seconds() > self._conf.conductor.task_timeout
             decided = decide_background if action['action'] in actions.BACKGROUND else (
                 decide_evacuation if action['action'] == 'evacuate' else decide)
             host = None if row is None else row['host']
             what = decided(row, host is not None and up.get(host, False), old)
             LOG.info('Task %s of server %s is overdue: %s.', action['action'], action['instance_uuid'], what)
-            metrics.RECONCILED.labels(what).inc()
+            metrics.RECONCILER_DECISIONS.labels(what).inc()
             try:
                 self._work[what](action, row)
             except exception.Unavailable as error:           # no message was sent: the next check sends it

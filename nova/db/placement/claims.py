@@ -55,7 +55,7 @@ def _room(names: tuple[str, ...], limited: frozenset[str]) -> Iterator[Any]:
     :param limited: names of ``limits``, see claim()
     """
     c = compute_nodes.c
-    nodes = {
+    nodes: dict[str, tuple[sa.ColumnElement[Any], ...]] = {
         'vcpus': (c.vcpus, c.vcpus, c.cpu_allocation_ratio),
         'memory_mb': (c.memory_mb, c.memory_mb - c.reserved_memory_mb, c.ram_allocation_ratio),
         'local_gb': (c.local_gb, c.local_gb - c.reserved_disk_gb, c.disk_allocation_ratio),

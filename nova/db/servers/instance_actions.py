@@ -105,7 +105,7 @@ def _event(event: str, now: datetime.datetime, host: str | None, error: str | No
 
 @functools.cache
 def _finish(of_request: bool, background: bool, named: bool, failed: bool) -> Any:
-    message = sa.literal('Error') if failed else instance_actions.c.message
+    message: sa.ColumnElement[str | None] = sa.literal('Error') if failed else instance_actions.c.message
     if named:
         message = sa.case((instance_actions.c.action == sa.bindparam('of_action'), message), else_=sa.literal('Error'))
     return _update_of(of_request, background).values(message=message)
@@ -319,7 +319,7 @@ def expedite(conn: sa.Connection, deadline: datetime.datetime, uuids: tuple[str,
     waiting = sa.select(instances.c.uuid)
     waiting = (waiting.where(instances.c.host.is_(None), instances.c.task_state.is_not(None)) if uuids is None else
                waiting.where(instances.c.uuid.in_(uuids), instances.c.task_state.in_(actions.WAITING)))
-    which = table.c.instance_uuid.in_(waiting)
+    which: sa.ColumnElement[bool] = table.c.instance_uuid.in_(waiting)
     if untaken:
         which |= table.c.owner.is_(None) & _MAIN
     conn.execute(sa.update(table).where(table.c.finished_at.is_(None), table.c.deadline > deadline,

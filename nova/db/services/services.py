@@ -85,7 +85,7 @@ def set_availability(conn: sa.Connection, host: str, reason: str) -> Sequence[di
     :param reason: the reason, or '' to enable
     :returns: the changed rows
     """
-    wanted = (AUTOMATIC + reason)[:services.c.disabled_reason.type.length] if reason else None
+    wanted = (AUTOMATIC + reason)[:255] if reason else None
     changed = []
     # an operator may change the same rows
     for row in statements.dicts(conn.execute(sa.select(services).where(

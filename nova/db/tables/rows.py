@@ -421,6 +421,21 @@ class PciDevicesRow(TypedDict):
     held: bool
 
 
+class PortForwardingsRow(TypedDict):
+    id: str
+    project_id: str
+    floating_ip_id: str
+    protocol: str
+    external_port: int
+    internal_port_id: str
+    internal_ip_address: str
+    internal_port: int
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
+
+
 class PortsRow(TypedDict):
     id: str
     project_id: str
@@ -454,10 +469,38 @@ class QosMarkingsRow(TypedDict):
     dscp_mark: int
 
 
+class QosRulesRow(TypedDict):
+    id: str
+    policy_id: str
+    direction: str
+    max_kbps: int
+    max_burst_kbps: int
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
+
+
 class RouterInterfacesRow(TypedDict):
     router_id: str
     subnet_id: str
     port_id: str
+
+
+class RoutersRow(TypedDict):
+    id: str
+    project_id: str
+    name: str
+    admin_state_up: bool
+    external_network_id: str | None
+    enable_snat: bool
+    routes: Any
+    host: str
+    zone_hints: Any
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
 
 
 class SecurityGroupRulesRow(TypedDict):
@@ -500,6 +543,24 @@ class ShareMappingsRow(TypedDict):
     protocol: str | None
 
 
+class SubnetPoolsRow(TypedDict):
+    id: str
+    project_id: str
+    name: str
+    shared: bool
+    ip_version: int
+    default_of: int | None
+    prefixes: Any
+    default_prefixlen: int
+    min_prefixlen: int
+    max_prefixlen: int
+    default_quota: int | None
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
+
+
 class SubnetsRow(TypedDict):
     id: str
     project_id: str
@@ -534,6 +595,25 @@ class VolumeAttachmentsRow(TypedDict):
     attached_at: datetime.datetime | None
 
 
+class VolumeBackupsRow(TypedDict):
+    id: str
+    volume_id: str
+    snapshot_id: str | None
+    temporary: bool
+    project_id: str
+    user_id: str | None
+    name: str | None
+    description: str | None
+    size: int
+    status: str
+    bootable: bool
+    metadata: Any
+    image_metadata: Any
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    key_id: str | None
+
+
 class VolumeEncryptionKeysRow(TypedDict):
     id: str
     type_id: str
@@ -551,6 +631,32 @@ class VolumeKeysRow(TypedDict):
     sealed: str
 
 
+class VolumeSnapshotsRow(TypedDict):
+    id: str
+    volume_id: str
+    project_id: str
+    user_id: str | None
+    name: str | None
+    description: str | None
+    size: int
+    status: str
+    bootable: bool
+    metadata: Any
+    image_metadata: Any
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    key_id: str | None
+
+
+class VolumeTransfersRow(TypedDict):
+    id: str
+    volume_id: str
+    project_id: str
+    name: str | None
+    key_hash: str
+    created_at: datetime.datetime
+
+
 class VolumeTypesRow(TypedDict):
     id: str
     name: str
@@ -558,5 +664,29 @@ class VolumeTypesRow(TypedDict):
     extra_specs: Any
     encryption: Any
     is_public: bool
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+
+
+class VolumesRow(TypedDict):
+    id: str
+    project_id: str
+    user_id: str | None
+    name: str | None
+    description: str | None
+    size: int
+    status: str
+    bootable: bool
+    multiattach: bool
+    volume_type: str
+    availability_zone: str
+    image_id: str | None
+    snapshot_id: str | None
+    source_volume_id: str | None
+    backup_id: str | None
+    key_id: str | None
+    readonly: bool
+    metadata: Any
+    image_metadata: Any
     created_at: datetime.datetime
     updated_at: datetime.datetime

@@ -23,7 +23,7 @@ from nova.network.rest import topology
 from nova.web import application
 from nova.web import params
 from nova.web.mapper import Methods
-from nova.web.request import Request
+from nova.web.request import BaseRequest
 from nova.web.request import Response
 from nova.web.routes import Route
 
@@ -42,7 +42,7 @@ def _resource(row: Route) -> typing.Any:
         (resource for resource in RESOURCES.values() if resource.at and resource.plural == first), None)
 
 
-class NetworkRequest(Request):
+class NetworkRequest(BaseRequest):
     """Request to a handler.
 
     deps    see Deps
@@ -111,7 +111,7 @@ class NetworkApi(application.Api[NetworkRequest]):
                 raise exception.PolicyDenied(rule=row.policy)
         req.query = params.parse_pairs(req.environ)
 
-    def fault(self, req: Request, error: Exception) -> Response:
+    def fault(self, req: BaseRequest, error: Exception) -> Response:
         return faults.answer(error, req.environ.get('openstack.request_id'))
 
 

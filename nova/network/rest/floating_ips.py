@@ -21,6 +21,7 @@ from nova.network.rest import resource
 from nova.network.rest import routers
 
 if TYPE_CHECKING:
+    from nova.db.tables.rows import FloatingIpsRow, PortForwardingsRow, PortsRow
     from nova.network.rest.app import Deps
 
 MAX_FORWARDINGS = 256          # of one address: each is a rule that its router evaluates
@@ -70,7 +71,7 @@ def create(conn: Any, deps: Any, context: Any, values: dict[str, Any]) -> str:
     return ident
 
 
-def _locked(conn: engine.Connection, row: Mapping[str, Any]) -> dict[str, Any]:
+def _locked(conn: engine.Connection, row: Mapping[str, Any]) -> FloatingIpsRow:
     return resource.found(db_networks.lock(conn, t.floating_ips, row['id']),
                           faults.FloatingIPNotFound(floatingip_id=row['id']))
 
@@ -110,7 +111,7 @@ def _associate(conn: engine.Connection, context: nova_context.RequestContext, ro
 
 
 def _fixed(conn: engine.Connection, context: nova_context.RequestContext, port_id: str,
-           address: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+           address: str | None) -> tuple[PortsRow, dict[str, str]]:
     """Return (port, {'subnet_id', 'ip_address'}) of the caller's port for a floating address."""
     port = db_networks.lock(conn, t.ports, port_id)
     if port is None or not resource.owner(context, port) or not db_ports.seen(conn, context, [port_id]):
@@ -157,7 +158,7 @@ def show_forwarding(conn: engine.Connection, deps: Deps, context: nova_context.R
     return {'port_forwarding': forwarding_view(_forwarding(conn, row, part))}
 
 
-def _forwarding(conn: engine.Connection, row: Mapping[str, Any], ident: str) -> dict[str, Any]:
+def _forwarding(conn: engine.Connection, row: Mapping[str, Any], ident: str) -> PortForwardingsRow:
     found = [each for each in db.forwardings(conn, [row['id']]) if each['id'] == ident]
     if not found:
         raise faults.PortForwardingNotFound(id=ident)

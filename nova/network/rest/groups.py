@@ -20,6 +20,7 @@ from nova.network.rest import quotas
 from nova.network.rest import resource
 
 if TYPE_CHECKING:
+    from nova.db.tables.rows import SecurityGroupsRow
     from nova.network.rest.app import Deps
 
 RULE_COLUMNS = ('security_group_id', 'direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max',
@@ -123,7 +124,7 @@ def create_rule(conn: engine.Connection, deps: Deps, context: nova_context.Reque
     return ident
 
 
-def _group(conn: engine.Connection, context: nova_context.RequestContext, ident: str) -> dict[str, Any]:
+def _group(conn: engine.Connection, context: nova_context.RequestContext, ident: str) -> SecurityGroupsRow:
     """Lock and return a group that the caller may change."""
     row = db_networks.lock(conn, t.security_groups, ident)
     if row is None or not resource.owner(context, row):

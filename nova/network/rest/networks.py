@@ -206,7 +206,7 @@ def update_network(conn: engine.Connection, deps: Deps, context: nova_context.Re
         stored['is_default'] = values['is_default']
     db.update(conn, t.networks, row['id'], stored)
     if stored.get('shared') is False and row['shared']:
-        db_ports.evict(conn, {**row, **stored})
+        db_ports.evict(conn, row['id'], row['project_id'])
 
 
 def _outside(conn: engine.Connection, row: Mapping[str, Any], external: bool) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from nova.network.rest import quotas
 from nova.network.rest import resource
 
 if TYPE_CHECKING:
+    from nova.db.tables.rows import NetworksRow
     from nova.network.rest.app import Deps
 
 CONSTANTS = {'binding:vnic_type': 'normal', 'dns_domain': '',
@@ -158,7 +159,7 @@ def removable(conn: engine.Connection, context: nova_context.RequestContext, row
     return resource.owner(context, row) or resource.owner(context, _network(conn, row))
 
 
-def _network(conn: engine.Connection, row: Mapping[str, Any]) -> dict[str, Any]:
+def _network(conn: engine.Connection, row: Mapping[str, Any]) -> NetworksRow:
     return resource.found(db_networks.get(conn, t.networks, row['network_id']),
                           exception.NetworkNotFound(network_id=row['network_id']))
 

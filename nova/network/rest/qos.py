@@ -20,11 +20,11 @@ from nova.network.rest import attributes as a
 from nova.network.rest import faults
 from nova.network.rest import pages
 from nova.network.rest import resource
-from nova.web.request import Request
+from nova.web.request import BaseRequest
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
-    from nova.db.tables.rows import QosMarkingsRow
+    from nova.db.tables.rows import QosMarkingsRow, QosRulesRow
     from nova.network.rest.app import Deps
 
 KIND, MARKING = 'bandwidth_limit', 'dscp_marking'
@@ -119,7 +119,7 @@ def _below(body: Any, kind: str) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name not in ('tenant_id', 'project_id')}
 
 
-def _rule(conn: engine.Connection, row: Mapping[str, Any], ident: str) -> dict[str, Any]:
+def _rule(conn: engine.Connection, row: Mapping[str, Any], ident: str) -> QosRulesRow:
     for rule in db.rules_of(conn, [row['id']]).get(row['id'], []):
         if rule['id'] == ident:
             return rule
@@ -246,11 +246,11 @@ def _refused(conn: engine.Connection, deps: Deps, context: nova_context.RequestC
                                'enforced by the hosts.')
 
 
-def rule_types(req: Request) -> dict[str, Any]:
+def rule_types(req: BaseRequest) -> dict[str, Any]:
     return {'rule_types': pages.fields(req.query, [{'type': KIND}, {'type': MARKING}])}
 
 
-def show_rule_type(req: Request, kind: str) -> dict[str, Any]:
+def show_rule_type(req: BaseRequest, kind: str) -> dict[str, Any]:
     if kind == MARKING:
         marks = {'parameter_name': 'dscp_mark', 'parameter_type': 'choices', 'parameter_values': list(
             host_state.DSCP_MARKS)}

@@ -15,6 +15,7 @@ if typing.TYPE_CHECKING:
     from nova.network.rest.attributes import Attribute
 
 Row = Mapping[str, typing.Any]
+Found = typing.TypeVar('Found')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Resource:
         return self.at or self.plural.replace('_', '-')
 
 
-def found(row: dict[str, typing.Any] | None, missing: Exception) -> dict[str, typing.Any]:
+def found(row: Found | None, missing: Exception) -> Found:
     """Return a row, or raise: another request may have deleted it.
 
     :raises missing: the row is None

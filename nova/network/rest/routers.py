@@ -14,7 +14,7 @@ from nova.db.networks import networks as db_networks
 from nova.db.networks import ports as db_ports
 from nova.db.networks import routers as db
 from nova.db.tables import network as t
-from nova.db.tables.rows import NetworksRow
+from nova.db.tables.rows import NetworksRow, PortsRow, RoutersRow, SubnetsRow
 from nova.network import gateways
 from nova.network import ipam
 from nova.network.rest import attributes as a
@@ -73,7 +73,7 @@ def create(conn: engine.Connection, deps: Deps, context: nova_context.RequestCon
     return row['id']
 
 
-def _locked(conn: engine.Connection, row: Mapping[str, Any]) -> dict[str, Any]:
+def _locked(conn: engine.Connection, row: Mapping[str, Any]) -> RoutersRow:
     return resource.found(db_networks.lock(conn, t.routers, row['id']),
                           faults.RouterNotFound(router_id=row['id']))
 
@@ -255,7 +255,7 @@ def _subnet(conn: engine.Connection, context: nova_context.RequestContext, ident
 
 
 def _of_port(conn: engine.Connection, context: nova_context.RequestContext, router: Mapping[str, Any],
-             ident: str) -> tuple[dict[str, Any], dict[str, Any]]:
+             ident: str) -> tuple[PortsRow, SubnetsRow]:
     """Return (port, subnet) of the caller's port for a router interface."""
     port = db_networks.lock(conn, t.ports, ident)
     if port is None or not resource.owner(context, port) or not db_ports.seen(conn, context, [ident]):

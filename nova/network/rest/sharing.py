@@ -112,8 +112,8 @@ def _check_unused(conn: engine.Connection, row: Mapping[str, Any]) -> None:
 def _end(conn: engine.Connection, row: Mapping[str, Any]) -> None:
     """Evict projects that no policy permits any more: the owner of the network decides."""
     network = db_networks.get(conn, t.networks, row['network_id']) if row['object_type'] == 'network' else None
-    if network is not None:
-        db_ports.evict(conn, network)
+    if network is not None and not network['shared']:
+        db_ports.evict(conn, network['id'], network['project_id'])
 
 
 SHARES = resource.Resource(

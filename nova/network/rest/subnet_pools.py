@@ -23,6 +23,7 @@ from nova.network.rest import quotas
 from nova.network.rest import resource
 
 if TYPE_CHECKING:
+    from nova.db.tables.rows import SubnetPoolsRow
     from nova.network.rest.app import Deps
 
 CONSTANTS: dict[str, Any] = {'address_scope_id': None}
@@ -118,7 +119,7 @@ def _body_prefixes(body: Any) -> list[str]:
 
 # ---- checks ----------------------------------------------------------------------
 
-def _locked(conn: engine.Connection, ident: str) -> dict[str, Any]:
+def _locked(conn: engine.Connection, ident: str) -> SubnetPoolsRow:
     return resource.found(db_networks.lock(conn, t.subnet_pools, ident), faults.SubnetPoolNotFound(subnetpool_id=ident))
 
 

@@ -210,7 +210,7 @@ def test_a_host_is_who_its_key_says(fleet):
         with pytest.raises(exception.HostForbidden, match='Host host2'):
             ask(said, 'host1')
     with pytest.raises(exception.HostForbidden, match='only services of the control plane'):
-        conductor_of(bus.of_host(None)).live_migrate_checked(context.admin_context(), instance_uuid='u')
+        conductor_of(bus.of_host(None)).check_and_live_migrate(context.admin_context(), instance_uuid='u')
 
 
 def test_a_key_of_its_own_making_is_nobody_s(fleet):
@@ -221,7 +221,7 @@ def test_a_key_of_its_own_making_is_nobody_s(fleet):
 
 @pytest.mark.parametrize('change', [
     lambda ctxt, message: message['args'].update(host='host2'),
-    lambda ctxt, message: message.update(method='evacuated_from'),
+    lambda ctxt, message: message.update(method='list_evacuated'),
     lambda ctxt, message: message.update(version='1.1'),
     lambda ctxt, message: ctxt.update(is_admin=not ctxt['is_admin']),
     lambda ctxt, message: ctxt.update(roles=['service']),
