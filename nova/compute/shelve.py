@@ -101,7 +101,7 @@ class Shelve:
                 return
             fault = faults.fault(error, details=faults.trace(error))
             host.conductor.instance_offloaded(ctx, instance_uuid=instance.uuid, event=frame.task_event, host=host.name,
-                                      task_state=states.UNSHELVING, fault=fault)
+                                              task_state=states.UNSHELVING, fault=fault)
 
         with tasks.task(host, ctx, instance, frame, give_up=give_up) as task:
             server = task.instance

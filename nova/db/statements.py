@@ -100,6 +100,13 @@ def first(conn: sa.Connection, table: Table[Row], **match: object) -> Row | None
     return None if row is None else cast('Row', dict(row))        # the row types are made from the tables
 
 
+def one(conn: sa.Connection, table: Table[Row], **match: object) -> Row:
+    """Return the row that must exist with columns equal to ``match`` as a dict."""
+    row = first(conn, table, **match)
+    assert row is not None
+    return row
+
+
 def update(conn: sa.Connection, table: sa.Table, values: Mapping[str, object], **match: object) -> int:
     """Update the rows with columns equal to ``match``; return their number."""
     return conn.execute(_update(table, tuple(match)), {**values, **keys(match)}).rowcount

@@ -6,6 +6,7 @@ from typing import Any, Generic, TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from nova import json_types
 from nova import utils
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         """A table with the type of its rows, from nova.db.tables.rows."""
 else:
     Table = sa.Table
+Columns = ReadOnlyColumnCollection[str, sa.ColumnElement[Any]]           # of a table or subquery
 
 
 class Json(sa.types.TypeDecorator[Any]):

@@ -10,7 +10,6 @@ from nova import utils
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
-from nova.conductor.cell_services import Row
 from nova.db import engine
 from nova.db.services import message_keys
 from nova.rpc import join_tokens
@@ -58,7 +57,8 @@ class Enrolment:
             raise exception.HostKeyRefused(host=host, reason='it is retired')
         proved = secret is not None and join_tokens.is_proved(proof, secret, 'host', host, public, number)
         # A token cannot take over the name of a host that has a key: an operator must approve that.
-        if proved and signed_by == ident and (known is not None or not message_keys.has_good(conn, host)):
+        if proved and token_id is not None and signed_by == ident and (
+                known is not None or not message_keys.has_good(conn, host)):
             proved = message_keys.use_token(conn, token_id)
         else:
             proved = False
@@ -73,7 +73,7 @@ class Enrolment:
             answer['proof'] = join_tokens.proof(secret, 'deployment', answer['deployment'], public, number)
         return answer
 
-    def _is_old(self, row: Row) -> bool:
+    def _is_old(self, row: message_keys.PublicKey) -> bool:
         days = self._key_days
         return bool(days) and row['created_at'] < utils.utcnow() - datetime.timedelta(days=days)
 

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from nova.db import types
 
 if TYPE_CHECKING:
-    from nova.db.tables.rows import CellsRow, FlavorsRow, KeyPairsRow
+    from nova.db.tables.rows import CellsRow, FlavorsRow, InstanceMappingsRow, JoinTokensRow, KeyPairsRow
 
 metadata = sa.MetaData()
 
@@ -34,7 +34,7 @@ host_mappings = table(
 )
 
 # quotas are counted from this table in the transaction that inserts
-instance_mappings = table(
+instance_mappings: types.Table[InstanceMappingsRow] = table(
     'instance_mappings',
     sa.Column('instance_uuid', sa.String(36), primary_key=True),
     sa.Column('cell_uuid', sa.String(36), nullable=False),
@@ -168,7 +168,7 @@ message_keys = table(
 )
 
 # one-time proofs of a new host that it belongs to the deployment
-join_tokens = table(
+join_tokens: types.Table[JoinTokensRow] = table(
     'join_tokens',
     sa.Column('id', sa.String(16), primary_key=True),
     sa.Column('secret', sa.String(64), nullable=False),

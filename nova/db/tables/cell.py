@@ -10,7 +10,7 @@ from nova.db import types
 if TYPE_CHECKING:
     from nova.db.tables.rows import BlockDeviceMappingsRow, ComputeNodesRow, DiskKeysRow, GuestReportsRow
     from nova.db.tables.rows import InstanceActionEventsRow, InstanceActionsRow, InstancesRow, MigrationsRow
-    from nova.db.tables.rows import ShareMappingsRow, VolumeKeysRow
+    from nova.db.tables.rows import ServicesRow, ShareMappingsRow, VolumeKeysRow
 
 metadata = sa.MetaData()
 
@@ -286,7 +286,7 @@ volume_keys: types.Table[VolumeKeysRow] = cell_table(
     sa.UniqueConstraint('instance_uuid', 'volume_id', name='uniq_volume_keys_instance_volume'),
 )
 
-services = cell_table(
+services: types.Table[ServicesRow] = cell_table(
     'services',
     sa.Column('id', sa.Integer, primary_key=True),
     sa.Column('uuid', sa.String(36), nullable=False, unique=True),

@@ -108,6 +108,24 @@ class ConsoleAuthTokensRow(TypedDict):
     used_until: datetime.datetime | None
 
 
+class DefaultSecurityGroupRulesRow(TypedDict):
+    id: str
+    direction: str
+    ethertype: str
+    protocol: str | None
+    port_range_min: int | None
+    port_range_max: int | None
+    remote_ip_prefix: str | None
+    of_group: bool
+    in_default: bool
+    in_others: bool
+    removed: bool
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
+
+
 class DiskKeysRow(TypedDict):
     id: int
     instance_uuid: str
@@ -203,6 +221,16 @@ class HostMaintenancesRow(TypedDict):
     user_id: str | None
 
 
+class IdentityProjectsRow(TypedDict):
+    id: str
+    domain_id: str
+    name: str
+    description: str
+    enabled: bool
+    tags: Any
+    created_at: datetime.datetime
+
+
 class ImageCacheTasksRow(TypedDict):
     id: int
     host: str
@@ -267,6 +295,20 @@ class InstanceCategoriesRow(TypedDict):
     deleted: int
 
 
+class InstanceMappingsRow(TypedDict):
+    instance_uuid: str
+    cell_uuid: str
+    project_id: str
+    user_id: str
+    vcpus: int
+    memory_mb: int
+    created_at: datetime.datetime
+    server_group_id: str | None
+    queued_for_delete: bool
+    category: str
+    move_id: str | None
+
+
 class InstancesRow(TypedDict):
     id: int
     uuid: str
@@ -327,6 +369,12 @@ class InstancesRow(TypedDict):
     cell_move: str | None
 
 
+class JoinTokensRow(TypedDict):
+    id: str
+    secret: str
+    expires_at: datetime.datetime
+
+
 class KeyPairsRow(TypedDict):
     id: int
     user_id: str
@@ -377,6 +425,19 @@ class NetworkHostsRow(TypedDict):
     gateway: bool
     seen_at: datetime.datetime
     version: int
+
+
+class NetworkSharesRow(TypedDict):
+    id: str
+    project_id: str
+    network_id: str
+    object_type: str
+    action: str
+    target_project: str
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
 
 
 class NetworksRow(TypedDict):
@@ -469,6 +530,17 @@ class QosMarkingsRow(TypedDict):
     dscp_mark: int
 
 
+class QosPoliciesRow(TypedDict):
+    id: str
+    project_id: str
+    name: str
+    shared: bool
+    description: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    revision: int
+
+
 class QosRulesRow(TypedDict):
     id: str
     policy_id: str
@@ -530,6 +602,24 @@ class SecurityGroupsRow(TypedDict):
     revision: int
 
 
+class ServicesRow(TypedDict):
+    id: int
+    uuid: str
+    host: str
+    binary: str
+    topic: str
+    availability_zone: str
+    version: int
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
+    last_seen_at: datetime.datetime | None
+    disabled: bool
+    disabled_reason: str | None
+    forced_down: bool
+    identity: str | None
+    aggregates: Any
+
+
 class ShareMappingsRow(TypedDict):
     id: int
     uuid: str
@@ -581,6 +671,17 @@ class SubnetsRow(TypedDict):
     created_at: datetime.datetime
     updated_at: datetime.datetime
     revision: int
+
+
+class TaskLogRow(TypedDict):
+    host: str
+    period_beginning: datetime.datetime
+    period_ending: datetime.datetime
+    state: str
+    updated_at: datetime.datetime
+    task_items: int
+    errors: int
+    message: str
 
 
 class VolumeAttachmentsRow(TypedDict):

@@ -1,11 +1,18 @@
 """The table of usage audits in a cell's database."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import sqlalchemy as sa
 
 from nova.db import types
 from nova.db.tables.cell import cell_table
 
+if TYPE_CHECKING:
+    from nova.db.tables.rows import TaskLogRow
+
 # one row for each host and period; the key admits one of several audits
-task_log = cell_table(
+task_log: types.Table[TaskLogRow] = cell_table(
     'task_log',
     sa.Column('host', sa.String(255), primary_key=True),
     sa.Column('period_beginning', types.DateTime, primary_key=True),

@@ -85,7 +85,7 @@ class Store:
             return self._visible(conn, ctx, image_id)
 
     def page(self, ctx: RequestContext, search: Search) -> list[dict[str, Any]]:
-        """Return the rows that match a nova.image.embedded.search.Search.
+        """Return the rows that match a search.
 
         :raises InvalidMarker: the marker is not a visible image
         """
@@ -103,7 +103,7 @@ class Store:
         """Return the images visible to a rotation: backups of its server with the new image's owner."""
         grant = grants.load(ctx.image_grant or '', self._key)
         owner = self._owner_of_copies(conn, grant)
-        if not grant.rotate or owner is None:
+        if not grant.rotate or owner is None or grant.server is None:
             return []
         search.equal['owner'] = [owner]
         search.properties.update(image_type=grants.BACKUP, instance_uuid=grant.server)
