@@ -14,7 +14,7 @@ from nova.cloud import assembly
 from nova.conductor import interface as conductor_interface
 
 if TYPE_CHECKING:
-    from nova.api.app import Services
+    from nova.api.services import Services
     from nova.api.ec2.app import Application as Ec2
     from nova.api.ec2.operations import Bundles
     from nova.api.metrics import Measured
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def api_services(conf: cfg.ConfigOpts, bus: Bus, api_db: Database, cells: Cells, images: Images, rules: Policy,
                  storage: BlockStorage | None = None) -> Services:
-    """Return the services for the operations of the compute API (nova.api.app.Services).
+    """Return the services for the operations of the compute API (nova.api.services.Services).
 
     :param storage: the BlockStorage, if it exists already
     """

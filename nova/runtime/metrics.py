@@ -184,9 +184,9 @@ API_RUNNING = InProgress(
 
 # ---- messages
 
-NETWORK_MENDED = _counter(
-    'nova_network_mended_total', 'Missing objects of a host that were created again: something else removes them. '
-    '`kind`: namespace, of a network or a router; filters, of nftables', 'kind')
+NETWORK_REPAIRS = _counter(
+    'nova_network_repairs_total', 'Missing network objects of a host that were created again, because another program '
+    'had removed them. `kind`: namespace, of a network or a router; filters, of nftables', 'kind')
 RPC_SENT = _counter(
     'nova_rpc_sent_total', 'Messages sent to other services. `result`: ok; error, the request cannot be '
     'done; failed, the other side failed; unavailable, no broker, no queue or no answer; unsupported, it is too old',
@@ -234,8 +234,8 @@ HOSTS_AGE = Watched(
 TASKS = InProgress(
     'nova_tasks_in_progress', 'nova_task_oldest_seconds', 'Tasks on servers of this host', 'event')
 TASKS_ENDED = _counter(
-    'nova_tasks_ended_total', 'Tasks on servers of this host that ended. `result`: success; error; overtaken, the '
-    'server no longer belonged to the task', 'event', 'result')
+    'nova_tasks_ended_total', 'Tasks on servers of this host that ended. `result`: success; error; superseded, '
+    'the server no longer belonged to the task', 'event', 'result')
 TASK_SECONDS = _histogram(
     'nova_task_seconds', 'Time that a task on a server of this host took', 'event', buckets=LONG)
 ACTIONS_ENDED = _counter(
@@ -243,12 +243,12 @@ ACTIONS_ENDED = _counter(
     '`event`: the last one of the action', 'event', 'result')
 BUILD_SECONDS = _histogram(
     'nova_server_build_seconds', 'Time from the request for a server until it is ACTIVE', buckets=LONG)
-RECONCILED = _counter(
-    'nova_reconciler_taken_total', 'Overdue actions that were handled. `what`: the decision', 'what')
-AUDITS = _counter(
-    'nova_audit_runs_total', 'Comparisons of the usage of all nodes with their servers')
-DRIFT = _counter(
-    'nova_audit_drift_total', 'Differences that such a comparison has found and repaired: should stay 0')
+RECONCILER_DECISIONS = _counter(
+    'nova_reconciler_decisions_total', 'Overdue actions that the reconciler handled, by its decision', 'decision')
+USAGE_AUDITS = _counter(
+    'nova_usage_audit_runs_total', 'Comparisons of the usage of all nodes with their servers')
+USAGE_DRIFT = _counter(
+    'nova_usage_audit_drift_total', 'Differences that such a comparison has found and repaired: should stay 0')
 
 
 class Run:
@@ -292,8 +292,8 @@ DB_RETRIES = _counter(
 DB_RECONNECTS = _counter(
     'nova_db_reconnects_total', 'Transactions that lost their connection before the commit and were begun again',
     'database')
-DB_GAVE_UP = _counter(
-    'nova_db_gave_up_total', 'Transactions that failed after too many retries', 'database')
+DB_FAILURES = _counter(
+    'nova_db_failures_total', 'Transactions that failed after the last retry', 'database')
 DB_CONNECTIONS = Watched(
     'nova_db_connections', 'Connections to a database. `state`: in_use or idle', 'database', 'state')
 
@@ -302,37 +302,39 @@ DB_CONNECTIONS = Watched(
 NOTIFICATIONS = _counter(
     'nova_notifications_total', 'Notifications. `result`: sent, dropped (the queue is full) or failed', 'result')
 
-AUDIT_LOST = _counter(
-    'nova_audit_lost_total', 'Requests without a record of their own in the audit log. `why`: flood (refused ones, '
-    'which are counted in one record) or error (the log of the service has it)', 'why')
-AUDIT_SEALED = _counter('nova_audit_sealed_total', 'Records of the audit log that were sealed', 'database')
-AUDIT_UNSEALED = Watched(
-    'nova_audit_unsealed_seconds', 'Age of the oldest record of the audit log that waits for its seal', 'database',
+AUDIT_LOG_LOST = _counter(
+    'nova_audit_log_lost_total', 'Requests without a record of their own in the audit log. `reason`: flood (refused '
+    'ones, which are counted in one record) or error (the log of the service has it)', 'reason')
+AUDIT_LOG_SEALED = _counter('nova_audit_log_sealed_total', 'Records of the audit log that were sealed', 'database')
+AUDIT_LOG_UNSEALED = Watched(
+    'nova_audit_log_unsealed_seconds', 'Age of the oldest record of the audit log that waits for its seal', 'database',
     combine=max)
-AUDIT_BROKEN = _counter(
-    'nova_audit_broken_total', 'Checks that found an audit log truncated: its end is before an earlier one',
+AUDIT_LOG_TRUNCATED = _counter(
+    'nova_audit_log_truncated_total', 'Checks that found an audit log truncated: its end is before an earlier one',
     'database')
 
 # ---- guests
 
 CONSOLE_SESSIONS = Watched('nova_console_sessions', 'Console sessions of this proxy')
-WEAKNESSES = Watched(
-    'nova_compute_weaknesses', 'Reasons why the guests of this host are not isolated; 0 if they are', combine=max)
+ISOLATION_WEAKNESSES = Watched(
+    'nova_compute_isolation_weaknesses', 'Reasons why the guests of this host are not isolated; 0 if they are',
+    combine=max)
 
 GUESTS_FAILED = _counter(
     'nova_compute_guests_failed_total', 'Guests of this host that ended without a request or a shutdown from inside. '
-    '`how`: crashed, the hypervisor process has ended; failed, it could not continue; paused, it stopped them because '
-    'of a failed write to a disk', 'how')
-EXPORTS_UNNAMED = _counter(
-    'nova_volume_exports_unnamed_total', 'Exports of volumes on a host without an attachment: they stay open, '
-    'and the database may have been restored from a backup')
-STRAYS_REMOVED = _counter(
-    'nova_compute_strays_removed_total', 'Removed orphans: resources of servers that are deleted or on other hosts. '
-    '`what`: guest; files, of an incomplete step; shared_files, the same on storage shared with other hosts; '
-    'kept, disks kept for a revert; coming, files prepared for a live migration on shared disks', 'what')
-STRAYS_LEFT = Watched(
-    'nova_compute_strays', 'Orphans of servers that no conductor knows, and those that could not be removed: they '
-    'are kept and need attention', 'what')
+    '`cause`: crashed, the hypervisor process has ended; failed, it could not continue; paused, it stopped them '
+    'because of a failed write to a disk', 'cause')
+EXPORTS_ORPHANED = _counter(
+    'nova_volume_exports_orphaned_total', 'Exports of volumes on a host without an attachment: they stay open, '
+    'because the database may have been restored from a backup')
+ORPHANS_REMOVED = _counter(
+    'nova_compute_orphans_removed_total', 'Removed orphans: resources of servers that are deleted or on other hosts. '
+    '`kind`: guest; files, of an incomplete step; shared_files, the same on storage shared with other hosts; '
+    'resize_backup, disks kept until a resize is confirmed; incoming, files prepared for a live migration on shared '
+    'disks', 'kind')
+ORPHANS = Watched(
+    'nova_compute_orphans', 'Orphans of servers that no conductor knows, and those that could not be removed: they '
+    'are kept and need attention', 'kind')
 
 STATE_BACKUP_AGE = Watched(
     'nova_state_backup_age_seconds', 'Time since the newest nightly backup of the control plane, infinite before the '
@@ -348,10 +350,10 @@ prometheus_client.ProcessCollector(registry=REGISTRY)
 prometheus_client.PlatformCollector(registry=REGISTRY)
 
 
-for _how in ('crashed', 'failed', 'paused'):         # a rule sees no increase of a series that begins at 1
-    GUESTS_FAILED.labels(_how)
-for _what in ('guest', 'files', 'shared_files', 'kept', 'coming'):
-    STRAYS_REMOVED.labels(_what)
+for _cause in ('crashed', 'failed', 'paused'):         # a rule sees no increase of a series that begins at 1
+    GUESTS_FAILED.labels(_cause)
+for _kind in ('guest', 'files', 'shared_files', 'resize_backup', 'incoming'):
+    ORPHANS_REMOVED.labels(_kind)
 
 
 def describe_process(binary: str, thread_model: str) -> None:
