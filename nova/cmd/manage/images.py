@@ -12,6 +12,8 @@ from nova.cmd.manage import known_projects
 if TYPE_CHECKING:
     from oslo_config import cfg
 
+    from nova.image.api import Images
+
 _OWNER = {'metavar': 'OWNER', 'help': f'the project whose image it is: {known_projects.HELP}'}
 _FILE = {'metavar': 'PATH', 'help': 'a file'}
 _KINDS = {'machine': 'ami', 'kernel': 'aki', 'ramdisk': 'ari'}      # names in the Bexar format
@@ -86,7 +88,7 @@ def project(conf: cfg.ConfigOpts, owner: str | None) -> str | None:
     return known_projects.look_up(conf, owner) if owner else None
 
 
-def store(conf: cfg.ConfigOpts) -> Any:
+def store(conf: cfg.ConfigOpts) -> Images:
     """Return the Images of this deployment."""
     from nova.cloud import assembly
     if conf.image.backend != 'embedded':
@@ -101,8 +103,8 @@ def _format_of(path: str) -> str:
     return found if found in inspector.ACCEPTS else 'raw'
 
 
-def register(images: Any, path: str, owner: str | None, disk_format: str | None, container_format: str | None,
-             name: str | None, properties: dict[str, str], private: bool, **columns: Any) -> str:
+def register(images: Images, path: str, owner: str | None, disk_format: str, container_format: str | None,
+             name: str | None, properties: dict[str, str], private: bool, **columns: int) -> str:
     """Register an image, print its id and return it; a failed upload leaves no image.
 
     :param columns: more of the image: min_disk (GiB), min_ram (MiB)
