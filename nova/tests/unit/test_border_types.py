@@ -15,7 +15,7 @@ LIMITS = {
     'context': 4, 'db': 270, 'differences': 1, 'disk_files': 2, 'exception': 2, 'hardware': 19, 'hooks': 1, 'i18n': 1,
     'identity': 129, 'image': 71, 'manager': 4, 'network': 261, 'notify': 18, 'objects': 19, 'objectstore': 49,
     'policies': 4, 'policy': 3, 'rpc': 123, 'runtime': 154, 'scheduler': 162, 'service': 12, 'share': 2, 'utils': 6,
-    'virt': 219, 'volume': 240, 'web': 57,
+    'virt': 187, 'volume': 240, 'web': 57,
 }
 
 
