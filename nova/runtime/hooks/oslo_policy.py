@@ -10,6 +10,7 @@ from oslo_policy import _checks
 from oslo_policy import generator
 import stevedore
 
+BaseCheck = _checks.BaseCheck           # a parsed check
 CHECKS = 'oslo.policy.rule_checks'       # entry points: kinds of checks in addition to those of oslo.policy's core
 
 
