@@ -107,7 +107,7 @@ def delete(req: api_request.Request, id: str) -> None:
     is_compute, down_time = row['topic'] == 'compute', req.services.conf.service_down_time
     with cell.db.reader() as conn:
         _refuse(conn, row, down_time)
-        revokes = is_compute or not services.others_of_host(conn, row)
+        revokes = is_compute or not services.others_of_host(conn, row['host'], row['id'])
     if revokes:            # first: an interrupted request must leave a row that can be deleted, not a host with a key
         req.services.api_db.run(message_keys.revoke, row['host'])
 
