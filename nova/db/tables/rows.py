@@ -225,6 +225,29 @@ class ImageMembersRow(TypedDict):
     updated_at: datetime.datetime
 
 
+class ImagesRow(TypedDict):
+    id: str
+    name: str | None
+    status: str
+    visibility: str
+    owner: str | None
+    protected: bool
+    os_hidden: bool
+    disk_format: str | None
+    container_format: str | None
+    min_disk: int
+    min_ram: int
+    size: int | None
+    reserved: int
+    virtual_size: int | None
+    checksum: str | None
+    os_hash_algo: str | None
+    os_hash_value: str | None
+    data_id: str | None
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+
+
 class InstanceActionEventsRow(TypedDict):
     id: int
     action_id: int
