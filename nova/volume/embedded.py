@@ -91,7 +91,8 @@ class EmbeddedVolumes(api.BlockStorage):
         self.files = volume_files.VolumeFiles(
             os.path.join(os.path.realpath(host_identity.state_path(conf)), 'volumes'),
             disk_space.reserve_of(conf),
-            qemu_img.QemuImg(conf.libvirt.qemu_img_timeout, conf.libvirt.sandbox_images), conf.volume.backup_directory)
+            qemu_img.QemuImg(conf.libvirt.qemu_img_timeout, conf.libvirt.sandbox_qemu_img),
+            conf.volume.backup_directory)
         self.keys = volume_keys.Keys(conf, database)
         self.jobs = jobs.VolumeJobs(database, self.files, images, self.keys)
         self.limits = volume_limits.Limits(conf, database)

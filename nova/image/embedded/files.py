@@ -10,7 +10,7 @@ import io
 import logging
 import os
 import stat
-from typing import BinaryIO, TYPE_CHECKING
+from typing import BinaryIO, TYPE_CHECKING, TypedDict
 
 from nova import exception
 from nova.disk_files import reflink
@@ -33,11 +33,15 @@ ZEROS = bytes(CHUNK)
 PART = '.part'
 
 
-class Columns(hashing.Columns):
-    """Columns of an image for its data."""
+class Sizes(TypedDict):
+    """Columns of an image for the sizes of its data."""
 
     size: int
     virtual_size: int | None
+
+
+class Columns(Sizes, hashing.Columns):
+    """Columns of an image for its data."""
 
 
 class Files:
@@ -78,16 +82,15 @@ class Files:
                 report = upload.inspector.finish()
                 inspector.verify(report, disk_format, max_virtual_size, image_id)
                 concurrency.blocking(upload.finish)
-            return _columns(report, hashes)
+            return {**_sizes(report), **hashes.columns()}
 
-    def adopt(self, data_id: str, path: str, disk_format: str, max_virtual_size: int, image_id: str,
-              moved: progress.Moved = progress.ignore) -> Columns | None:
+    def adopt(self, data_id: str, path: str, disk_format: str, max_virtual_size: int, image_id: str) -> Sizes | None:
         """Move a file on the store's file system into the store, without copying its data.
 
         It must belong to this process or to a user from whom it may take files. It must not be open for writing:
         QEMU, which wrote it, could change it after the inspection.
 
-        :returns: as ``write``; None: the file must be copied instead
+        :returns: {'size', 'virtual_size'}, without checksums (PendingHashes); None: the file must be copied instead
         :raises TooLarge, ImageUnacceptable: as ``write``
         """
         try:
@@ -95,17 +98,12 @@ class Files:
         except OSError as error:
             LOG.debug('Cannot move %s into the image store, copying it: %s', path, error)
             return None
-        with file, self._atomic_write(data_id) as part, hashing.Hashes() as hashes:
+        with file, self._atomic_write(data_id) as part:
             report = inspector.inspect_file(part)
             if report.size > self.max_size:
                 raise exception.TooLarge(limit=self.max_size)
             inspector.verify(report, disk_format, max_virtual_size, image_id)
-            done = 0
-            while chunk := concurrency.blocking(file.read, CHUNK):
-                hashes.add(chunk)
-                done += len(chunk)
-                moved(done)
-            return _columns(report, hashes)
+            return _sizes(report)
 
     def _move_in(self, path: str, part: str) -> io.FileIO:
         """Move a file into the store and return it, open for reading.
@@ -208,8 +206,8 @@ class _Upload:
         self.file.truncate(self.inspector.report.size)
 
 
-def _columns(report: formats.Report, hashes: hashing.Hashes) -> Columns:
-    return {'size': report.size, 'virtual_size': report.virtual_size, **hashes.columns()}
+def _sizes(report: formats.Report) -> Sizes:
+    return {'size': report.size, 'virtual_size': report.virtual_size}
 
 
 def _check_no_writer(descriptor: int) -> None:
@@ -261,7 +259,7 @@ def verify_download(path: str, image: Image, max_virtual_size: int) -> None:
     """Raise ImageUnacceptable unless the file has the image's checksum and passes the inspector."""
     with open(path, 'rb') as file:
         for algorithm, expected in ((image['os_hash_algo'], image['os_hash_value']), ('md5', image['checksum'])):
-            if algorithm in hashlib.algorithms_available and expected:
+            if algorithm and expected and algorithm in hashlib.algorithms_available:
                 digest = concurrency.blocking(hashlib.file_digest, file, algorithm).hexdigest()
                 if digest != expected:
                     raise exception.ImageUnacceptable(image_id=image['id'], reason='its checksum does not match')

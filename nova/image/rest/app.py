@@ -16,7 +16,7 @@ from nova.image.rest.request import ImageRequest
 from nova.web import application
 from nova.web import faults
 from nova.web.mapper import Methods
-from nova.web.request import Request
+from nova.web.request import BaseRequest
 from nova.web.request import Response
 from nova.web.routes import Route
 
@@ -57,7 +57,7 @@ class ImageApi(application.Api[ImageRequest]):
         if not row.any_scope:
             req.context.require_project()
 
-    def fault(self, req: Request, error: Exception) -> Response:
+    def fault(self, req: BaseRequest, error: Exception) -> Response:
         code, message, _english = faults.explain(error, req.environ.get('openstack.request_id'))
         if isinstance(error, exception.QuotaExceeded):
             code = 413                   # as documented for this API

@@ -3,13 +3,13 @@ from __future__ import annotations
 
 import typing
 
-from nova.web.request import Request
+from nova.web.request import BaseRequest
 
 if typing.TYPE_CHECKING:
     from nova.image.embedded.service import Store
 
 
-class ImageRequest(Request):
+class ImageRequest(BaseRequest):
     """Request to a handler; ``store`` has the images."""
 
     __slots__ = ('store',)

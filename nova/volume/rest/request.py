@@ -4,13 +4,13 @@ from __future__ import annotations
 import typing
 
 from nova.volume.rest import schemas
-from nova.web.request import Request
+from nova.web.request import BaseRequest
 
 if typing.TYPE_CHECKING:
     from nova.volume.embedded import EmbeddedVolumes
 
 
-class VolumeRequest(Request):
+class VolumeRequest(BaseRequest):
     """Request to a handler.
 
     store          the backend

@@ -25,7 +25,7 @@ from nova.volume.store import types
 
 LOG = logging.getLogger(__name__)
 
-NO_ACCOUNT = '[barbican] has no account, which is required by [volume] encryption_keys'
+NO_ACCOUNT = '[barbican] has no account, which is required by [volume] encryption_key_backend'
 
 
 class Encryptable(TypedDict):
@@ -37,13 +37,13 @@ class Encryptable(TypedDict):
 class Keys:
     """Keys of volumes.
 
-    :param conf: uses [volume] encryption_keys, [barbican], [conductor] disk_keys_file and state_path
+    :param conf: uses [volume] encryption_key_backend, [barbican], [conductor] disk_keys_file and state_path
     :param database: the API database
     """
 
     def __init__(self, conf: ConfigOpts, database: Database) -> None:
         self._path, self._db = sealing.path_of(conf), database
-        self._external = conf.volume.encryption_keys == db.BARBICAN
+        self._external = conf.volume.encryption_key_backend == db.BARBICAN
         self._manager = key_manager.find(conf)
         self._reserved: set[str] = set()  # by requests of this process, the only one with access to the files
 
