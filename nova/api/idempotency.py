@@ -44,12 +44,12 @@ class IdempotentRequest:
 
     again        True if an earlier attempt may have been interrupted
     created_at   start of the first attempt
-    tried_at     start of this attempt
+    attempted_at     start of this attempt
     """
 
     def __init__(self, project_id: str, key: str, now: datetime.datetime) -> None:
         self._project_id, self._secret, self.again = project_id, key.encode(), False
-        self.created_at = self.tried_at = now
+        self.created_at = self.attempted_at = now
         self.key_hash = self.derived(b'name').hex()
         self._made = 0
 
@@ -112,7 +112,7 @@ def serve(req: api_request.Request, document: Any, work: Callable[[], Response])
     except engine.CommitUnanswered:
         raise                            # the transaction may be committed: a repeated request finds its result
     except BaseException:
-        database.run(KEYS.forget, req.project_id, attempt.key_hash, attempt.tried_at)
+        database.run(KEYS.forget, req.project_id, attempt.key_hash, attempt.attempted_at)
         raise
     _keep(req, attempt, answer)
     return answer
@@ -124,7 +124,7 @@ def _keep(req: api_request.Request, attempt: IdempotentRequest, answer: Response
     kept = None if len(body) > MAX_ANSWER else body.decode()
     sealed = attempt.seal(orjson.dumps([answer.status, answer.headers, kept]))
     try:
-        req.services.api_db.run(KEYS.finish, req.project_id, attempt.key_hash, attempt.tried_at, sealed)
+        req.services.api_db.run(KEYS.finish, req.project_id, attempt.key_hash, attempt.attempted_at, sealed)
     except Exception:
         # The request has succeeded: a repeated one finds its result (see the module).
         LOG.exception('Cannot store the response of request %s for its Idempotency-Key.', req.request_id)

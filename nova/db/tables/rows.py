@@ -58,8 +58,8 @@ class ComputeNodesRow(TypedDict):
     node: str
     created_at: datetime.datetime
     updated_at: datetime.datetime
-    changed: int
-    used_changed: int
+    change_number: int
+    usage_change_number: int
     hypervisor_type: str
     hypervisor_version: int
     host_ip: str | None
@@ -85,7 +85,7 @@ class ComputeNodesRow(TypedDict):
     uptime: str | None
     pci_stats: Any
     numa_topology: str | None
-    numa_changed: int | None
+    numa_change_number: int | None
 
 
 class ConsoleAuthTokensRow(TypedDict):
@@ -112,8 +112,8 @@ class DiskKeysRow(TypedDict):
     id: int
     instance_uuid: str
     created_at: datetime.datetime
-    sealed_with: str
-    sealed: str
+    encryption_key_id: str
+    encrypted_key: str
 
 
 class DnsDomainsRow(TypedDict):
@@ -198,7 +198,7 @@ class HostMaintenancesRow(TypedDict):
     created_at: datetime.datetime
     updated_at: datetime.datetime
     stopped_at: datetime.datetime | None
-    next_look: datetime.datetime | None
+    next_check_at: datetime.datetime | None
     project_id: str | None
     user_id: str | None
 
@@ -375,7 +375,7 @@ class NetworkHostsRow(TypedDict):
     host: str
     address: str
     gateway: bool
-    seen_at: datetime.datetime
+    last_seen_at: datetime.datetime
     version: int
 
 
@@ -538,8 +538,8 @@ class VolumeEncryptionKeysRow(TypedDict):
     id: str
     type_id: str
     created_at: datetime.datetime
-    sealed_with: str
-    sealed: str
+    encryption_key_id: str
+    encrypted_key: str
 
 
 class VolumeKeysRow(TypedDict):
@@ -547,8 +547,8 @@ class VolumeKeysRow(TypedDict):
     instance_uuid: str
     volume_id: str
     created_at: datetime.datetime
-    sealed_with: str
-    sealed: str
+    encryption_key_id: str
+    encrypted_key: str
 
 
 class VolumeTypesRow(TypedDict):

@@ -111,7 +111,7 @@ def _agent(req: NetworkRequest, row: collections.abc.Mapping[str, typing.Any]) -
             'agent_type': 'L3 agent' if row['gateway'] else 'L2 agent', 'topic': 'network', 'admin_state_up': True,
             'alive': db_hosts.alive(row, req.deps.conf.service_down_time), 'availability_zone': 'nova',
             'configurations': {'tunnel_address': row['address']}, 'description': None,
-            'heartbeat_timestamp': row['seen_at'].strftime('%Y-%m-%d %H:%M:%S')}
+            'heartbeat_timestamp': row['last_seen_at'].strftime('%Y-%m-%d %H:%M:%S')}
 
 
 def list_availability(req: NetworkRequest) -> dict[str, typing.Any]:
