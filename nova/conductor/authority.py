@@ -85,8 +85,7 @@ def _own_metadata(call: Call) -> None:
         return
     if not isinstance(wanted, dict):
         call.refuse('system_metadata is no dictionary')
-    on_caller(call)
-    present = call.server.system_metadata or {}
+    present = on_caller(call).system_metadata or {}
     images = _images_of(call)
     for key, value in wanted.items():
         if value == present.get(key) or value is None and key in (
@@ -102,7 +101,7 @@ def _own_metadata(call: Call) -> None:
 
 
 def _images_of(call: Call) -> set[str]:
-    return {arguments['image_id'] for arguments in (action['arguments'] or {} for action in call.server.actions)
+    return {arguments['image_id'] for arguments in (action['arguments'] or {} for action in on_caller(call).actions)
             if arguments.get('image_id') is not None}
 
 
@@ -114,7 +113,7 @@ def _image_of_action(call: Call) -> None:
 
 def _image_of_rebuild(call: Call) -> None:
     image_id = call.arguments.get('image_id')
-    if not image_id or image_id != (call.server.system_metadata or {}).get(REIMAGE):
+    if not image_id or image_id != (on_caller(call).system_metadata or {}).get(REIMAGE):
         call.refuse(f'the server is not rebuilt with image {str(image_id)[:40]}')
 
 
@@ -144,7 +143,7 @@ def _swap_of_server(call: Call) -> None:
     """Check that volume and attachment belong to an open swap of the server."""
     names = ('bdm_uuid', 'new_volume_id', 'new_attachment_id')
     given = {name: call.arguments.get(name) for name in names}
-    for action in call.server.actions:
+    for action in on_caller(call).actions:
         if action['action'] == SWAP and {name: (action['arguments'] or {}).get(name) for name in names} == given:
             return
     call.refuse('no request is for this volume in the place of the other')
@@ -287,7 +286,7 @@ class Facts:
 
     def _server(self, call: Call) -> ownership.Server | None:
         with self._cell_db.reader() as conn:
-            return ownership.server(conn, call.uuid)
+            return None if call.uuid is None else ownership.server(conn, call.uuid)
 
     def _move(self, call: Call) -> ownership.Move | None:
         with self._cell_db.reader() as conn:
@@ -295,10 +294,12 @@ class Facts:
 
     def _was_there(self, call: Call) -> bool:
         with self._cell_db.reader() as conn:
-            return ownership.was_there(conn, call.uuid, call.host)
+            return call.uuid is not None and ownership.was_there(conn, call.uuid, call.host)
 
     def _step(self, call: Call) -> tuple[str, str] | None:
         """Return (compute method, host) that the move's server waits for, or None."""
+        if call.move is None:
+            return None
         row = call.move.row
         with self._cell_db.reader() as conn:
             server = instances.get_many(conn, [row['instance_uuid']]).get(row['instance_uuid'])

@@ -27,6 +27,7 @@ from nova import utils
 from nova.db import errors
 from nova.db import server_engines
 from nova.db import spare_room
+from nova.db import types
 from nova.runtime import commits
 from nova.runtime import metrics
 from nova.runtime.hooks import sqlalchemy as sqlalchemy_hooks
@@ -42,7 +43,9 @@ SQLITE_MODE = 0o600              # mode of a database file, independent of the u
 
 
 Connection = sa.Connection       # type of ``conn`` in the functions of this package
-Table = sa.Table                 # type of a table argument
+Condition = sa.ColumnElement[bool]       # type of a condition on rows
+Column = sa.Column[Any]          # type of a column in such a condition
+Table = types.Table              # type of a table argument
 Savepoint = sa.NestedTransaction         # rollback point inside a transaction
 
 _Params = ParamSpec('_Params')

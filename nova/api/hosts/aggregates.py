@@ -4,7 +4,7 @@ from typing import Any
 
 from nova import exception
 from nova import utils
-from nova.api import casts
+from nova.api.servers import casts
 from nova.api import cell_queries
 from nova.api import notifications
 from nova.api import request as api_request

@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 from nova import exception
-from nova.api import casts
+from nova.api.servers import casts
 from nova.api import request as api_request
 from nova.api.servers import lookup as server_lookup
 from nova.db.tables.rows import InstancesRow

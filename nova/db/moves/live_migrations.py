@@ -36,7 +36,7 @@ def open_of(conn: sa.Connection, uuid: str, migration_type: str) -> MigrationsRo
 
 
 def note(conn: sa.Connection, migration_id: int, expect: tuple[str, ...], changes: dict[str, Any], /,
-         **values: Any) -> MigrationsRow:
+         **values: object) -> MigrationsRow:
     """Add arguments and set columns of a move if its status is one of ``expect``; return the row.
 
     :raises InvalidMigrationState: the status is another one

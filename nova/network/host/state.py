@@ -1,10 +1,12 @@
 """Network state of one host: plain data, read from the database in one transaction."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 import dataclasses
 import re
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
+
+from nova.network import group_rules
 
 # DHCP options: checked by the API, when a host's state is loaded, and by the host's privileged process
 OPTION_NAME = re.compile(r'[a-z0-9][a-z0-9-]{0,30}')
@@ -25,13 +27,46 @@ def search_domain(of_network: str, configured: str) -> str:
     return of_network.rstrip('.') or configured.lower() or DEFAULT_DOMAIN
 
 
+class Route(TypedDict):
+    destination: str
+    nexthop: str
+
+
+class AddressPair(TypedDict):
+    ip_address: str                      # an address, or a range with '/'
+    mac_address: str | None
+
+
+class DhcpOption(TypedDict):
+    opt_name: str
+    opt_value: str
+    ip_version: int
+
+
+class Lease(TypedDict):
+    """A DHCP lease; ``until`` is the Unix time at which it ends or ended."""
+
+    mac: str
+    address: str
+    until: int
+
+
+class StaticLease(TypedDict):
+    """Address and DHCP options of a port; ``name`` is '' for a port without a DNS name."""
+
+    mac: str
+    address: str
+    name: str
+    options: list[DhcpOption]
+
+
 @dataclasses.dataclass
 class Subnet:
     cidr: str
     gateway: str | None
     dhcp: bool
-    dns: list[Any]
-    routes: list[Any]                    # [{'destination', 'nexthop'}]
+    dns: list[str]
+    routes: list[Route]
 
 
 @dataclasses.dataclass
@@ -40,7 +75,7 @@ class Network:
     bridge: str
     mtu: int
     is_default: bool
-    subnets: list[Any]
+    subnets: list[Subnet]
     external: bool = False
     domain: str = ''                     # dns_domain; '': the configured domain
 
@@ -56,16 +91,15 @@ class Port:
     device: str
     mac: str
     bridge: str
-    addresses: list[Any]
-    groups: list[Any]
-    # [{'ip_address', 'mac_address' or None}]; the address may be a range with '/'
-    pairs: list[Any] = dataclasses.field(default_factory=list)
+    addresses: list[str]
+    groups: list[str]
+    pairs: list[AddressPair] = dataclasses.field(default_factory=list)
     port_security: bool = True                                    # False: only VLAN tags are filtered
     limits: list[Any] = dataclasses.field(default_factory=list)        # [[direction, kbit/s, burst in kbit, 0: any]]
     dscp_mark: int | None = None                                  # DSCP value of the packets that the guest sends
     incoming: bool = False  # the guest runs on another host and migrates to this one
     # during a migration: [address of the other host, key shared by the two hosts, in hexadecimal digits]
-    migration: list[Any] = dataclasses.field(default_factory=list)
+    migration: list[str] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass
@@ -75,8 +109,8 @@ class OverlaySubnet:
     cidr: str
     gateway: str | None
     dhcp: str | None                # address of DHCP and DNS in it; None: not served
-    dns: list[Any]
-    routes: list[Any]                    # [{'destination', 'nexthop'}]
+    dns: list[str]
+    routes: list[Route]
     mode: str | None
 
 
@@ -85,8 +119,7 @@ class Overlay:
     """An overlay network.
 
     mac        MAC of the DHCP and DNS port, equal on all hosts; None: not served
-    leases     [{'mac', 'address', 'name', 'options': [{'opt_name', 'opt_value', 'ip_version'}]}] of all its ports.
-               Options are set for ports on this host only: no other host serves them
+    leases     of all its ports. Options are set for ports on this host only: no other host serves them
     remotes    [[MAC, address of the port's host]] of ports on other hosts
     migrating  [[MAC, address of the target host]] of migrating guests. Frames go to the source until the guest runs on
                the target
@@ -100,12 +133,12 @@ class Overlay:
     number: int
     mtu: int
     mac: str | None
-    subnets: list[Any]
-    leases: list[Any]
-    remotes: list[Any]
+    subnets: list[OverlaySubnet]
+    leases: list[StaticLease]
+    remotes: list[list[str]]
     vlan: int | None = None
     physical_bridge: str | None = None
-    migrating: list[Any] = dataclasses.field(default_factory=list)
+    migrating: list[list[str]] = dataclasses.field(default_factory=list)
     domain: str = ''
 
 
@@ -117,11 +150,11 @@ class RouterInterface:
     mac: str
     bridge: str
     mtu: int
-    addresses: list[Any]
-    modes: list[Any] = dataclasses.field(default_factory=list)         # [[IPv6 range, mode]] to advertise
+    addresses: list[str]
+    modes: list[list[str]] = dataclasses.field(default_factory=list)         # [[IPv6 range, mode]] to advertise
     distributed: bool = False               # present with this MAC on each host of its network
     # if distributed: [[address, MAC]] of the network's guests
-    neighbours: list[Any] = dataclasses.field(default_factory=list)
+    neighbours: list[list[str]] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass
@@ -141,12 +174,12 @@ class Router:
 
     id: str
     up: bool
-    internal: list[Any]
+    internal: list[RouterInterface]
     external: RouterInterface | None
     gateway: str | None
     snat: bool
-    routes: list[Any]
-    floating_ips: list[Any]
+    routes: list[Route]
+    floating_ips: list[list[str]]
     port_forwardings: list[Any]
     role: str = 'central'
 
@@ -164,27 +197,29 @@ def gateway_mac(mac: str) -> str:
 class HostState:
     """Network state of a host.
 
-    rules    {group id: [row of security_group_rules]} of the groups of the ports
+    rules    {group id: [rule]} of the groups of the ports
     members  {group id: [address]} of the groups that rules name as remote groups
     """
 
-    networks: list[Any]
-    ports: list[Any]
-    rules: dict[str, Any]
-    members: dict[str, Any]
-    overlays: list[Any] = dataclasses.field(default_factory=list)
-    routers: list[Any] = dataclasses.field(default_factory=list)
+    networks: list[Network]
+    ports: list[Port]
+    rules: Rules
+    members: Members
+    overlays: list[Overlay] = dataclasses.field(default_factory=list)
+    routers: list[Router] = dataclasses.field(default_factory=list)
     # {bridge: bridge of the operator} of networks there
-    physical_bridges: dict[str, Any] = dataclasses.field(default_factory=dict)
+    physical_bridges: dict[str, str] = dataclasses.field(default_factory=dict)
     tunnel: str = ''                                               # this host's tunnel address
     host: str = ''                                                 # its name
     metadata_key: str = ''  # key of the metadata relay's signatures (hexadecimal digits); '': no metadata
     # [[id of the network that resolves it, '' for all, address, full name]] of user-defined names. An entry with '' as
     # address names a parent domain
-    names: list[Any] = dataclasses.field(default_factory=list)
+    names: list[list[str]] = dataclasses.field(default_factory=list)
 
 
-RULE = ('direction', 'ethertype', 'protocol', 'port_range_min', 'port_range_max', 'remote_ip_prefix', 'remote_group_id')
+RULE = tuple(group_rules.Rule.__annotations__)
+Rules = Mapping[str, Sequence[group_rules.Rule]]           # {group id: its rules}
+Members = dict[str, list[str]]                              # {group id: addresses of its members}
 
 
 def as_json(state: HostState) -> dict[str, Any]:
@@ -254,12 +289,12 @@ def names_in(state: HostState, network_id: str) -> Names:
                  sorted({name for of, address, name in state.names if of in ('', network_id) and not address}))
 
 
-def rules_as_json(rules: dict[str, list[Any]]) -> dict[str, list[dict[str, Any]]]:
+def rules_as_json(rules: Rules) -> dict[str, list[group_rules.Rule]]:
     """Encode ``rules`` of a HostState with the columns that filters use."""
-    return {group: [{name: row[name] for name in RULE} for row in rows] for group, rows in rules.items()}
+    return {group: [group_rules.plain(row) for row in rows] for group, rows in rules.items()}
 
 
-def remote_groups(rules: dict[str, list[Any]]) -> set[str]:
+def remote_groups(rules: Rules) -> set[str]:
     """Return the ids of the groups that rules name as remote groups."""
     return {rule['remote_group_id'] for of_group in rules.values() for rule in of_group if rule['remote_group_id']}
 

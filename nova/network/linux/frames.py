@@ -7,7 +7,8 @@ addresses. It must not act as DHCP server or advertise itself as router. Its lin
 from __future__ import annotations
 
 import ipaddress
-from typing import Any, TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from nova.network import ranges
 from nova.network import relay
@@ -25,12 +26,12 @@ DHCP_LIMIT = '5/second burst 20 packets'         # per guest: each lease that be
 RARP = f'{switchover.RARP:#x}'
 
 
-def anonymous_set(values: Any) -> str:
+def anonymous_set(values: Iterable[str]) -> str:
     """Return an nft anonymous set."""
     return '{ %s }' % ', '.join(values)
 
 
-def of_version(addresses: Any, version: int) -> list[str]:
+def of_version(addresses: Iterable[str], version: int) -> list[str]:
     """Return the addresses of an IP version."""
     return [address for address in addresses if (':' in address) == (version == 6)]
 
@@ -40,13 +41,13 @@ def link_local(mac: str) -> str:
     return ranges.from_mac('fe80::/64', mac)
 
 
-def collapse(addresses: Any) -> list[str]:
+def collapse(addresses: Iterable[str]) -> list[str]:
     """Collapse addresses and ranges of one IP version: nft sets must not have overlapping elements."""
     every = list(dict.fromkeys(addresses))
     if not any(map(ranges.is_range, every)):
         return every
-    prefixes: Any = map(ipaddress.ip_network, every)
-    return [str(each).removesuffix(f'/{each.max_prefixlen}') for each in ipaddress.collapse_addresses(prefixes)]
+    return [str(each).removesuffix(f'/{each.max_prefixlen}')
+            for each in ranges.merged(map(ipaddress.ip_network, every))]
 
 
 def allowed_addresses(port: Port) -> dict[str, list[str]]:

@@ -5,8 +5,7 @@ not renew a guest's burst.
 """
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
 
 from nova.network.host.state import Port
 from nova.network.linux import runner
@@ -85,7 +84,7 @@ def _frame(table: str) -> str:
     return '\n'.join([*lines, '}']) + '\n'
 
 
-def _changes(table: str, known: dict[str, list[str]], wanted: dict[str, list[str]]) -> Any:
+def _changes(table: str, known: dict[str, list[str]], wanted: dict[str, list[str]]) -> Iterator[str]:
     for name in sorted(known.keys() | wanted.keys()):
         side, _, device = name.partition('_')
         if known.get(name) == wanted.get(name):

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import json
-import os
-from typing import Any
 
 from nova import exception
 from nova.network.host.state import Overlay
@@ -30,7 +28,7 @@ def ensure(run: runner.Runner, overlay: Overlay, tunnel: str,
     """
     _bridge(run, overlay)
     name = frames.tunnel_name(overlay)
-    known = _show(run, name)
+    known = run.link(name, '-details')
     if overlay.vlan is not None:
         _vlan(run, overlay, name, known)
         return
@@ -50,7 +48,7 @@ def ensure(run: runner.Runner, overlay: Overlay, tunnel: str,
     _entries(run, name, overlay, switched)
 
 
-def _vlan(run: runner.Runner, overlay: Overlay, name: str, known: Any) -> None:
+def _vlan(run: runner.Runner, overlay: Overlay, name: str, known: runner.Link | None) -> None:
     """
     :raises NetworkPlumbingError: this host is not on the physical network
     """
@@ -71,7 +69,7 @@ def _vlan(run: runner.Runner, overlay: Overlay, name: str, known: Any) -> None:
 
 
 def _bridge(run: runner.Runner, overlay: Overlay) -> None:
-    known = _show(run, overlay.bridge)
+    known = run.link(overlay.bridge, '-details')
     if known is None:
         run('ip', 'link', 'add', 'name', overlay.bridge, 'mtu', str(overlay.mtu), 'address', bridge.mac_of(overlay.id),
             'type', 'bridge', 'stp_state', '0', 'forward_delay', '0', 'mcast_snooping', '0',
@@ -110,18 +108,8 @@ def _entries(run: runner.Runner, name: str, overlay: Overlay, switched: Callable
         run('bridge', '-force', '-batch', '-', stdin='\n'.join(lines) + '\n')
 
 
-def _show(run: runner.Runner, name: str) -> Any:
-    text = run('ip', '-json', '-details', 'link', 'show', 'dev', name, check=False)
-    return json.loads(text)[0] if text.strip() else None
-
-
 def remove(run: runner.Runner, name: str) -> None:
     """Remove a bridge and its device."""
     for kind in ('vx', 'vl'):
         run('ip', 'link', 'del', 'dev', kind + name[2:], check=False)
     bridge.remove(run, name)
-
-
-def managed(directory: Any) -> list[str]:
-    """Return the names of this cloud's overlay bridges: each has a directory."""
-    return sorted(os.listdir(directory)) if os.path.isdir(directory) else []

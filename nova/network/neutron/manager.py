@@ -77,7 +77,7 @@ class NeutronManager:
     # ---- a server begins and ends
 
     def allocate_for_instance(self, context: nova_context.RequestContext, instance: Instance,
-                              requested_networks: list[network_selection.Request] | str | None,
+                              requested_networks: list[selection.Request] | str | None,
                               security_groups: list[str] | None, host: str) -> list[Document]:
         """See interface.py. A repeated call creates missing ports and rebinds ports of another host."""
         if requested_networks == 'none' or requested_networks == []:
@@ -102,7 +102,7 @@ class NeutronManager:
         return self._vifs(ctx, ports)
 
     def _default(self, ctx: nova_context.RequestContext, project_id: str,
-                 auto: bool) -> list[network_selection.Request]:
+                 auto: bool) -> list[selection.Request]:
         """Return the requests of a server that names no network."""
         network = network_selection.default_network(self.neutron, ctx, project_id)
         ident = network and network['id']
@@ -113,11 +113,11 @@ class NeutronManager:
         return selection.normalized([{'network_id': ident}] if ident else []) or []
 
     def _networks(self, ctx: nova_context.RequestContext, project_id: str,
-                  requests: list[network_selection.Request]) -> dict[str, Document]:
+                  requests: list[selection.Request]) -> dict[str, Document]:
         idents = {str(request['network_id']) for request in requests if request['network_id']}
         return network_selection.usable(self.neutron, ctx, project_id, idents) if idents else {}
 
-    def _allocate_port(self, ctx: nova_context.RequestContext, instance: Instance, request: network_selection.Request,
+    def _allocate_port(self, ctx: nova_context.RequestContext, instance: Instance, request: selection.Request,
                        networks: dict[str, Document], groups: list[str] | None, host: str,
                        profile: Document) -> Document:
         """Bind an existing port of the project, or create a port."""
@@ -262,7 +262,7 @@ class NeutronManager:
 
     # ---- one port more, one less
 
-    def attach_port(self, context: nova_context.RequestContext, instance: Instance, request: network_selection.Request,
+    def attach_port(self, context: nova_context.RequestContext, instance: Instance, request: selection.Request,
                     attached_by: str, host: str) -> Document:
         ctx = network_selection.system(context)
         ports = self._ports(ctx, instance.uuid)

@@ -9,6 +9,7 @@ from nova.network.host import state as host_state
 from nova.network.linux import validators
 from nova.network.linux import frames
 from nova.network.linux import overlay
+from nova.network.linux import runner
 
 MAC, BYTES = 'fa:16:3e:00:00:01', bytes.fromhex('fa163e000001')
 ANNOUNCEMENT = b'\xff' * 6 + BYTES + bytes.fromhex('80350001080006040003') + BYTES + bytes(4) + BYTES + bytes(4)
@@ -40,10 +41,11 @@ def test_a_switch_is_one_message_for_each_table(address, size):
     assert len(own) == len(of_bridge) + 4 + size
 
 
-class Commands:
+class Commands(runner.Runner):
     """Commands of a host whose table has some entries."""
 
     def __init__(self, entries):
+        super().__init__()
         self.entries, self.changes = entries, []
 
     def __call__(self, *words, stdin=None, check=True):

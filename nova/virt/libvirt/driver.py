@@ -266,8 +266,8 @@ class LibvirtDriver(base.LibvirtBase):
     def device_addresses(self, instance: Instance) -> dict[str, list[str]]:
         return self.hypervisor.guest("read the devices' addresses", instance.uuid, calls.device_addresses)
 
-    def destroy(self, context: RequestContext, instance: Instance, network_info: Any, keep_disks: bool = False,
-                keep_machine: bool = False) -> None:
+    def destroy(self, context: RequestContext, instance: Instance, network_info: driver.NetworkInfo,
+                keep_disks: bool = False, keep_machine: bool = False) -> None:
         uuid = instance.uuid
         with self._guests.operation(uuid):
             keep_disks = keep_disks and not self.storage.has_lost(uuid)
@@ -278,11 +278,11 @@ class LibvirtDriver(base.LibvirtBase):
             self._connections.disconnect(guest.volumes if guest else ())
         self._guests.remove_unused_images()
 
-    def power_on(self, context: RequestContext, instance: Instance, network_info: Any) -> None:
+    def power_on(self, context: RequestContext, instance: Instance, network_info: driver.NetworkInfo) -> None:
         with self._guests.operation(instance.uuid):
             self._guests.power_on(instance.uuid, network_info)
 
-    def power_on_here(self, context: RequestContext, instance: Instance, network_info: Any,
+    def power_on_here(self, context: RequestContext, instance: Instance, network_info: driver.NetworkInfo,
                       block_devices: list[dict[str, Any]]) -> None:
         with self._guests.operation(instance.uuid):
             guest = self._guests.refresh(instance.uuid, network_info)
@@ -293,7 +293,7 @@ class LibvirtDriver(base.LibvirtBase):
             self.storage.save(guest)
             self._guests.start(guest)
 
-    def reboot(self, context: RequestContext, instance: Instance, network_info: Any, hard: bool) -> None:
+    def reboot(self, context: RequestContext, instance: Instance, network_info: driver.NetworkInfo, hard: bool) -> None:
         uuid = instance.uuid
         with self._guests.operation(uuid):
             guest = self._guests.refresh(uuid, network_info)

@@ -14,7 +14,7 @@ from nova.virt.libvirt.local_disks import records
 if TYPE_CHECKING:
     from nova.virt.libvirt import xml
     from nova.virt.libvirt.local_disks.base import Pool
-    from nova.virt.libvirt.local_disks.storage import Storage
+    from nova.virt.libvirt.local_disks.guest_files import GuestFiles
 
 LOG = logging.getLogger(__name__)
 
@@ -25,10 +25,10 @@ class ResizeBackups:
     """Directories and pool snapshots of resize backups.
 
     :param stored: the guests
-    :param pool, host: as of Storage
+    :param pool, host: as of GuestFiles
     """
 
-    def __init__(self, stored: Storage, pool: Pool | None, host: str | None) -> None:
+    def __init__(self, stored: GuestFiles, pool: Pool | None, host: str | None) -> None:
         self._storage, self._pool, self._host = stored, pool, host
 
     def path(self, uuid: str) -> str:

@@ -314,7 +314,7 @@ class _Allowed:
         return text
 
 
-def _text(given: typing.Any) -> str:
+def _text(given: object) -> str:
     if not isinstance(given, str):
         raise ValueError('there is something else where a text should be')
     return given
