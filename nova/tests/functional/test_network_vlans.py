@@ -10,6 +10,7 @@ from nova.network.host import state as host_state
 from nova.network.linux import validators
 from nova.network.linux import overlay
 from nova.network.linux import remote
+from nova.network.linux import runner
 from nova.tests.functional import test_network_api
 from nova.tests.unit import test_network_manager as unit
 
