@@ -24,7 +24,6 @@ from nova import states
 from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
-from nova.conductor.cell_services import Fault
 from nova.db.servers import event_facts
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
@@ -36,6 +35,7 @@ from nova.notify import payloads
 from nova.notify.events import END
 from nova.notify.events import ERROR
 from nova.notify.events import START
+from nova.objects.faults import Fault
 
 
 class Change:
