@@ -48,6 +48,8 @@ SQLITE_MODE = 0o600              # mode of a database file, independent of the u
 
 
 Connection = sa.Connection       # type of ``conn`` in the functions of this package
+Condition = sa.ColumnElement[bool]       # type of a condition on rows
+Column = sa.Column[Any]          # type of a column in such a condition
 Table = types.Table              # type of a table argument
 Savepoint = sa.NestedTransaction         # rollback point inside a transaction
 

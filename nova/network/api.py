@@ -22,7 +22,7 @@ from nova.network import groups
 from nova.network import ipam
 from nova.network import security
 from nova.network import selection
-from nova.network.rest import app
+from nova.network.rest.request import Deps
 from nova.network.rest import faults
 from nova.network.rest import topology
 
@@ -84,7 +84,7 @@ class API:
         :raises NetworkRequestInvalid: the administrator has not prepared automatic allocation
         """
         try:
-            self.api_db.run(ipam.retry_on_duplicate(topology.make), app.Deps(self.conf, self.api_db), project_id)
+            self.api_db.run(ipam.retry_on_duplicate(topology.make), Deps(self.conf, self.api_db), project_id)
         except (faults.AutoAllocationFailure, faults.OverQuota) as error:
             raise exception.NetworkRequestInvalid(
                 reason=f'no network is available to the project, and none can be created: {error.message}') from None

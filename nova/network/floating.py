@@ -1,7 +1,6 @@
 """Floating addresses of the embedded network service for the deprecated compute API calls."""
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
 
@@ -13,7 +12,8 @@ from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.tables import network as t
 from nova.network import ipam
-from nova.network.rest import floating_ips as deps
+from nova.network.rest import floating_ips as operations
+from nova.network.rest.request import Deps
 
 if TYPE_CHECKING:
     from nova.context import RequestContext
@@ -23,18 +23,11 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 
 
-@dataclasses.dataclass(frozen=True)
-class _Options:
-    """Stand-in for the network API's Deps with the attributes that its operations use."""
-
-    conf: ConfigOpts
-
-
 class FloatingIps:
     """Operations of one caller. A floating IP is {'id', 'ip', 'pool', 'fixed_ip', 'instance_id'}."""
 
     def __init__(self, api_db: Database, conf: ConfigOpts, context: RequestContext) -> None:
-        self._api_db, self._deps, self._context = api_db, _Options(conf), context
+        self._api_db, self._deps, self._context = api_db, Deps(conf, api_db), context
 
     def pools(self) -> list[str]:
         """Return the names of the external networks."""
@@ -64,8 +57,8 @@ class FloatingIps:
             if len(fits) != 1:
                 raise exception.NotFound(f'Floating IP pool {pool[:80]} could not be found.' if pool else
                                          'There is no default floating IP pool. Name a pool.')
-            values = dict.fromkeys(deps.FLOATING_IPS.attributes)
-            ident = deps.create(conn, self._deps, self._context, {**values, 'floating_network_id': fits[0]})
+            values = dict.fromkeys(operations.FLOATING_IPS.attributes)
+            ident = operations.create(conn, self._deps, self._context, {**values, 'floating_network_id': fits[0]})
             return self._shown(conn, [networks.get(conn, t.floating_ips, ident)])[0]
         try:
             return self._run(make)
@@ -73,7 +66,7 @@ class FloatingIps:
             raise exception.NotFound(error.message) from None
 
     def delete(self, ident: str) -> None:
-        self._run(lambda conn: deps.delete(conn, self._deps, self._context, self._row(conn, ident)))
+        self._run(lambda conn: operations.delete(conn, self._deps, self._context, self._row(conn, ident)))
 
     def add(self, instance_uuid: str, address: str, fixed: str | None) -> None:
         """Associate one of the caller's addresses with a server; ``fixed`` is the server's address, None: any."""
@@ -99,7 +92,7 @@ class FloatingIps:
 
     def _update(self, conn: Connection, row: FloatingIpsRow, values: Document) -> None:
         try:
-            deps.update(conn, self._deps, self._context, row, values)
+            operations.update(conn, self._deps, self._context, row, values)
         except (exception.Conflict, exception.NotFound) as error:  # no router reaches the port, or it has another one
             raise exception.BadRequest(error.message) from None
 

@@ -7,8 +7,10 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from _typeshed import OptExcInfo
+    from types import TracebackType
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+    ExcInfo = tuple[type[BaseException], BaseException, TracebackType] | tuple[None, None, None]
 
 LOG = logging.getLogger(__name__)
 
@@ -32,7 +34,7 @@ class AccessLog:
         answered: dict[str, str] = {}
 
         def start(status: str, headers: list[tuple[str, str]], /,
-                  *more: OptExcInfo | None) -> Callable[[bytes], object]:
+                  *more: ExcInfo | None) -> Callable[[bytes], object]:
             answered.update({name.lower(): value for name, value in headers}, status=status[:3])
             return start_response(status, headers, *more)
 

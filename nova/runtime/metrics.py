@@ -10,14 +10,14 @@ client. One registry a process: several clouds in one process add up.
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 import dataclasses
 import importlib.metadata
 import logging
 import math
 import threading
 import time
-from typing import Any
+from typing import Any, Self, TypedDict, TypeVar
 import weakref
 
 import prometheus_client
@@ -42,69 +42,88 @@ class Row:
 
     name: str
     kind: str
-    labels: tuple[Any, ...]
+    labels: tuple[str, ...]
     text: str
 
 
-ROWS: list[Any] = []
+ROWS: list[Row] = []
+Owner = TypeVar('Owner')
+Labels = TypeVar('Labels', bound=tuple[str, ...])
 
 
-def _metric(cls: Any, name: str, text: Any, labels: tuple[str, ...], **more: Any) -> Any:
-    ROWS.append(Row(name, cls.__name__.lower(), tuple(labels), text))
-    return cls(name, text, labels, registry=REGISTRY, **more)
+class Sample(TypedDict):
+    name: str
+    labels: dict[str, str]
+    value: float
 
 
-def _counter(name: str, text: Any, *labels: Any) -> Any:
-    return _metric(prometheus_client.Counter, name, text, labels)
+class Family(TypedDict):
+    """A metric with its present samples."""
+
+    name: str
+    kind: str
+    text: str
+    samples: list[Sample]
 
 
-def _histogram(name: str, text: Any, *labels: Any, buckets: Any = SHORT) -> Any:
-    return _metric(prometheus_client.Histogram, name, text, labels, buckets=buckets)
+def _counter(name: str, text: str, *labels: str) -> prometheus_client.Counter:
+    ROWS.append(Row(name, 'counter', labels, text))
+    return prometheus_client.Counter(name, text, labels, registry=REGISTRY)
+
+
+def _gauge(name: str, text: str, *labels: str) -> prometheus_client.Gauge:
+    ROWS.append(Row(name, 'gauge', labels, text))
+    return prometheus_client.Gauge(name, text, labels, registry=REGISTRY)
+
+
+def _histogram(name: str, text: str, *labels: str, buckets: Sequence[float] = SHORT) -> prometheus_client.Histogram:
+    ROWS.append(Row(name, 'histogram', labels, text))
+    return prometheus_client.Histogram(name, text, labels, registry=REGISTRY, buckets=buckets)
 
 
 class InProgress:
     """Operations in progress: their number, and the age of the oldest."""
 
-    def __init__(self, name: str, oldest: Any, text: Any, *labels: Any) -> None:
+    def __init__(self, name: str, oldest: str, text: str, *labels: str) -> None:
         self._rows = (Row(name, 'gauge', labels, f'{text} now'),
                       Row(oldest, 'gauge', labels, f'Age of the oldest of these, in seconds: {text.lower()}'))
         self._labels = labels
-        self._running: dict[Any, Any] = {}                       # token: (labels, begin)
+        self._running: dict[_During, tuple[tuple[str, ...], float]] = {}             # {token: (labels, begin)}
         ROWS.extend(self._rows)
         REGISTRY.register(self)
 
-    def during(self, *labels: Any) -> Any:
+    def during(self, *labels: str) -> _During:
         """Return a context manager that counts its block as one operation."""
         return _During(self._running, labels)
 
-    def describe(self) -> list[Any]:
+    def describe(self) -> list[metrics_core.Metric]:
         return []
 
-    def collect(self) -> list[Any]:
+    def collect(self) -> list[metrics_core.Metric]:
         now = time.monotonic()
-        found: dict[Any, Any] = {}
+        found: dict[tuple[str, ...], tuple[int, float]] = {}
         for labels, began in list(self._running.values()):
             count, oldest = found.get(labels, (0, began))
             found[labels] = count + 1, min(oldest, began)
         if not self._labels:
             found = found or {(): (0, now)}
-        count, age = (core.GaugeMetricFamily(row.name, row.text, labels=row.labels) for row in self._rows)
+        counts, ages = (core.GaugeMetricFamily(row.name, row.text, labels=row.labels) for row in self._rows)
         for labels, (number, began) in found.items():
-            count.add_metric(labels, number)
-            age.add_metric(labels, now - began)
-        return [count, age]
+            counts.add_metric(labels, number)
+            ages.add_metric(labels, now - began)
+        return [counts, ages]
 
 
 class _During:
     __slots__ = ('_running', '_labels')
 
-    def __init__(self, running: Any, labels: tuple[str, ...]) -> None:
+    def __init__(self, running: dict[_During, tuple[tuple[str, ...], float]], labels: tuple[str, ...]) -> None:
         self._running, self._labels = running, labels
 
     def __enter__(self) -> None:
         self._running[self] = self._labels, time.monotonic()
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         del self._running[self]
 
 
@@ -114,14 +133,14 @@ class Watched:
     :param combine: function of a list of values: sum, max
     """
 
-    def __init__(self, name: str, text: Any, *labels: Any, combine: Any = sum) -> None:
+    def __init__(self, name: str, text: str, *labels: str, combine: Callable[[list[float]], float] = sum) -> None:
         self._name, self._text, self._labels, self._combine = name, text, labels, combine
-        self._owners: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+        self._owners = weakref.WeakKeyDictionary[object, Callable[[Any], Mapping[Any, float]]]()
         self._lock = threading.Lock()
         ROWS.append(Row(name, 'gauge', labels, text))
         REGISTRY.register(self)
 
-    def watch(self, owner: Any, read: Any) -> None:
+    def watch(self, owner: Owner, read: Callable[[Owner], Mapping[Labels, float]]) -> None:
         """Add an object to read.
 
         :param read: ``read(owner)`` -> {labels: value}; it must neither block nor use a database
@@ -129,17 +148,17 @@ class Watched:
         with self._lock:
             self._owners[owner] = read
 
-    def forget(self, owner: Any) -> None:
+    def forget(self, owner: object) -> None:
         with self._lock:
             self._owners.pop(owner, None)
 
-    def describe(self) -> list[Any]:
+    def describe(self) -> list[metrics_core.Metric]:
         return []
 
-    def collect(self) -> list[Any]:
+    def collect(self) -> list[metrics_core.Metric]:
         with self._lock:
             owners = list(self._owners.items())
-        found: dict[Any, Any] = {}
+        found: dict[tuple[str, ...], list[float]] = {}
         for owner, read in owners:
             try:
                 for labels, value in read(owner).items():
@@ -235,16 +254,16 @@ USAGE_DRIFT = _counter(
 class Run:
     """A task on a server of this host, while its block runs; ``result`` is its outcome unless it is changed."""
 
-    def __init__(self, event: Any, result: Any) -> None:
+    def __init__(self, event: str, result: str) -> None:
         self._event, self.result = event, result
         self._during = TASKS.during(event)
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Self:
         self._began = time.monotonic()
         self._during.__enter__()
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         self._during.__exit__()
         TASKS_ENDED.labels(self._event, self.result).inc()
         TASK_SECONDS.labels(self._event).observe(time.monotonic() - self._began)
@@ -323,8 +342,8 @@ STATE_BACKUP_AGE = Watched(
 
 # ---- the process
 
-INFO = _metric(prometheus_client.Gauge, 'nova_build_info', '1; its labels describe this process',
-               ('binary', 'version', 'thread_model'))
+INFO = _gauge(
+    'nova_build_info', '1; its labels describe this process', 'binary', 'version', 'thread_model')
 HEALTHY = Watched(
     'nova_healthy', '1 while all parts of this process are alive, as in /healthz; else 0', combine=min)
 prometheus_client.ProcessCollector(registry=REGISTRY)
@@ -337,14 +356,12 @@ for _kind in ('guest', 'files', 'shared_files', 'resize_backup', 'incoming'):
     ORPHANS_REMOVED.labels(_kind)
 
 
-def describe_process(binary: str, thread_model: Any) -> None:
+def describe_process(binary: str, thread_model: str) -> None:
     INFO.labels(binary, importlib.metadata.version('nova'), thread_model).set(1)
 
 
-def values() -> list[dict[str, Any]]:
-    """Return all metrics: name, kind, text, and samples of {name, labels, value}. Buckets of histograms and infinite
-    values, which JSON lacks, are omitted.
-    """
+def values() -> list[Family]:
+    """Return all metrics. Buckets of histograms and infinite values, which JSON lacks, are omitted."""
     return [{'name': family.name, 'kind': family.type, 'text': family.documentation,
              'samples': [{'name': sample.name, 'labels': sample.labels, 'value': sample.value}
                          for sample in family.samples
@@ -352,7 +369,7 @@ def values() -> list[dict[str, Any]]:
             for family in REGISTRY.collect()]
 
 
-def exposed(accept: str = '') -> tuple[Any, Any]:
+def exposed(accept: str = '') -> tuple[bytes, str]:
     """Return (body, content type) of all metrics, in the format that an Accept header prefers."""
     encode, content_type = exposition.choose_encoder(accept)
     return encode(REGISTRY), content_type

@@ -86,7 +86,7 @@ class LiveMigration:
             trace = faults.trace(error)
             end(faults.fault(error, details=trace), trace)
 
-        with tasks.task(host, ctx, instance, actions.LIVE_MIGRATION, give_up=failed) as task:
+        with tasks.task(host, ctx, instance, actions.LIVE_MIGRATION.frame, give_up=failed) as task:
             vifs = host.network.setup_for_instance(ctx, instance=task.instance, host=host.name)
             host.driver_with(virt.LiveMigration).post_live_migration_at_destination(ctx, task.instance, vifs)
             task.ends(network_info=vifs, power_state=host.driver.power_state(task.instance))
@@ -145,7 +145,7 @@ class LiveMigration:
         def failed(task: tasks.Task, error: Exception) -> None:
             self._live_migration_failed(ctx, migration, error)
 
-        with tasks.task(host, ctx, instance, actions.LIVE_MIGRATION, give_up=failed) as task:
+        with tasks.task(host, ctx, instance, actions.LIVE_MIGRATION.frame, give_up=failed) as task:
             server = task.instance
             try:
                 facts = host.moves.prepare_live_migration(ctx, migration_id=migration.id)

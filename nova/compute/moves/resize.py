@@ -179,9 +179,9 @@ class Resize:
 
         def give_up(task: tasks.Task, error: Exception) -> None:
             fault = faults.fault(error, details=faults.trace(error))
-            host.moves.move_failed(ctx, migration_id=migration.id, host=host.name, event=step.task_event,
+            host.moves.move_failed(ctx, migration_id=migration.id, host=host.name, event=step.frame.task_event,
                                    fault=fault)
-        return tasks.task(host, ctx, instance, step, give_up=give_up, lives_on=lives_on)
+        return tasks.task(host, ctx, instance, step.frame, give_up=give_up, lives_on=lives_on)
 
     def _take_back(self, ctx: context.RequestContext, server: objects.Instance, power_on: bool,
                    ) -> list[dict[str, typing.Any]]:

@@ -245,7 +245,7 @@ class ColdMoves:
 
         def write(conn: Connection) -> None:
             change = self._events.of(conn, ctx, migration['instance_uuid'], migration)
-            row = _end(conn, change, migration, actions.GROW.task_event, host, None, {
+            row = _end(conn, change, migration, actions.GROW.frame.task_event, host, None, {
                 'power_state': power_state, **server_migrations.flavor_values(flavor)},
                 {'task_state': states.RESIZE_FINISH, 'host': host})
             if change:

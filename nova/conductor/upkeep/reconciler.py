@@ -72,7 +72,7 @@ def decide(row: Row | None, host_up: bool, old: bool) -> str:
             return 'build'
         return 'resend' if host_up else 'replace'
     action = actions.OF_TASK.get(row['task_state'])
-    if action is not None and (action.conductor or host_up):
+    if action is not None and (action.calls.conductor or host_up):
         return 'resend'
     return 'wait'
 
@@ -280,11 +280,11 @@ class Reconciler:
                                 faults.fault(error, 'The host did not finish the operation.'))
 
     def _resend(self, action: Row, row: Row) -> None:
-        action_row = actions.BUILD if row['vm_state'] == states.BUILDING else actions.OF_TASK[row['task_state']]
-        if action_row.conductor:
-            self._go_on[action_row.conductor](context.on_behalf_of(action), row['uuid'])
+        calls = (actions.BUILD if row['vm_state'] == states.BUILDING else actions.OF_TASK[row['task_state']]).calls
+        if calls.conductor:
+            self._go_on[calls.conductor](context.on_behalf_of(action), row['uuid'])
             return
-        method = compute_interface.INTERFACE.methods[action_row.method or '']
+        method = compute_interface.INTERFACE.methods[calls.method or '']
         arguments = {name: value for name, value in self._passwords.opened(action['arguments'], row['uuid']).items()
                      if name in method.arguments}
         ctx = context.on_behalf_of(action)

@@ -9,8 +9,9 @@ from nova.db import types
 from nova.db.tables.api import table
 
 if TYPE_CHECKING:
-    from nova.db.tables.rows import AddressesRow, DnsDomainsRow, DnsEntriesRow, FloatingIpsRow, NetworkHostsRow
-    from nova.db.tables.rows import NetworksRow, PortForwardingsRow, PortsRow, QosMarkingsRow, QosRulesRow
+    from nova.db.tables.rows import AddressesRow, DefaultSecurityGroupRulesRow, DnsDomainsRow, DnsEntriesRow
+    from nova.db.tables.rows import FloatingIpsRow, NetworkHostsRow, NetworkSharesRow, NetworksRow
+    from nova.db.tables.rows import PortForwardingsRow, PortsRow, QosMarkingsRow, QosPoliciesRow, QosRulesRow
     from nova.db.tables.rows import RouterInterfacesRow, RoutersRow, SecurityGroupRulesRow, SecurityGroupsRow
     from nova.db.tables.rows import SubnetPoolsRow, SubnetsRow
 
@@ -65,7 +66,7 @@ vlans = table(
 )
 
 # shares of networks and external networks; '*' for all projects
-shares = table(
+shares: types.Table[NetworkSharesRow] = table(
     'network_shares',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False, default='', index=True),
@@ -206,7 +207,7 @@ ports: types.Table[PortsRow] = table(
     *_described(),
 )
 
-qos_policies = table(
+qos_policies: types.Table[QosPoliciesRow] = table(
     'qos_policies',
     sa.Column('id', _id, primary_key=True),
     sa.Column('project_id', _text, nullable=False, default='', index=True),
@@ -328,7 +329,7 @@ security_group_rules: types.Table[SecurityGroupRulesRow] = table(
 )
 
 # rules of new groups; group_templates.ensure inserts BUILT_IN, and removed ones are kept as rows (``removed``)
-default_group_rules = table(
+default_group_rules: types.Table[DefaultSecurityGroupRulesRow] = table(
     'default_security_group_rules',
     sa.Column('id', _id, primary_key=True),
     sa.Column('direction', sa.String(8), nullable=False),

@@ -36,6 +36,12 @@ ConsoleAuthTokensRow = TypedDict('ConsoleAuthTokensRow', {
     'user_token_id': str | None, 'user_token_ends_at': datetime.datetime | None, 'user_claims': str | None,
     'used_until': datetime.datetime | None})
 
+DefaultSecurityGroupRulesRow = TypedDict('DefaultSecurityGroupRulesRow', {
+    'id': str, 'direction': str, 'ethertype': str, 'protocol': str | None, 'port_range_min': int | None,
+    'port_range_max': int | None, 'remote_ip_prefix': str | None, 'of_group': bool, 'in_default': bool,
+    'in_others': bool, 'removed': bool, 'description': str, 'created_at': datetime.datetime,
+    'updated_at': datetime.datetime, 'revision': int})
+
 DiskKeysRow = TypedDict('DiskKeysRow', {
     'id': int, 'instance_uuid': str, 'created_at': datetime.datetime, 'sealed_with': str, 'sealed': str})
 
@@ -134,6 +140,10 @@ MigrationsRow = TypedDict('MigrationsRow', {
 NetworkHostsRow = TypedDict('NetworkHostsRow', {
     'host': str, 'address': str, 'gateway': bool, 'seen_at': datetime.datetime, 'version': int})
 
+NetworkSharesRow = TypedDict('NetworkSharesRow', {
+    'id': str, 'project_id': str, 'network_id': str, 'object_type': str, 'action': str, 'target_project': str,
+    'description': str, 'created_at': datetime.datetime, 'updated_at': datetime.datetime, 'revision': int})
+
 NetworksRow = TypedDict('NetworksRow', {
     'id': str, 'project_id': str, 'name': str, 'shared': bool, 'is_default': bool, 'admin_state_up': bool,
     'bridge': str, 'mtu': int, 'network_type': str, 'physical_network': str | None, 'external': bool,
@@ -160,6 +170,10 @@ PortsRow = TypedDict('PortsRow', {
 
 QosMarkingsRow = TypedDict('QosMarkingsRow', {
     'policy_id': str, 'id': str, 'dscp_mark': int})
+
+QosPoliciesRow = TypedDict('QosPoliciesRow', {
+    'id': str, 'project_id': str, 'name': str, 'shared': bool, 'description': str, 'created_at': datetime.datetime,
+    'updated_at': datetime.datetime, 'revision': int})
 
 QosRulesRow = TypedDict('QosRulesRow', {
     'id': str, 'policy_id': str, 'direction': str, 'max_kbps': int, 'max_burst_kbps': int, 'description': str,

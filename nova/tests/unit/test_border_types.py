@@ -13,8 +13,8 @@ CONTAINERS = {'dict', 'Mapping', 'MutableMapping'}
 LIMITS = {
     'api': 445, 'cert': 7, 'cloud': 14, 'cmd': 31, 'compute': 49, 'conductor': 39, 'conf': 1, 'console': 7,
     'context': 2, 'db': 89, 'differences': 1, 'disk_files': 2, 'exception': 1, 'hardware': 18, 'hooks': 1, 'i18n':
-    1, 'identity': 110, 'image': 69, 'manager': 4, 'network': 214, 'notify': 18, 'objects': 17, 'objectstore': 24,
-    'policies': 4, 'policy': 3, 'rpc': 15, 'runtime': 78, 'scheduler': 52, 'service': 12, 'share': 2, 'utils': 6,
+    1, 'identity': 110, 'image': 69, 'manager': 4, 'network': 111, 'notify': 18, 'objects': 17, 'objectstore': 24,
+    'policies': 4, 'policy': 3, 'rpc': 15, 'runtime': 30, 'scheduler': 52, 'service': 12, 'share': 2, 'utils': 6,
     'virt': 219, 'volume': 19, 'web': 56,
 }
 
