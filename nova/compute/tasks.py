@@ -166,7 +166,7 @@ class Task(Undo):
     def _write_end(self) -> None:
         self._write(self.values)
 
-    def _write(self, values: dict[str, typing.Any], fault: dict[str, typing.Any] | None = None,
+    def _write(self, values: dict[str, typing.Any], fault: faults.Fault | None = None,
                traceback: str | None = None) -> None:
         self._host.conductor.end_task(
             self._ctx, instance_uuid=self.instance.uuid, event=self.event, host=self._host.name, values=values,
