@@ -77,7 +77,7 @@ class LiveMigration:
         host = self._host
 
         def end(fault: dict[str, typing.Any] | None = None, traceback: str | None = None,
-                **values: typing.Any) -> None:
+                **values: object) -> None:
             host.moves.live_migration_finished(
                 ctx, migration_id=migration.id, host=host.name, values={'task_state': None, **values}, fault=fault,
                 traceback=traceback)
