@@ -22,7 +22,7 @@ RESOURCES = ('vcpus', 'memory_mb', 'local_gb')
 # columns that change often, for single hosts, like the usage of RESOURCES; io_ops is computed: see host_table.HostTable
 COUNTERS = ('running_vms', 'io_ops', 'failed_builds')
 # columns that a view updates without dropping its cache
-USAGE = frozenset(('changed', 'used_changed', 'last_seen_at', 'metrics', 'pci_stats', *COUNTERS,
+USAGE = frozenset(('change_number', 'usage_change_number', 'last_seen_at', 'metrics', 'pci_stats', *COUNTERS,
                    *(name + '_used' for name in RESOURCES)))
 MAX_CACHED = 512  # most cached masks and tables of a view
 

@@ -26,7 +26,7 @@ def hosts(*changes, count=None):
     rows = []
     for number, change in enumerate(changes or [{}] * count):
         rows.append({
-            'id': number + 1, 'host': f'h{number}', 'node': f'n{number}', 'changed': 1, 'vcpus': 8,
+            'id': number + 1, 'host': f'h{number}', 'node': f'n{number}', 'change_number': 1, 'vcpus': 8,
             'memory_mb': 8192, 'local_gb': 100, 'reserved_memory_mb': 0, 'reserved_disk_gb': 0,
             'cpu_allocation_ratio': 2.0, 'ram_allocation_ratio': 1.0, 'disk_allocation_ratio': 1.0, 'vcpus_used': 0,
             'memory_mb_used': 0, 'local_gb_used': 0, 'running_vms': 0, 'capabilities': {},

@@ -22,7 +22,8 @@ AGGREGATES = [{'id': 1, 'uuid': str(uuidlib.UUID(int=1)), 'name': 'a', 'metadata
 def row(number, dice, kind):
     used = {'equal': lambda: 0, 'steps': lambda: dice.randrange(4) * 512, 'any': lambda: dice.randrange(7000),
             'full': lambda: 8192 - dice.randrange(4) * 512}[kind]
-    return {'id': number + 1, 'host': f'h{number}', 'node': f'n{number}', 'changed': 1, 'used_changed': 1, 'cell': 'c',
+    return {'id': number + 1, 'host': f'h{number}', 'node': f'n{number}', 'change_number': 1, 'cell': 'c',
+            'usage_change_number': 1,
             'vcpus': 8, 'memory_mb': 8192, 'local_gb': 100, 'reserved_memory_mb': 0, 'reserved_disk_gb': 0,
             'cpu_allocation_ratio': 2.0, 'ram_allocation_ratio': 1.0, 'disk_allocation_ratio': 1.0,
             'vcpus_used': 0 if kind == 'equal' else dice.randrange(16), 'memory_mb_used': used(), 'local_gb_used': 0,
