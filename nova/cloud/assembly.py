@@ -286,12 +286,12 @@ def compute(conf: cfg.ConfigOpts, bus: Bus, host: str, images: Images, helper: H
     """
     from nova.compute import interface
     from nova.compute import manager as compute_manager
-    from nova.image import grants
+    from nova.image.granted import GrantedImages
     from nova.network import interface as network_interface
     from nova.network.agents import plumbing_client
 
     bus = bus.of_host(host)
-    granted = grants.GrantedImages(images)
+    granted = GrantedImages(images)
     driver = virt_driver(conf, host, granted, helper)
     # The host's network service creates filters and DHCP entries before a real guest starts.
     plumbed = driver.real_guests and conf.network.driver != 'fake' and conf.network.backend == 'embedded'
@@ -337,8 +337,8 @@ def images(conf: cfg.ConfigOpts, api_db: Database, store: Store | None = None) -
     """
     if conf.image.backend != 'embedded':
         return remote_images(conf)
-    from nova.image import api
-    return api.EmbeddedImages(store or image_store(conf, api_db))
+    from nova.image.embedded.images import EmbeddedImages
+    return EmbeddedImages(store or image_store(conf, api_db))
 
 
 def image_store(conf: cfg.ConfigOpts, api_db: Database) -> Store:

@@ -104,10 +104,12 @@ def _format_of(path: str) -> str:
 
 
 def register(images: Images, path: str, owner: str | None, disk_format: str, container_format: str | None,
-             name: str | None, properties: dict[str, str], private: bool, **columns: int) -> str:
+             name: str | None, properties: dict[str, str], private: bool, min_disk: int = 0,
+             min_ram: int = 0) -> str:
     """Register an image, print its id and return it; a failed upload leaves no image.
 
-    :param columns: more of the image: min_disk (GiB), min_ram (MiB)
+    :param min_disk: GiB
+    :param min_ram: MiB
     """
     from nova import context
     ctx = context.admin_context()
@@ -116,7 +118,7 @@ def register(images: Images, path: str, owner: str | None, disk_format: str, con
         'name': name or os.path.basename(path), 'visibility': 'private' if private else 'public',
         'disk_format': disk_format, 'container_format': container_format or (
             disk_format if disk_format in _KINDS.values() else 'bare'),
-        **({'owner': owner} if owner else {}), **columns, 'properties': properties})
+        **({'owner': owner} if owner else {}), 'min_disk': min_disk, 'min_ram': min_ram, 'properties': properties})
     try:
         images.upload(ctx, image['id'], path, disk_format, container_format)
     except BaseException:

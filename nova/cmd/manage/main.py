@@ -103,7 +103,7 @@ def _recorded(function: Callable[..., int | None], command: list[str], conf: cfg
                 _record_alone(conf, record)
             return code
     except Exception as error:
-        if record.written:
+        if record.written and record.database is not None:
             from nova import notify
             log.Auditor(record.database, notify.OFF).finish(record, 500, error)
         raise

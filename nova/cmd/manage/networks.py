@@ -135,7 +135,7 @@ def _pool(cidr: ipaddress.IPv4Network, given: dict[str, Any]) -> dict[str, str]:
     from nova import exception
     from nova.network import ipam
     fixed = ipam.parse_cidr(given['fixed_cidr'])
-    if not fixed.subnet_of(cidr):
+    if not isinstance(fixed, ipaddress.IPv4Network) or not fixed.subnet_of(cidr):
         raise exception.InvalidInput(f'--fixed-cidr is a part of {cidr}.')
     first, last = max(fixed[0], cidr[1]), min(fixed[-1], cidr[-2])
     gateway = given.get('gateway', str(cidr[1]))

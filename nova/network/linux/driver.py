@@ -121,7 +121,7 @@ class LinuxDriver:
         for each in state.overlays:
             self._apply_isolated(each.id, self._overlay, each, state.tunnel, host_state.names_in(state, each.id))
         for placed in state.routers:
-            self._apply_isolated(placed.id, self._router, placed, state.outside)
+            self._apply_isolated(placed.id, self._router, placed, state.physical_bridges)
         self._remove_obsolete({each.id for each in state.overlays}, {each.id for each in relayed},
                               {each.id for each in state.routers}, {each.bridge for each in state.overlays})
         self.switchover.hand_over_connections(state)
@@ -192,10 +192,10 @@ class LinuxDriver:
         server.serve(state, self.conf.network.dhcp_lease_time, [str(ip) for ip in self.conf.network.dns_servers], names)
         self.relay.serve(space, 'network', state.id, made)
 
-    def _router(self, state: host_state.Router, outside: dict[str, str]) -> None:
-        if state.outside is not None:
-            wired = outside.get(state.outside.bridge, state.outside.bridge)
-            state = dataclasses.replace(state, outside=dataclasses.replace(state.outside, bridge=wired))
+    def _router(self, state: host_state.Router, physical_bridges: dict[str, str]) -> None:
+        if state.external is not None:
+            wired = physical_bridges.get(state.external.bridge, state.external.bridge)
+            state = dataclasses.replace(state, external=dataclasses.replace(state.external, bridge=wired))
         name = self._namespace_name('r', state.id)
         plumbing = self._routers.setdefault(state.id, router.RouterPlumbing(
             self.run, name, self.routers / state.id))

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 class NetworkClient(Protocol):
     """RPC client of the network service; see nova/network/interface.py."""
 
-    def refresh_security(self, context: RequestContext, *, port_ids: list[str]) -> None: ...
+    def refresh_ports(self, context: RequestContext, *, port_ids: list[str]) -> None: ...
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Deps:
     """Dependencies of the operations.
 

@@ -106,18 +106,18 @@ def test_every_host_expects_a_guest_that_moves(face, fleet):
     def known(host):
         """(host that has it, host that expects it, whether it arrives here)"""
         state, mac = fleet[host].driver.state, vif['address']
-        return [(dict(each.remotes).get(mac), dict(each.moving).get(mac)) for each in state.overlays
-                if each.id == network], [port.arriving for port in state.ports if port.mac == mac]
+        return [(dict(each.remotes).get(mac), dict(each.migrating).get(mac)) for each in state.overlays
+                if each.id == network], [port.incoming for port in state.ports if port.mac == mac]
     third, source, dest = 'host3', 'host7', 'host5'
     fleet[dest].migrations.prepare_for_instance(face.context, instance=instance, host=dest)
     waiting.wait_for(lambda: known(third) == ([(address[source], address[dest])], []), 30, 'a third host to expect it')
     waiting.wait_for(lambda: known(source) == ([(None, address[dest])], [False]), 30, 'its host to expect that it goes')
     assert known(dest) == ([(address[source], None)], [True])
-    moves = {name: [port.move for port in fleet[name].driver.state.ports if port.mac == vif['address']]
+    moves = {name: [port.migration for port in fleet[name].driver.state.ports if port.mac == vif['address']]
              for name in (source, dest)}
     assert [move[0] for move in moves[source] + moves[dest]] == [address[dest], address[source]]
     assert len({move[1] for move in moves[source] + moves[dest]}) == 1, 'one key for these two'
-    assert not any(port.move for port in fleet[third].driver.state.ports)
+    assert not any(port.migration for port in fleet[third].driver.state.ports)
     fleet[dest].migrations.unprepare_for_instance(face.context, instance_uuid=instance.uuid, host=dest)
     waiting.wait_for(lambda: known(third) == ([(address[source], None)], []), 30, 'a third host to expect it no more')
     fleet[dest].migrations.prepare_for_instance(face.context, instance=instance, host=dest)
@@ -135,7 +135,7 @@ def test_routers_are_spread_and_leave_a_silent_host(face, fleet):
     with face.db.writer() as conn:
         row = next(row for row in db_hosts.every(conn) if row['host'] == gone)
         conn.execute(sa.update(t.hosts).where(t.hosts.c.host == gone).values(
-            seen_at=row['seen_at'] - 2 * manager.datetime.timedelta(seconds=gateways.DOWN_S)))
+            last_seen_at=row['last_seen_at'] - 2 * manager.datetime.timedelta(seconds=gateways.DOWN_S)))
     next(each for host, each in fleet.items() if host != gone).report()
     with face.db.reader() as conn:
         places = db_routers.places(conn)
@@ -270,7 +270,7 @@ def test_no_router_is_on_a_host_that_forwards_no_packets(face):
     assert set(routers('?status=ACTIVE')) == set(made) and routers('?status=DOWN') == {}
     with face.db.writer() as conn:
         conn.execute(sa.update(t.hosts).where(t.hosts.c.host == 'real').values(
-            seen_at=utils.utcnow() - 2 * manager.datetime.timedelta(seconds=gateways.DOWN_S)))
+            last_seen_at=utils.utcnow() - 2 * manager.datetime.timedelta(seconds=gateways.DOWN_S)))
     controller.report()
     assert places() == {'real'}, 'the controller takes none from a host that is silent'
     for ident, (status, reason) in routers('?status=DOWN').items():

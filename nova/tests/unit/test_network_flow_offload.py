@@ -35,7 +35,7 @@ def test_a_guest_sends_with_its_own_addresses_to_whom_the_frame_is_for():
 
 
 @pytest.mark.parametrize('values', [
-    {'secured': False}, {'limits': [['egress', 100, 0]]}, {'addresses': []},
+    {'port_security': False}, {'limits': [['egress', 100, 0]]}, {'addresses': []},
     {'pairs': [{'ip_address': '10.0.0.9', 'mac_address': None}]}])
 def test_what_other_rules_look_at_takes_the_long_way(values):
     text = script(state(port(1, **values), port(2)))
@@ -43,7 +43,7 @@ def test_what_other_rules_look_at_takes_the_long_way(values):
 
 
 def test_offloaded_packets_of_a_port_with_dscp_marking_are_marked():
-    text = script(state(port(1, mark=8), port(2)))
+    text = script(state(port(1, dscp_mark=8), port(2)))
     assert f'ip saddr {{ 10.0.0.1 }} ip dscp set 8 goto short_{BRIDGE}' in text
     assert f'ip saddr {{ 10.0.0.2 }} goto short_{BRIDGE}' in text
 
