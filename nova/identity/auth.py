@@ -362,12 +362,11 @@ def authtoken_factory(global_conf: dict[str, Any], **local: str) -> Factory:
             :raises Unavailable: Keystone does not respond
             """
             try:
-                data = hooks.verify(self, token)
+                return hooks.verify(self, token)
             except auth_token.InvalidToken:
                 raise exception.Unauthorized() from None
             except (keystone_exc.ClientException, auth_token.ServiceError):
                 raise exception.ServiceUnavailable(service='identity') from None
-            return [role['name'] for role in data['token'].get('roles', ())]
 
         def _ask(self, token: str, **more: Any) -> Any:
             try:
