@@ -129,7 +129,7 @@ def remote_ec2(conf: cfg.ConfigOpts, api_db: Database, rules: Policy, url: str, 
     from nova.api.ec2 import app
     from nova.api.ec2 import calls
     from nova.cloud import ec2_account
-    session, _auth, timeout_s = ec2_account.session_of(conf)
+    session, _url, timeout_s = ec2_account.session_of(conf)
     services = calls.RemoteServices(session, 'public', conf.ec2.region, timeout_s)
     return app.Application(services, api_db, rules, conf.ec2.region, url, _bundles(conf, bus),
                            conf.network.backend == 'embedded')

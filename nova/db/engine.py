@@ -111,7 +111,7 @@ class Database:
         # SQLite has one writer at a time; waiting here is fair and cheap, SQLite itself polls
         self._one_writer = threading.Lock()
         self._spare: spare_room.SpareRoom | None = None
-        for counter in (metrics.DB_GAVE_UP, metrics.DB_RETRIES, metrics.DB_RECONNECTS):
+        for counter in (metrics.DB_FAILURES, metrics.DB_RETRIES, metrics.DB_RECONNECTS):
             counter.labels(name)         # create the series with 0, so that alert rules see the first increase
         self._idle: collections.deque[sa.Connection] = collections.deque()
         self._ended = {kind: metrics.DB_TRANSACTIONS.labels(name, kind) for kind in ('read', 'write')}
@@ -248,13 +248,13 @@ class Database:
                 if committing:
                     raise CommitUnanswered(error) from error
                 if attempt >= len(RECONNECT_PAUSES_S):
-                    metrics.DB_GAVE_UP.labels(self.name).inc()
+                    metrics.DB_FAILURES.labels(self.name).inc()
                     raise
                 metrics.DB_RECONNECTS.labels(self.name).inc()
                 time.sleep(RECONNECT_PAUSES_S[attempt])
             except (db_exc.DBDeadlock, db_exc.RetryRequest):
                 if attempt + 1 == DEADLOCK_RETRIES or self.sqlite and time.monotonic() - began >= SQLITE_BUSY_S:
-                    metrics.DB_GAVE_UP.labels(self.name).inc()
+                    metrics.DB_FAILURES.labels(self.name).inc()
                     raise
                 metrics.DB_RETRIES.labels(self.name).inc()
                 time.sleep(random.uniform(0, 0.01 * 2 ** attempt))

@@ -84,14 +84,14 @@ class Attachments:
         if self._network.api_db.run(ports.give_back_one, port_id, instance_uuid, attached_by):
             self._network.refresh()
 
-    def add_address(self, context: nova_context.RequestContext, instance_uuid: str, network_id: str, known: list[str],
-                    host: str) -> None:
+    def add_address(self, context: nova_context.RequestContext, instance_uuid: str, network_id: str,
+                    known_addresses: list[str], host: str) -> None:
         """Add an address; see interface.py.
 
-        :param known: the server's addresses before
+        :param known_addresses: the server's addresses before
         """
         self._network.api_db.run(ipam.retry_on_duplicate(self._add_address), instance_uuid, network_id,
-                                 frozenset(known))
+                                 frozenset(known_addresses))
         self._network.refresh()
 
     def _add_address(self, conn: Connection, instance_uuid: str, network_id: str, known: frozenset[str]) -> None:

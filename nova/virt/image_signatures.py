@@ -28,6 +28,7 @@ from cryptography.hazmat.primitives.asymmetric import utils
 from nova import exception
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
     from nova.context import RequestContext
 
 Fetch = Callable[[Any, str], bytes]
@@ -162,7 +163,7 @@ def _digest(path: str, method: hashes.HashAlgorithm) -> bytes:
     return digest.finalize()
 
 
-def _check(key: Any, key_type: str, signature: bytes, digest: bytes, method: hashes.HashAlgorithm) -> None:
+def _check(key: PublicKeyTypes, key_type: str, signature: bytes, digest: bytes, method: hashes.HashAlgorithm) -> None:
     """Verify a signature with a public key.
 
     :raises InvalidSignature: the signature does not match the digest

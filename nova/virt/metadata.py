@@ -179,7 +179,7 @@ class _NamedDirectory(dict[str, str]):
 
 def listing(directory: dict[str, Any]) -> str:
     """Return a directory of the EC2 tree as text: one name a line, directories with a slash."""
-    def line(name: str, value: Any) -> str:
+    def line(name: str, value: object) -> str:
         if isinstance(value, _NamedDirectory):
             return f'{name}={value.name}'
         return name + '/' if isinstance(value, dict) else name
@@ -339,10 +339,9 @@ def openstack_files(instance: Instance, injected_files: Collection[Any] = (), ad
 
 def ec2_document(instance: Instance, domain: str = '', devices: Iterable[Mapping[str, Any]] = ()) -> bytes:
     """Return the content of the config drive's ``ec2/*/meta-data.json``."""
-    def plain(value: Any) -> Any:
-        if isinstance(value, _NamedDirectory):
-            return {'_name': f'0={value.name}', **value}
-        return {name: plain(child) for name, child in value.items()} if isinstance(value, dict) else value
+    def plain(directory: dict[str, Any]) -> dict[str, Any]:
+        index = {'_name': f'0={directory.name}'} if isinstance(directory, _NamedDirectory) else {}
+        return index | {name: plain(value) if isinstance(value, dict) else value for name, value in directory.items()}
     return utils.dump_json(plain(ec2_tree(instance, domain, devices=devices)['meta-data'])).encode()
 
 

@@ -6,7 +6,6 @@ library because nova-virtiofsd imports it, which libvirt starts for each share.
 from __future__ import annotations
 
 import re
-import typing
 
 NFS, CEPHFS = 'NFS', 'CEPHFS'
 PROTOCOLS = (NFS, CEPHFS)                # supported by hosts
@@ -27,7 +26,7 @@ _USER = re.compile(r'\A[0-9A-Za-z][0-9A-Za-z_-]{0,127}\Z', re.ASCII)
 _KEY = re.compile(r'\A[0-9A-Za-z+/]{16,512}={0,2}\Z', re.ASCII)
 
 
-def check(protocol: typing.Any, location: typing.Any) -> None:
+def check(protocol: object, location: object) -> None:
     """Validate an export location.
 
     :raises ValueError: hosts cannot mount this; the message is a sentence
@@ -35,7 +34,7 @@ def check(protocol: typing.Any, location: typing.Any) -> None:
     _parts(protocol, location)
 
 
-def check_access(protocol: typing.Any, user: typing.Any, key: typing.Any) -> None:
+def check_access(protocol: object, user: object, key: object) -> None:
     """Validate the credentials of a share.
 
     :raises ValueError: the credentials do not fit the protocol; the message is a sentence
@@ -50,7 +49,7 @@ def is_name(name: str) -> bool:
     return bool(_NAME.match(name))
 
 
-def mount(location: typing.Any, directory: str) -> list[str]:
+def mount(location: str, directory: str) -> list[str]:
     """Return the command that mounts an NFS share.
 
     :raises ValueError: see check()
@@ -59,20 +58,20 @@ def mount(location: typing.Any, directory: str) -> list[str]:
     return ['mount', '-t', 'nfs', '-o', OPTIONS + ',retry=0', '--', location, directory]
 
 
-def serve(location: typing.Any, user: typing.Any, key_file: str, directory: str) -> list[str]:
+def serve(location: str, user: str, key_file: str, directory: str) -> list[str]:
     """Return the foreground command that serves a CephFS share while it is mounted.
 
     The command ignores the host's Ceph configuration, logs only to its output, and names only the file of the key.
     :raises ValueError: see check()
     """
     monitors, path = _parts(CEPHFS, location)
-    if not isinstance(user, str) or not _USER.match(user):
+    if not _USER.match(user):
         raise ValueError('The share is one of CephFS, and there is no user of Ceph for it.')
     return [CEPH_FUSE, '-f', '--no-mon-config', '--conf', '/dev/null', '--log-file', '', '--admin-socket', '',
             '-m', monitors, '--id', user, '--keyfile', key_file, '-r', path, '-o', OPTIONS, directory]
 
 
-def _parts(protocol: typing.Any, location: typing.Any) -> tuple[str, str]:
+def _parts(protocol: object, location: object) -> tuple[str, str]:
     if protocol not in PROTOCOLS:
         raise ValueError(f'Shares of the protocol {str(protocol)[:40]} cannot be mounted here; those of '
                          f'{", ".join(PROTOCOLS)} can.')

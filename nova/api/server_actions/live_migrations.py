@@ -49,7 +49,7 @@ def migrate_live(req: api_request.Request, id: str) -> None:
     if req.has('async_live_migration_checks'):
         casts.send(cell, conductor.continue_live_migration, req.context, instance_uuid=id)
         return
-    casts.send(None, conductor.live_migrate_checked, req.context, instance_uuid=id)
+    casts.send(None, conductor.check_and_live_migrate, req.context, instance_uuid=id)
 
 
 def _destination(req: api_request.Request, conn: engine.Connection, row: InstancesRow,

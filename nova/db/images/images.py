@@ -172,6 +172,13 @@ def data_ids(conn: sa.Connection) -> set[str]:
     return set(conn.execute(sa.select(t.images.c.data_id).where(t.images.c.data_id.is_not(None))).scalars())
 
 
+def unhashed(conn: sa.Connection) -> list[tuple[str, str]]:
+    """Return [(image id, name of its file)] of images with data whose checksums were not computed."""
+    found = conn.execute(sa.select(t.images.c.id, t.images.c.data_id).where(
+        t.images.c.status.in_(('active', 'deactivated')), t.images.c.checksum.is_(None))).all()
+    return [(row.id, row.data_id) for row in found]
+
+
 _USED = sa.select(
     sa.func.coalesce(sa.func.sum(sa.func.coalesce(t.images.c.size, 0) + t.images.c.reserved), 0), sa.func.count(),
     sa.func.coalesce(sa.func.sum(sa.case((t.images.c.status == 'saving', 1), else_=0)), 0)).where(

@@ -71,7 +71,7 @@ def end(conn: sa.Connection, migration: Mapping[str, Any], status: str, *, event
     return True
 
 
-def evacuated_from(conn: sa.Connection, host: str) -> list[dict[str, Any]]:
+def list_evacuated(conn: sa.Connection, host: str) -> list[dict[str, Any]]:
     """Return [{'instance_uuid', 'over', 'shared', 'id'}] of evacuations from a host that await its cleanup.
 
     ``over``: the server is elsewhere or deleted; otherwise it is being built elsewhere.

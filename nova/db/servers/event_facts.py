@@ -52,12 +52,12 @@ def record_begun(conn: sa.Connection, ctx: RequestContext, action: Action, befor
 
     :param before: the server's columns before, or None if states are not observed
     """
-    observer = ctx.observer
-    if action.on_request is None and before is None:
+    observer, on_request = ctx.observer, action.events.on_request
+    if on_request is None and before is None:
         return
     about = attached(conn, row['uuid'], observer)
-    if action.on_request is not None:
-        observer.record(conn, ctx, 'instance.' + action.on_request, None, row, action=action.record, **about)
+    if on_request is not None:
+        observer.record(conn, ctx, 'instance.' + on_request, None, row, action=action.record, **about)
     observer.record_states(conn, ctx, before, row, **about)
 
 

@@ -696,6 +696,25 @@ class VolumeAttachmentsRow(TypedDict):
     attached_at: datetime.datetime | None
 
 
+class VolumeBackupsRow(TypedDict):
+    id: str
+    volume_id: str
+    snapshot_id: str | None
+    temporary: bool
+    project_id: str
+    user_id: str | None
+    name: str | None
+    description: str | None
+    size: int
+    status: str
+    bootable: bool
+    metadata: Any
+    image_metadata: Any
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    key_id: str | None
+
+
 class VolumeEncryptionKeysRow(TypedDict):
     id: str
     type_id: str
@@ -713,6 +732,32 @@ class VolumeKeysRow(TypedDict):
     sealed: str
 
 
+class VolumeSnapshotsRow(TypedDict):
+    id: str
+    volume_id: str
+    project_id: str
+    user_id: str | None
+    name: str | None
+    description: str | None
+    size: int
+    status: str
+    bootable: bool
+    metadata: Any
+    image_metadata: Any
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    key_id: str | None
+
+
+class VolumeTransfersRow(TypedDict):
+    id: str
+    volume_id: str
+    project_id: str
+    name: str | None
+    key_hash: str
+    created_at: datetime.datetime
+
+
 class VolumeTypesRow(TypedDict):
     id: str
     name: str
@@ -720,5 +765,29 @@ class VolumeTypesRow(TypedDict):
     extra_specs: Any
     encryption: Any
     is_public: bool
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+
+
+class VolumesRow(TypedDict):
+    id: str
+    project_id: str
+    user_id: str | None
+    name: str | None
+    description: str | None
+    size: int
+    status: str
+    bootable: bool
+    multiattach: bool
+    volume_type: str
+    availability_zone: str
+    image_id: str | None
+    snapshot_id: str | None
+    source_volume_id: str | None
+    backup_id: str | None
+    key_id: str | None
+    readonly: bool
+    metadata: Any
+    image_metadata: Any
     created_at: datetime.datetime
     updated_at: datetime.datetime

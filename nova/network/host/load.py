@@ -68,7 +68,7 @@ def load(conn: Connection, host: str, devname: Callable[[str], str], physical: d
         members=_members(conn, remote_groups(rules)),
         overlays=overlay_state.overlays,
         routers=[host_routers.with_neighbours(router, overlay_state.neighbours) for router in routed.routers],
-        outside=physical_bridges,
+        physical_bridges=physical_bridges,
         tunnel=tunnel,
         host=host,
         metadata_key=metadata_key,

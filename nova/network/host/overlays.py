@@ -64,8 +64,8 @@ def _with_transport(overlay: Overlay, vlans: dict[str, int], physical: dict[str,
         overlay = dataclasses.replace(overlay, mac=None, subnets=[], leases=[])
     if overlay.id not in vlans:
         return overlay
-    return dataclasses.replace(overlay, remotes=[], moving=[], vlan=vlans[overlay.id],
-                               trunk=physical.get(row['physical_network'] or ''))
+    return dataclasses.replace(overlay, remotes=[], migrating=[], vlan=vlans[overlay.id],
+                               physical_bridge=physical.get(row['physical_network'] or ''))
 
 
 def _neighbours(ports: list[PortsRow], fixed: dict[str, list[dict[str, str]]]) -> list[list[str]]:
@@ -142,4 +142,4 @@ def _overlay(row: NetworksRow, number: int, ports: list[PortsRow], subnets: list
                                subnet['dns_nameservers'], subnet['host_routes'], subnet['ipv6_address_mode'])
                  for subnet in subnets],
         leases=sorted(leases, key=lambda lease: (lease['mac'], lease['address'])), remotes=sorted(remotes),
-        moving=sorted(moving), domain=row['dns_domain'].rstrip('.'))
+        migrating=sorted(moving), domain=row['dns_domain'].rstrip('.'))

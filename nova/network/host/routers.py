@@ -103,15 +103,15 @@ def _routers(conn: Connection, rows: list[RoutersRow], ports: list[PortsRow], ne
         mine = [each for each in floating if each['router_id'] == row['id']]
         found.append(Router(
             id=row['id'], up=row['admin_state_up'],
-            inside=[_interface(port, nets, subnets, fixed,
-                               everywhere=distributed and _can_be_distributed(nets[port['network_id']]))
-                    for port in internal],
-            outside=outside and _interface(outside, nets, subnets, fixed,
-                                           [each['floating_ip_address'] for each in mine]),
+            internal=[_interface(port, nets, subnets, fixed,
+                                 distributed=distributed and _can_be_distributed(nets[port['network_id']]))
+                      for port in internal],
+            external=outside and _interface(outside, nets, subnets, fixed,
+                                            [each['floating_ip_address'] for each in mine]),
             gateway=_gateway(outside, subnets, fixed), snat=row['enable_snat'], routes=row['routes'],
-            floating=sorted([each['floating_ip_address'], each['fixed_ip_address']]
-                            for each in mine if each['fixed_ip_address']),
-            forwarded=_forwarded(mine, forwarded), role=_role(row, distributed, away)))
+            floating_ips=sorted([each['floating_ip_address'], each['fixed_ip_address']]
+                                for each in mine if each['fixed_ip_address']),
+            port_forwardings=_forwarded(mine, forwarded), role=_role(row, distributed, away)))
     return found
 
 
@@ -122,7 +122,7 @@ def _role(row: RoutersRow, distributed: bool, away: dict[str, str]) -> str:
 
 
 def _interface(port: PortsRow, nets: dict[str, NetworksRow], subnets: dict[str, SubnetsRow], fixed: Addresses,
-               more: list[str] | None = None, everywhere: bool = False) -> RouterInterface:
+               more: list[str] | None = None, distributed: bool = False) -> RouterInterface:
     network, held = nets[port['network_id']], fixed.get(port['id'], [])
     on = [subnets[entry['subnet_id']] for entry in held]
     return RouterInterface(
@@ -131,7 +131,7 @@ def _interface(port: PortsRow, nets: dict[str, NetworksRow], subnets: dict[str, 
                    for entry, subnet in zip(held, on, strict=True)] + [f'{each}/32' for each in sorted(more or ())],
         modes=[[subnet['cidr'], mode] for entry, subnet in zip(held, on, strict=True)
                if (mode := subnet['ipv6_ra_mode']) and subnet['gateway_ip'] == entry['ip_address']],
-        everywhere=everywhere)
+        distributed=distributed)
 
 
 def with_neighbours(router: Router, neighbours: dict[str, list[list[str]]]) -> Router:
@@ -144,7 +144,8 @@ def with_neighbours(router: Router, neighbours: dict[str, list[list[str]]]) -> R
         return dataclasses.replace(each, neighbours=[
             known for known in neighbours.get(each.bridge, ())
             if any(ipaddress.ip_address(known[0]) in cidr for cidr in ranges)])
-    return dataclasses.replace(router, inside=[interface(each) if each.everywhere else each for each in router.inside])
+    return dataclasses.replace(router, internal=[
+        interface(each) if each.distributed else each for each in router.internal])
 
 
 def _gateway(outside: PortsRow | None, subnets: dict[str, SubnetsRow], fixed: Addresses) -> str | None:

@@ -94,12 +94,12 @@ class Port:
     addresses: list[str]
     groups: list[str]
     pairs: list[AddressPair] = dataclasses.field(default_factory=list)
-    secured: bool = True                                          # False: only VLAN tags are filtered
+    port_security: bool = True                                    # False: only VLAN tags are filtered
     limits: list[Any] = dataclasses.field(default_factory=list)        # [[direction, kbit/s, burst in kbit, 0: any]]
-    mark: int | None = None                                       # DSCP value of the packets that the guest sends
-    arriving: bool = False  # the guest runs on another host and migrates to this one
+    dscp_mark: int | None = None                                  # DSCP value of the packets that the guest sends
+    incoming: bool = False  # the guest runs on another host and migrates to this one
     # during a migration: [address of the other host, key shared by the two hosts, in hexadecimal digits]
-    move: list[str] = dataclasses.field(default_factory=list)
+    migration: list[str] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass
@@ -121,10 +121,10 @@ class Overlay:
     mac        MAC of the DHCP and DNS port, equal on all hosts; None: not served
     leases     of all its ports. Options are set for ports on this host only: no other host serves them
     remotes    [[MAC, address of the port's host]] of ports on other hosts
-    moving     [[MAC, address of the target host]] of migrating guests. Frames go to the source until the guest runs on
+    migrating  [[MAC, address of the target host]] of migrating guests. Frames go to the source until the guest runs on
                the target
     vlan       VLAN that carries its frames; None: VXLAN with ``number`` carries them
-    trunk      the operator's bridge that carries the tagged VLAN; None: this host is not on the physical network
+    physical_bridge  the operator's bridge that carries the tagged VLAN; None: this host is not on the physical network
     domain     dns_domain of the network; '': the configured domain
     """
 
@@ -137,8 +137,8 @@ class Overlay:
     leases: list[StaticLease]
     remotes: list[list[str]]
     vlan: int | None = None
-    trunk: str | None = None
-    moving: list[list[str]] = dataclasses.field(default_factory=list)
+    physical_bridge: str | None = None
+    migrating: list[list[str]] = dataclasses.field(default_factory=list)
     domain: str = ''
 
 
@@ -152,8 +152,8 @@ class RouterInterface:
     mtu: int
     addresses: list[str]
     modes: list[list[str]] = dataclasses.field(default_factory=list)         # [[IPv6 range, mode]] to advertise
-    everywhere: bool = False                # distributed: present with this MAC on each host of its network
-    # if everywhere: [[address, MAC]] of the network's guests
+    distributed: bool = False               # present with this MAC on each host of its network
+    # if distributed: [[address, MAC]] of the network's guests
     neighbours: list[list[str]] = dataclasses.field(default_factory=list)
 
 
@@ -161,29 +161,30 @@ class RouterInterface:
 class Router:
     """A router on this host.
 
-    outside      the RouterInterface to the external network, or None
-    gateway      next hop in the external network, or None
-    snat         whether traffic without a floating address leaves with the router's external address
-    floating     [[floating address, fixed address]]
-    forwarded    [[floating address, protocol, port, fixed address, port there]]
-    role         CENTRAL: the router is on this host only. DVR_GATEWAY: this host connects it to the external network,
-                 other hosts have DVR_LOCAL instances. DVR_LOCAL: routes between its networks and sends other traffic to
-                 the gateway host. DVR_ISOLATED: like DVR_LOCAL, but no gateway host is alive
+    internal      [RouterInterface] to the router's networks
+    external      the RouterInterface to the external network, or None
+    gateway       next hop in the external network, or None
+    snat          whether traffic without a floating address leaves with the router's external address
+    floating_ips  [[floating address, fixed address]]
+    port_forwardings  [[floating address, protocol, port, fixed address, port there]]
+    role          CENTRAL: the router is on this host only. DVR_GATEWAY: this host connects it to the external network,
+                  other hosts have DVR_LOCAL instances. DVR_LOCAL: routes between its networks and sends other traffic
+                  to the gateway host. DVR_ISOLATED: like DVR_LOCAL, but no gateway host is alive
     """
 
     id: str
     up: bool
-    inside: list[RouterInterface]
-    outside: RouterInterface | None
+    internal: list[RouterInterface]
+    external: RouterInterface | None
     gateway: str | None
     snat: bool
     routes: list[Route]
-    floating: list[list[str]]
-    forwarded: list[Any]
-    role: str = 'whole'
+    floating_ips: list[list[str]]
+    port_forwardings: list[Any]
+    role: str = 'central'
 
 
-CENTRAL, DVR_GATEWAY, DVR_LOCAL, DVR_ISOLATED = ROLES = ('whole', 'gateway', 'part', 'alone')
+CENTRAL, DVR_GATEWAY, DVR_LOCAL, DVR_ISOLATED = ROLES = ('central', 'dvr_gateway', 'dvr_local', 'dvr_isolated')
 DVR_LOCAL_ROLES = (DVR_LOCAL, DVR_ISOLATED)
 
 
@@ -207,7 +208,7 @@ class HostState:
     overlays: list[Overlay] = dataclasses.field(default_factory=list)
     routers: list[Router] = dataclasses.field(default_factory=list)
     # {bridge: bridge of the operator} of networks there
-    outside: dict[str, str] = dataclasses.field(default_factory=dict)
+    physical_bridges: dict[str, str] = dataclasses.field(default_factory=dict)
     tunnel: str = ''                                               # this host's tunnel address
     host: str = ''                                                 # its name
     metadata_key: str = ''  # key of the metadata relay's signatures (hexadecimal digits); '': no metadata
@@ -226,21 +227,21 @@ def as_json(state: HostState) -> dict[str, Any]:
     made = dataclasses.asdict(dataclasses.replace(state, rules={}))
     for each in made['overlays']:           # agents of releases before VLANs refuse unknown fields
         if each['vlan'] is None:
-            del each['vlan'], each['trunk']
-        if not each['moving']:              # likewise: releases before migration tracking
-            del each['moving']
+            del each['vlan'], each['physical_bridge']
+        if not each['migrating']:           # likewise: releases before migration tracking
+            del each['migrating']
     for each in [*made['overlays'], *made['networks']]:
         if not each['domain']:              # likewise: releases before network domains
             del each['domain']
     for each in made['ports']:
-        for name in ('arriving', 'move'):
+        for name in ('incoming', 'migration'):
             if not each[name]:
                 del each[name]
     for each in made['routers']:            # likewise: releases before distributed routers
         if each['role'] == CENTRAL:
             del each['role']
-            for interface in filter(None, [*each['inside'], each['outside']]):
-                del interface['everywhere'], interface['neighbours']
+            for interface in filter(None, [*each['internal'], each['external']]):
+                del interface['distributed'], interface['neighbours']
     return {**made, 'rules': rules_as_json(state.rules)}
 
 
@@ -270,14 +271,14 @@ DSCP_MARKS = (0, *range(8, 41, 2), 46, 48, 56)           # RFC 2474, 2597, 3246:
 def for_older(made: dict[str, Any]) -> dict[str, Any]:
     """Remove fields that agents before DNS names, DSCP marks and ranges in address pairs do not accept."""
     return {**{name: value for name, value in made.items() if name != 'names'},
-            'ports': [{**{name: value for name, value in port.items() if name != 'mark'},
+            'ports': [{**{name: value for name, value in port.items() if name != 'dscp_mark'},
                        'pairs': [pair for pair in port['pairs'] if '/' not in pair['ip_address']]}
                       for port in made['ports']]}
 
 
 def without_moves(made: dict[str, Any]) -> dict[str, Any]:
     """Remove fields that agents before migration tracking do not accept."""
-    later = ('moving', 'arriving', 'move')
+    later = ('migrating', 'incoming', 'migration')
     return {**made, **{kind: [{name: value for name, value in each.items() if name not in later}
                               for each in made[kind]] for kind in ('overlays', 'ports')}}
 
@@ -319,6 +320,6 @@ def from_json(given: dict[str, Any]) -> HostState:
         'ports': [Port(**each) for each in given['ports']],
         'overlays': [Overlay(**{**each, 'subnets': [OverlaySubnet(**one) for one in each['subnets']]})
                      for each in given['overlays']],
-        'routers': [Router(**{**each, 'inside': [RouterInterface(**one) for one in each['inside']],
-                              'outside': each['outside'] and RouterInterface(**each['outside'])})
+        'routers': [Router(**{**each, 'internal': [RouterInterface(**one) for one in each['internal']],
+                              'external': each['external'] and RouterInterface(**each['external'])})
                     for each in given['routers']]})

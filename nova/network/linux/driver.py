@@ -59,7 +59,7 @@ class LinuxDriver:
         self._state: host_state.HostState | None = None                   # state of the last successful refresh
         self._orphans: list[str] = []
         self._loaded_offload: tuple[str, dict[str, int]] | None = None     # text, and device indexes at that time
-        self._offload_supported: bool | None = None if conf.network.shortcuts else False       # None: not probed yet
+        self._offload_supported: bool | None = None if conf.network.flow_offload else False       # None: not probed yet
         self._repaired: list[str] = []
         self._known: set[str] = set()             # namespaces that existed before
         self._routers: dict[str, router.RouterPlumbing] = {}
@@ -121,7 +121,7 @@ class LinuxDriver:
         for each in state.overlays:
             self._apply_isolated(each.id, self._overlay, each, state.tunnel, host_state.names_in(state, each.id))
         for placed in state.routers:
-            self._apply_isolated(placed.id, self._router, placed, state.outside)
+            self._apply_isolated(placed.id, self._router, placed, state.physical_bridges)
         self._remove_obsolete({each.id for each in state.overlays}, {each.id for each in relayed},
                               {each.id for each in state.routers}, {each.bridge for each in state.overlays})
         self.switchover.hand_over_connections(state)
@@ -192,10 +192,10 @@ class LinuxDriver:
         server.serve(state, self.conf.network.dhcp_lease_time, [str(ip) for ip in self.conf.network.dns_servers], names)
         self.relay.serve(space, 'network', state.id, made)
 
-    def _router(self, state: host_state.Router, outside: dict[str, str]) -> None:
-        if state.outside is not None:
-            wired = outside.get(state.outside.bridge, state.outside.bridge)
-            state = dataclasses.replace(state, outside=dataclasses.replace(state.outside, bridge=wired))
+    def _router(self, state: host_state.Router, physical_bridges: dict[str, str]) -> None:
+        if state.external is not None:
+            wired = physical_bridges.get(state.external.bridge, state.external.bridge)
+            state = dataclasses.replace(state, external=dataclasses.replace(state.external, bridge=wired))
         name = self._namespace_name('r', state.id)
         plumbing = self._routers.setdefault(state.id, router.RouterPlumbing(
             self.run, name, self.routers / state.id))

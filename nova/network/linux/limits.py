@@ -36,8 +36,8 @@ class Limits:
         for port in ports:
             for direction, kbps, burst in port.limits:
                 wanted.setdefault(f'{SIDES[direction]}_{port.device}', []).append(rule(kbps, burst))
-            if port.mark is not None:
-                wanted.setdefault(f'from_{port.device}', []).extend(marking(port.mark))
+            if port.dscp_mark is not None:
+                wanted.setdefault(f'from_{port.device}', []).extend(marking(port.dscp_mark))
         if not wanted and self._loaded == {}:
             return
         present = f'table bridge {self.table}\n' in tables()

@@ -52,15 +52,15 @@ def _vlan(run: runner.Runner, overlay: Overlay, name: str, known: runner.Link | 
     """
     :raises NetworkPlumbingError: this host is not on the physical network
     """
-    if overlay.trunk is None:
+    if overlay.physical_bridge is None:
         raise exception.NetworkPlumbingError(reason='[network] physical_networks of this host has no bridge for it')
     data = (known or {}).get('linkinfo', {}).get('info_data', {})
-    if known and (data.get('id'), known.get('link')) != (overlay.vlan, overlay.trunk):
+    if known and (data.get('id'), known.get('link')) != (overlay.vlan, overlay.physical_bridge):
         run('ip', 'link', 'del', 'dev', name)
         known = None
     if known is None:
-        run('ip', 'link', 'add', 'link', overlay.trunk, 'name', name, 'mtu', str(overlay.mtu), 'type', 'vlan', 'id',
-            str(overlay.vlan))
+        run('ip', 'link', 'add', 'link', overlay.physical_bridge, 'name', name, 'mtu', str(overlay.mtu), 'type',
+            'vlan', 'id', str(overlay.vlan))
         run('ip', 'link', 'set', 'dev', name, 'addrgenmode', 'none')
         run('ip', 'link', 'set', 'dev', name, 'master', overlay.bridge)
         run('ip', 'link', 'set', 'dev', name, 'up')
@@ -85,13 +85,13 @@ def _bridge(run: runner.Runner, overlay: Overlay) -> None:
 def _entries(run: runner.Runner, name: str, overlay: Overlay, switched: Callable[[str], dict[str, str]]) -> None:
     text = run('bridge', '-json', 'fdb', 'show', 'dev', name)
     # after reading the table: an entry that is switched in between is in neither, and stays
-    remotes, expected = dict(overlay.remotes), dict(overlay.moving)
+    remotes, expected = dict(overlay.remotes), dict(overlay.migrating)
     moved = {mac: host for mac, host in switched(name).items() if expected.get(mac) == host}
     # A guest that leaves is local until it runs on the target host. The entry is written in advance: it is needed as
     # soon as the local device is gone.
     leaving = {mac: host for mac, host in expected.items() if mac not in remotes}
     wanted = {*(remotes | moved | leaving).items(), *(
-        (EVERYBODY, host) for _mac, host in [*overlay.remotes, *overlay.moving])}
+        (EVERYBODY, host) for _mac, host in [*overlay.remotes, *overlay.migrating])}
     entries = [entry for entry in json.loads(text or '[]') if entry.get('dst')]
     known = {(entry['mac'], entry['dst']) for entry in entries}
     # a MAC has one host: remove the old entry first

@@ -86,7 +86,8 @@ def operations(conf: ConfigOpts) -> dict[str, Callable[..., Any]]:
 
     def checked_state(state: Json) -> host_state.HostState:
         wanted = state_of(state, conf.network.bridge)
-        used = {*wanted.outside.values(), *(each.trunk for each in wanted.overlays if each.trunk)}
+        used = {*wanted.physical_bridges.values(),
+                *(each.physical_bridge for each in wanted.overlays if each.physical_bridge)}
         if used - set(conf.network.physical_networks.values()):
             raise ValueError('a physical bridge is not in [network] physical_networks')
         return wanted
@@ -120,8 +121,8 @@ def state_of(given: Json, bridge: str) -> host_state.HostState:
     :param bridge: bridge of the default network; its name is the only configurable one
     :raises ValueError: an invalid value; the message names it
     """
-    given = _fields(given, 'networks', 'ports', 'rules', 'members', 'overlays', 'routers', 'outside', 'tunnel', 'host',
-            'metadata_key', 'names')
+    given = _fields(given, 'networks', 'ports', 'rules', 'members', 'overlays', 'routers',
+                    'physical_bridges', 'tunnel', 'host', 'metadata_key', 'names')
     return host_state.HostState(
         networks=[_network(each, bridge) for each in _list(given['networks'])],
         ports=[_port(each, bridge) for each in _list(given['ports'])],
@@ -129,8 +130,8 @@ def state_of(given: Json, bridge: str) -> host_state.HostState:
         members=_members(given['members']),
         overlays=[validators.build(host_state.Overlay, each) for each in _list(given['overlays'])],
         routers=[validators.build(host_state.Router, each) for each in _list(given['routers'])],
-        outside={_matched(BRIDGE, name, 'a bridge of this cloud'): validators.name(wire)
-                 for name, wire in _dict(given['outside']).items()},
+        physical_bridges={_matched(BRIDGE, name, 'a bridge of this cloud'): validators.name(wire)
+                          for name, wire in _dict(given['physical_bridges']).items()},
         tunnel=validators.address_or_empty(given['tunnel']),
         host=_matched(HOST, given['host'], 'the name of a host'),
         metadata_key=_matched(KEY, given['metadata_key'], 'a key'),
@@ -163,16 +164,16 @@ def _subnet(given: Json) -> host_state.Subnet:
 
 
 def _port(given: Json, bridge: str) -> host_state.Port:
-    given = _fields({'arriving': False, 'move': [], **_dict(given)}, 'id', 'device', 'mac', 'bridge', 'addresses',
-                    'groups', 'pairs', 'secured', 'limits', 'mark', 'arriving', 'move')
+    given = _fields({'incoming': False, 'migration': [], **_dict(given)}, 'id', 'device', 'mac', 'bridge', 'addresses',
+                    'groups', 'pairs', 'port_security', 'limits', 'dscp_mark', 'incoming', 'migration')
     return host_state.Port(
         _ident(given['id']), _matched(DEVICE, given['device'], 'a device of a guest'),
         _matched(MAC, given['mac'], 'a MAC address'), _bridge(given['bridge'], bridge),
         [validators.address(each) for each in _list(given['addresses'])],
         [_ident(each) for each in _list(given['groups'])],
-        [validators.pair(each) for each in _list(given['pairs'])], bool(given['secured']),
-        validators.limits(given['limits']), validators.mark(given['mark']), bool(given['arriving']),
-        validators.move(given['move']))
+        [validators.pair(each) for each in _list(given['pairs'])], bool(given['port_security']),
+        validators.limits(given['limits']), validators.mark(given['dscp_mark']), bool(given['incoming']),
+        validators.move(given['migration']))
 
 
 def _rule(given: Json) -> group_rules.Rule:

@@ -182,7 +182,7 @@ def _bridge_body(state: HostState, served: list[Network], orphans: Collection[st
         bridges = {overlay.bridge for overlay in state.overlays}
         devices = [*(name for name, _rules in tunnels), *(frames.service_name(overlay) for overlay in state.overlays),
                    *(port.device for port in state.ports if port.bridge in bridges),
-                   *(frames.router_name(leg) for router in state.routers for leg in router.inside)]
+                   *(frames.router_name(leg) for router in state.routers for leg in router.internal)]
         body += _chain('input', [f'iifname {_set(map(_quote, devices))} drop'], ('filter', 'input', -300))
     return body
 
@@ -357,7 +357,7 @@ def _owners(ports: list[Port]) -> Owners:
 
 
 def _groups(direction: str, ports: list[Port], verdict: str) -> list[str]:
-    if not all(port.secured for port in ports):
+    if not all(port.port_security for port in ports):
         return [verdict]
     return [*dict.fromkeys(f'jump {direction}_{_hex(group)}' for port in ports for group in port.groups), 'drop']
 

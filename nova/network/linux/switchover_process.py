@@ -34,9 +34,9 @@ class SwitchoverProcess:
         """Hand over connections of migrating guests. Flat networks are not supported."""
         overlays = {overlay.bridge: overlay for overlay in state.overlays}
         wanted: list[Json] = [*[dataclasses.asdict(switchover.MigratingGuest(
-            state.tunnel, port.move[0], port.arriving, port.move[1], overlays[port.bridge].number, port.addresses,
-            frames.tunnel_name(overlays[port.bridge]), port.mac))
-            for port in state.ports if port.move and port.bridge in overlays and state.tunnel][:MAX_GUESTS]]
+            state.tunnel, port.migration[0], port.incoming, port.migration[1], overlays[port.bridge].number,
+            port.addresses, frames.tunnel_name(overlays[port.bridge]), port.mac))
+            for port in state.ports if port.migration and port.bridge in overlays and state.tunnel][:MAX_GUESTS]]
         if wanted == self._flows and (self.process.is_alive() or not wanted):
             return
         self._flows = wanted
@@ -47,7 +47,7 @@ class SwitchoverProcess:
 
     def expect(self, overlay: Overlay) -> None:
         """Switch the forwarding entry of each migrating guest when it is announced; drop finished migrations."""
-        device, moving = frames.tunnel_name(overlay), dict(overlay.moving[:switchover.MAX_MOVING])
+        device, moving = frames.tunnel_name(overlay), dict(overlay.migrating[:switchover.MAX_MOVING])
         if overlay.vlan is not None or self.process.is_alive() and self._expected.get(device, {}) == moving:
             return
         switched = self.switched(device)

@@ -147,25 +147,25 @@ FIELDS: dict[type, dict[str, Check[Any]]] = {
         'routes': _items(route), 'mode': maybe(_mode)},
     host_state.RouterInterface: {
         'port': _ident, 'mac': _mac, 'bridge': _bridge, 'mtu': _mtu, 'addresses': _items(_interface),
-        'modes': _items(_tuple(prefix, _mode)), 'everywhere': _flag, 'neighbours': _items(_tuple(address, _mac))},
+        'modes': _items(_tuple(prefix, _mode)), 'distributed': _flag, 'neighbours': _items(_tuple(address, _mac))},
     host_state.Overlay: {
         'id': _ident, 'bridge': _bridge, 'number': _number(1, (1 << 16) - 1), 'mtu': _mtu, 'mac': maybe(_mac),
         'subnets': _items(lambda given: build(host_state.OverlaySubnet, given)),
         'leases': _items(_object(host_state.StaticLease, mac=_mac, address=address, name=_text(_LABEL, 'a name'),
                                  options=_items(_option))),
-        'remotes': _items(_tuple(_mac, address)), 'moving': _items(_tuple(_mac, address)),
-        'vlan': maybe(_number(1, 4094)), 'trunk': maybe(name), 'domain': domain},
+        'remotes': _items(_tuple(_mac, address)), 'migrating': _items(_tuple(_mac, address)),
+        'vlan': maybe(_number(1, 4094)), 'physical_bridge': maybe(name), 'domain': domain},
     host_state.Router: {
-        'id': _ident, 'up': _flag, 'inside': _items(lambda given: build(host_state.RouterInterface, given)),
-        'outside': maybe(lambda given: build(host_state.RouterInterface, given)), 'gateway': maybe(address),
+        'id': _ident, 'up': _flag, 'internal': _items(lambda given: build(host_state.RouterInterface, given)),
+        'external': maybe(lambda given: build(host_state.RouterInterface, given)), 'gateway': maybe(address),
         'snat': _flag,
-        'routes': _items(route), 'floating': _items(_tuple(address, address)),
-        'forwarded': _items(_tuple(address, _one_of('tcp', 'udp'), _port, address, _port)),
+        'routes': _items(route), 'floating_ips': _items(_tuple(address, address)),
+        'port_forwardings': _items(_tuple(address, _one_of('tcp', 'udp'), _port, address, _port)),
         'role': _one_of(*host_state.ROLES)},
 }
 
 # as_json omits their defaults
-LATER = ('vlan', 'trunk', 'moving', 'domain', 'role', 'everywhere', 'neighbours')
+LATER = ('vlan', 'physical_bridge', 'migrating', 'domain', 'role', 'distributed', 'neighbours')
 
 
 def build(kind: type[D], given: Json) -> D:

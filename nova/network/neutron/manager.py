@@ -61,11 +61,11 @@ class NeutronManager:
             'add_address': self.add_address,
             'remove_address': self.remove_address,
             'setup_for_instance': self.setup_for_instance,
-            'leave_host': self.leave_host,
+            'unbind_ports': self.unbind_ports,
             'prepare_for_instance': self.prepare_for_instance,
             'unprepare_for_instance': self.unprepare_for_instance,
             'network_info': self.network_info,
-            'refresh_security': self.refresh_security,
+            'refresh_ports': self.refresh_ports,
             'report_host': self.report_host,
             'report_leases': self.report_leases,
             'host_state': self.host_state})
@@ -226,7 +226,7 @@ class NeutronManager:
             if port.get('binding:host_id') != host:
                 self.bindings.forget(ctx, port, host)
 
-    def leave_host(self, context: nova_context.RequestContext, instance_uuid: str, host: str) -> None:
+    def unbind_ports(self, context: nova_context.RequestContext, instance_uuid: str, host: str) -> None:
         ctx = network_selection.system(context)
         for port in self._ports(ctx, instance_uuid):
             if port.get('binding:host_id') == host:
@@ -236,7 +236,7 @@ class NeutronManager:
         ctx = network_selection.system(context)
         return self._vifs(ctx, self._ports(ctx, instance_uuid))
 
-    def refresh_security(self, context: nova_context.RequestContext, port_ids: list[str]) -> None:
+    def refresh_ports(self, context: nova_context.RequestContext, port_ids: list[str]) -> None:
         """Do nothing: Neutron's agents apply changes."""
 
     def report_host(self, context: nova_context.RequestContext, host: str, address: str, routers: bool,
@@ -252,7 +252,7 @@ class NeutronManager:
         """
         self.report_host(context, host, '', False)
 
-    def host_state(self, context: nova_context.RequestContext, host: str, physical: dict[str, str],
+    def host_state(self, context: nova_context.RequestContext, host: str, physical_networks: dict[str, str],
                    address: str, known: Document | None = None) -> None:
         """Refuse; see report_host.
 
@@ -293,13 +293,13 @@ class NeutronManager:
         else:
             self.claims.release_deleted(ctx, port_id, instance_uuid, host)
 
-    def add_address(self, context: nova_context.RequestContext, instance_uuid: str, network_id: str, known: list[str],
-                    host: str) -> None:
+    def add_address(self, context: nova_context.RequestContext, instance_uuid: str, network_id: str,
+                    known_addresses: list[str], host: str) -> None:
         ctx = network_selection.system(context)
         ports = [port for port in self._ports(ctx, instance_uuid) if port['network_id'] == network_id]
         if not ports:
             raise exception.NetworkNotFound(network_id=network_id)
-        if any(ip['ip_address'] not in known for port in ports for ip in port['fixed_ips']):
+        if any(ip['ip_address'] not in known_addresses for port in ports for ip in port['fixed_ips']):
             return
         port = ports[0]
         subnets = self.neutron.list(ctx, 'subnets', network_id=network_id, ip_version=4)

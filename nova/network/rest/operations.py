@@ -274,7 +274,7 @@ def refresh(req: NetworkRequest, what: str) -> None:
     if req.deps.network_rpc is None:
         return
     try:
-        req.deps.network_rpc.refresh_security(req.context, port_ids=[])
+        req.deps.network_rpc.refresh_ports(req.context, port_ids=[])
     except exception.Unavailable as error:
         LOG.warning('Cannot notify the network service of a changed %s: %s', what, error)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class NetworkClient(Protocol):
     """RPC client of the network service; see nova/network/interface.py."""
 
-    def refresh_security(self, context: RequestContext, *, port_ids: list[str]) -> None: ...
+    def refresh_ports(self, context: RequestContext, *, port_ids: list[str]) -> None: ...
 
 
 @dataclasses.dataclass

@@ -23,9 +23,12 @@ FOLLOWING = (
     'contract/test_servers_fields.py::test_reads[True-GET /servers/{}-105]',
     'contract/test_servers_states.py::test_answers_as_the_table_says[flush]',
     'contract/test_servers_states.py::test_other_projects_servers_are_not_there[flush]',
+    'contract/test_support_matrix.py::test_every_feature_has_one_row',
+    'contract/test_support_matrix.py::test_the_tests_are_there',
     'contract/test_versions.py',
+    'unit/test_fake_driver.py::TestContract',
     'unit/test_samples.py::test_every_rule_is_in_the_sample')
-NOT_NEEDED = ('attacks', 'fuzz', 'integration', 'perf')
+NOT_NEEDED = ('attacks', 'fuzz', 'perf')
 
 
 def files_of(page: str) -> list[str]:
@@ -67,7 +70,13 @@ def test_every_class_and_module_that_is_named_is_there(name: str) -> None:
 
 def test_the_page_shows_every_patch() -> None:
     assert re.findall(r'literalinclude:: \S+/exercises/(\S+)', PAGE.read_text()) == [patch.name for patch in PATCHES]
-    assert len(PATCHES) == 3
+    assert len(PATCHES) == 4
+
+
+def test_a_driver_feature_changes_at_most_8_files() -> None:
+    """Code, tests and documentation of a feature in two drivers."""
+    patch = (EXERCISES / '4-driver-feature.patch').read_text()
+    assert len(re.findall('^diff --git ', patch, re.MULTILINE)) <= 8
 
 
 @pytest.fixture(scope='module')

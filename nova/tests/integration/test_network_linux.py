@@ -140,13 +140,13 @@ class Host(unit.Rig):
                 'id': ident, 'project_id': unit.PROJECT, 'security_group_id': group, 'direction': 'ingress',
                 'ethertype': 'IPv4', 'protocol': None, 'port_range_min': None, 'port_range_max': None,
                 'remote_ip_prefix': None, 'remote_group_id': None, 'description': '', **values}])
-        self.manager.refresh_security(self.context, port_ids=[])
+        self.manager.refresh_ports(self.context, port_ids=[])
         return ident
 
     def drop_rule(self, ident):
         with self.db.writer() as conn:
             networks.delete(conn, t.security_group_rules, ident)
-        self.manager.refresh_security(self.context, port_ids=[])
+        self.manager.refresh_ports(self.context, port_ids=[])
 
     def listen(self, guest, *args, **more):
         process = guest.listen(*args, **more)

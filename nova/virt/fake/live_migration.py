@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
 import weakref
 
@@ -63,7 +64,7 @@ class LiveMigration:
             return facts
 
     def live_migrate(self, context: RequestContext, instance: Instance, destination: driver.Destination,
-                     facts: dict[str, Any], progress: Any) -> None:
+                     facts: dict[str, Any], progress: Callable[[dict[str, int]], None]) -> None:
         job = self.jobs[instance.uuid] = _Job(self.machine.delays.get('live_migrate', 0), instance)
         try:
             self.machine.guest(instance)
@@ -92,7 +93,7 @@ class LiveMigration:
             self.machine.save()
             other.machine.save()
 
-    def await_live_migration(self, instance: Instance, progress: Any) -> None:
+    def await_live_migration(self, instance: Instance, progress: Callable[[dict[str, int]], None]) -> None:
         """Send a guest in post-copy until it is complete: ``ahead`` names the host where it already runs."""
         with self.machine.operation('await_live_migration'):
             ahead = self.machine.guests.get(instance.uuid, {}).get('ahead')

@@ -18,6 +18,7 @@ from typing import Any
 import orjson
 
 from nova import exception
+from nova.json_types import Json, JsonObject
 from nova.objects import instance as instance_object
 from nova.runtime import progress
 from nova.runtime import versioned_records
@@ -235,10 +236,11 @@ class Machine:
             yield file.name
 
 
-def _loaded(path: pathlib.Path) -> Any:
+def _loaded(path: pathlib.Path) -> JsonObject | list[Json]:
     """Return the JSON of a file; empty if the file is missing or invalid."""
     try:
-        return orjson.loads(path.read_bytes())
+        found: JsonObject | list[Json] = orjson.loads(path.read_bytes())
+        return found
     except FileNotFoundError:
         return {}
     except ValueError as error:

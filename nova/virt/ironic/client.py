@@ -13,6 +13,7 @@ import requests
 
 from nova import context
 from nova import exception
+from nova.json_types import Json, JsonObject
 from nova.runtime import rest_client
 
 SERVICE_TYPE = 'baremetal'
@@ -87,7 +88,7 @@ class Client:
 
     def update(self, uuid: str, operation: str, *changes: tuple[str, Any]) -> None:
         """Set fields of a node by their paths; None removes a field."""
-        self._call(operation, 'PATCH', f'/v1/nodes/{_segment(uuid)}', json=[
+        self._call(operation, 'PATCH', f'/v1/nodes/{_segment(uuid)}', body=[
             {'op': 'remove', 'path': path} if value is None else {'op': 'add', 'path': path, 'value': value}
             for path, value in changes])
 
@@ -105,24 +106,24 @@ class Client:
                 self._call('look at the ports', 'GET', f'/v1/nodes/{_segment(uuid)}/vifs').json()['vifs']]
 
     def give_port(self, uuid: str, port_id: str) -> None:
-        self._call('attach a port', 'POST', f'/v1/nodes/{_segment(uuid)}/vifs', json={'id': port_id})
+        self._call('attach a port', 'POST', f'/v1/nodes/{_segment(uuid)}/vifs', body={'id': port_id})
 
     def take_port(self, uuid: str, port_id: str) -> None:
         self._call('detach a port', 'DELETE', f'/v1/nodes/{_segment(uuid)}/vifs/{_segment(port_id)}', fine=(404,))
 
     # ---- states
 
-    def provision(self, uuid: str, operation: str, target: str, **more: Any) -> None:
+    def provision(self, uuid: str, operation: str, target: str, **more: Json) -> None:
         """Begin a change of the provision state."""
-        self._call(operation, 'PUT', f'/v1/nodes/{_segment(uuid)}/states/provision', json={'target': target, **more})
+        self._call(operation, 'PUT', f'/v1/nodes/{_segment(uuid)}/states/provision', body={'target': target, **more})
 
     def power(self, uuid: str, target: str, timeout: int | None = None) -> bool:
         """Begin a change of the power state; return False if the machine does not support it.
 
         :param timeout: seconds after which the service aborts the change
         """
-        wanted = {'target': target, **({'timeout': timeout} if timeout else {})}
-        return self._call('change the power', 'PUT', f'/v1/nodes/{_segment(uuid)}/states/power', json=wanted,
+        wanted: JsonObject = {'target': target, **({'timeout': timeout} if timeout else {})}
+        return self._call('change the power', 'PUT', f'/v1/nodes/{_segment(uuid)}/states/power', body=wanted,
                           fine=(400,)).status_code != 400
 
     def console(self, uuid: str) -> dict[str, Any]:
@@ -130,7 +131,7 @@ class Client:
         return dict(self._call('look at the console', 'GET', f'/v1/nodes/{_segment(uuid)}/states/console').json())
 
     def enable_console(self, uuid: str) -> None:
-        self._call('open the console', 'PUT', f'/v1/nodes/{_segment(uuid)}/states/console', json={'enabled': True})
+        self._call('open the console', 'PUT', f'/v1/nodes/{_segment(uuid)}/states/console', body={'enabled': True})
 
     def wait(self, uuid: str, operation: str, seconds: float, reached: Callable[[Node], bool],
              failed: Callable[[Node], bool] = lambda node: False) -> Node:
@@ -153,14 +154,14 @@ class Client:
 
     # ---- HTTP
 
-    def _call(self, operation: str, method: str, path: str, fine: tuple[int, ...] = (), **more: Any
-              ) -> requests.Response:
+    def _call(self, operation: str, method: str, path: str, fine: tuple[int, ...] = (),
+              body: Json = None) -> requests.Response:
         ctx = context.admin_context()
         pauses, renewed = iter(LOCKED_PAUSES_S), False
         while True:
             try:
                 answer = self._service.request(ctx, method, lambda: self._service.endpoint() + path, {
-                    'X-OpenStack-Ironic-API-Version': VERSION, 'Accept': 'application/json'}, **more)
+                    'X-OpenStack-Ironic-API-Version': VERSION, 'Accept': 'application/json'}, json=body)
             except exception.Unavailable as error:
                 raise _failure(operation, str(error)) from None
             if answer.status_code < 400 or answer.status_code in fine:

@@ -13,6 +13,7 @@ from oslo_config.cfg import ConfigOpts
 
 from nova import exception
 from nova import states
+from nova.json_types import JsonObject
 from nova.hardware import machines
 from nova.runtime import privileges
 from nova.virt import driver
@@ -209,9 +210,9 @@ def _number(properties: dict[str, Any], name: str) -> int:
         return 0
 
 
-def _drive(request: driver.SpawnRequest) -> dict[str, Any]:
+def _drive(request: driver.SpawnRequest) -> JsonObject:
     """Return the documents from which the Bare Metal service builds the config drive."""
-    found: dict[str, Any] = {}
+    found: JsonObject = {}
     for path, name in DRIVE.items():
         content = (request.config_drive or {}).get(path)
         if content is not None:

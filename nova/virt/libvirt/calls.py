@@ -97,7 +97,7 @@ def described(domain: libvirt.virDomain) -> tuple[str, str | None]:
     return domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), why
 
 
-def mark(domain: libvirt.virDomain, namespace: str, text: str) -> None:
+def mark(domain: libvirt.virDomain, namespace: str, text: str | None) -> None:
     """Set the owner in the definition and the running domain, and disable libvirt's autostart.
 
     :param text: the owner element; None removes the owner

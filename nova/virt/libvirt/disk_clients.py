@@ -129,16 +129,18 @@ def images_of(guest: xml.Guest) -> dict[str, bool]:
     return {**_local_images(running.disks), **images_of_volumes(running.volumes)}
 
 
-def _local_images(disks: collections.abc.Iterable[typing.Any]) -> dict[str, bool]:
-    return {disk.source['name']: False for disk in disks if _is_image(disk)}
+def _local_images(disks: collections.abc.Iterable[xml.Disk]) -> dict[str, bool]:
+    return {name: False for disk in disks if (name := _image(disk))}
 
 
 def images_of_volumes(volumes: collections.abc.Iterable[Volume]) -> dict[str, bool]:
-    return {volume.source['name']: volume.shareable for volume in volumes if _is_image(volume)}
+    return {name: volume.shareable for volume in volumes if (name := _image(volume))}
 
 
-def _is_image(disk: typing.Any) -> bool:
-    return bool(disk.source) and disk.source.get('protocol') == 'rbd' and not disk.readonly
+def _image(disk: xml.Disk | Volume) -> str | None:
+    """Return pool/image of a writable disk in Ceph, or None."""
+    source = disk.source or {}
+    return source['name'] if source.get('protocol') == 'rbd' and not disk.readonly else None
 
 
 def new_clients(before: frozenset[str] | None, after: frozenset[str] | None,

@@ -19,12 +19,15 @@ import ipaddress
 import secrets
 import socket
 import string
-from typing import Any
+from typing import Any, TYPE_CHECKING
 from xml.etree import ElementTree as etree
 
 from oslo_config.cfg import ConfigOpts
 
 from nova import exception
+
+if TYPE_CHECKING:
+    from nova.virt.driver import ConsolePlace
 
 VNC_PASSWORD = 8                        # characters: VNC's authentication ignores the rest (RFC 6143, 7.2.2)
 SPICE_PASSWORD = 32
@@ -124,7 +127,7 @@ def _serial(devices: etree.Element, record: dict[str, Any] | None, log: str) -> 
         etree.SubElement(element, 'target', port=str(number))
 
 
-def place(text: str, kind: str, record: Record, my_ip: str) -> dict[str, Any]:
+def place(text: str, kind: str, record: Record, my_ip: str) -> ConsolePlace:
     """Return the address of a console of a running guest: see virt.driver.Consoles.
 
     :param text: XML of the running guest
@@ -137,31 +140,36 @@ def place(text: str, kind: str, record: Record, my_ip: str) -> dict[str, Any]:
     if devices is not None and kind in ('vnc', 'spice'):
         found = _of_graphics(devices.find(f"./graphics[@type='{kind}']"))
     elif devices is not None and kind == 'serial':
-        found = _of_serial(devices.find('./serial'), record.get('serial', {}), my_ip)
+        found = _of_serial(devices.find('./serial'), my_ip)
     if found is None:
         raise exception.ConsoleTypeUnavailable(console_type=kind)
-    return {'tls_port': None, 'internal_access_path': None, 'password': record.get(kind, {}).get('password'), **found}
+    found['password'] = record.get(kind, {}).get('password')
+    return found
 
 
-def _of_graphics(element: etree.Element | None) -> dict[str, Any] | None:
+def _of_graphics(element: etree.Element | None) -> ConsolePlace | None:
     if element is None:
         return None
     port, tls = (int(element.get(name) or 0) for name in ('port', 'tlsPort'))
     if port <= 0 and tls <= 0:
         return None
-    return {'host': element.get('listen'), 'port': max(port, 0), 'tls_port': tls if tls > 0 else None}
+    return _place(element.get('listen'), max(port, 0), tls if tls > 0 else None)
 
 
-def _of_serial(element: etree.Element | None, record: dict[str, Any], my_ip: str) -> dict[str, Any] | None:
+def _of_serial(element: etree.Element | None, my_ip: str) -> ConsolePlace | None:
     source = element.find('source') if element is not None else None
     if element is None or source is None:
         return None
     if element.get('type') == 'tcp':
         port = int(source.get('service') or 0)
-        return {'host': source.get('host'), 'port': port, 'tls_port': port if source.get('tls') == 'yes' else None}
+        return _place(source.get('host'), port, port if source.get('tls') == 'yes' else None)
     if element.get('type') == 'unix':
-        return {'host': my_ip, 'port': 0, 'internal_access_path': source.get('path')}
+        return _place(my_ip, 0, path=source.get('path'))
     return None
+
+
+def _place(host: str | None, port: int, tls_port: int | None = None, path: str | None = None) -> ConsolePlace:
+    return {'host': host or '', 'port': port, 'tls_port': tls_port, 'internal_access_path': path, 'password': None}
 
 
 def has_screen(text: str) -> bool:
@@ -197,7 +205,7 @@ def read(text: str) -> Record:
     return made
 
 
-def _free_ports(options: Any, number: int, taken: set[int]) -> list[int]:
+def _free_ports(options: ConfigOpts.GroupAttr, number: int, taken: set[int]) -> list[int]:
     first, last = (int(end) for end in options.port_range.split(':'))
     found: list[int] = []
     for port in range(first, last + 1):

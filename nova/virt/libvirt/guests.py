@@ -31,6 +31,7 @@ from nova.virt.libvirt.volumes import probe
 
 if TYPE_CHECKING:
     from nova.objects.instance import Instance
+    from nova.virt.driver import NetworkInfo
     from nova.virt.driver import SpawnRequest
     from nova.virt.libvirt.host import Host
     from nova.virt.libvirt.local_disks.storage import Storage
@@ -73,7 +74,7 @@ class Guests(guest_power.GuestPower):
             instance, request, self._platform.virt_type, self.storage, disks, boot_files, self._platform.traits,
             lambda machine: self._volumes.connect_all(instance, request.block_devices, machine, disks, known))
 
-    def refresh(self, uuid: str, network_info: Any) -> xml.Guest:
+    def refresh(self, uuid: str, network_info: NetworkInfo) -> xml.Guest:
         """Update the record of a guest with its present ports and the present addresses of its disks.
 
         :raises GuestNotFound: the guest has no record
@@ -133,7 +134,7 @@ class Guests(guest_power.GuestPower):
         with self._opening_disks(guest):
             self.hypervisor.run('start the guest', calls.define_and_pause, guest.uuid, self.domain_xml(guest))
 
-    def power_on(self, uuid: str, network_info: Any) -> None:
+    def power_on(self, uuid: str, network_info: NetworkInfo) -> None:
         """Start a guest that is off; resume a suspended or paused guest.
 
         :raises GuestNotFound: the guest has no record

@@ -11,7 +11,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from xml.etree import ElementTree as etree
 
 import libvirt
@@ -27,6 +27,8 @@ from nova.virt.libvirt import events
 from nova.virt.libvirt import xml
 
 LOG = logging.getLogger(__name__)
+_P = ParamSpec('_P')
+_Result = TypeVar('_Result')
 
 KEEPALIVE_SECONDS, KEEPALIVE_COUNT = 5, 3
 RECONNECT_MIN, RECONNECT_MAX = 0.5, 10   # seconds between attempts, jittered
@@ -113,7 +115,8 @@ class Host:
         if connection:
             concurrency.blocking(_close, connection)
 
-    def run(self, operation: str, function: Callable[..., Any], *args: Any) -> Any:
+    def run(self, operation: str, function: Callable[Concatenate[libvirt.virConnect, _P], _Result], *args: _P.args,
+            **kwargs: _P.kwargs) -> _Result:
         """Run ``function(connection, *args)`` outside the green threads; it may make many libvirt calls.
 
         The function must take no lock and write no log. It is called once more if the connection is broken, after
@@ -127,7 +130,7 @@ class Host:
             connection = None
             try:
                 connection = self._open(operation, until)
-                return concurrency.blocking(function, connection, *args)
+                return concurrency.blocking(function, connection, *args, **kwargs)
             except libvirt.libvirtError as error:
                 if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
                     raise exception.GuestNotFound(instance_id=args[0] if args else '') from error
@@ -245,9 +248,10 @@ class Host:
         found = self.guest('look at the disks', uuid, lambda domain: domain.diskErrors())
         return {target: DISK_ERRORS.get(code, 'it cannot be read or written') for target, code in found.items()}
 
-    def guest(self, operation: str, uuid: str, function: Callable[..., Any], *args: Any) -> Any:
+    def guest(self, operation: str, uuid: str, function: Callable[Concatenate[libvirt.virDomain, _P], _Result],
+              *args: _P.args, **kwargs: _P.kwargs) -> _Result:
         """Run ``function(domain, *args)`` on the guest's domain; see ``run``."""
-        return self.run(operation, lambda connection, uuid: function(_find(connection, uuid), *args), uuid)
+        return self.run(operation, lambda connection, uuid: function(_find(connection, uuid), *args, **kwargs), uuid)
 
     def facts(self) -> dict[str, Any]:
         """Return {'version', 'vcpus', 'memory_mb', 'capabilities'}, with the root element of the capabilities."""

@@ -135,7 +135,7 @@ def image_of(instance: Instance, request: driver.SpawnRequest) -> dict[str, Any]
     return request.image or {'id': '', 'properties': instance.image_properties or {}}
 
 
-def interfaces(network_info: Any, guest: xml.Guest) -> list[xml.Interface]:
+def interfaces(network_info: driver.NetworkInfo, guest: xml.Guest) -> list[xml.Interface]:
     """Return [Interface] of VIFs (nova/objects/network_info.py) of a Guest.
 
     :raises VirtError: this driver does not support the type of a VIF

@@ -21,6 +21,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import threading
+import types
 from typing import Any
 
 from nova import exception
@@ -120,7 +121,7 @@ class Plugs:
     def __init__(self, connection: str) -> None:
         self._connection = connection
         self._lock = threading.Lock()
-        self._plugin: Any = None
+        self._plugin: object = None
 
     def plug(self, uuid: str, given: Port) -> None:
         """Plug the port of a guest; a repeated call repairs it.
@@ -143,7 +144,7 @@ class Plugs:
                 raise exception.VirtError(operation=f'{step} port {given.id}',
                                           reason=f'{type(error).__name__}: {error}'[:500]) from error
 
-    def _prepared(self) -> tuple[Any, Any]:
+    def _prepared(self) -> tuple[object, types.ModuleType]:
         try:
             from os_vif import objects
             from vif_plug_ovs import ovs
@@ -164,7 +165,7 @@ class Plugs:
         return self._plugin, objects
 
 
-def _vif(objects: Any, given: Port) -> Any:
+def _vif(objects: types.ModuleType, given: Port) -> object:
     """Return os-vif's object of a Port."""
     tap = given.kind == 'ovs'
     profile = objects.vif.VIFPortProfileOpenVSwitch(

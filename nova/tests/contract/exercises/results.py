@@ -67,6 +67,15 @@ def test_filter(running: cloud.Cloud, image_id: str) -> None:
     assert '3 have a name that does not begin with middle' in refused['fault']['message']
 
 
+def test_driver_feature(running: cloud.Cloud, server_id: str) -> None:
+    """The driver discards the unused blocks of a running server before each snapshot."""
+    client = running.client()
+    assert client.post(f'/servers/{server_id}/action', {'createImage': {'name': 'small'}}).status_code == 202
+    client.wait_for(server_id)
+    output = client.post(f'/servers/{server_id}/action', {'os-getConsoleOutput': {}}).json()['output']
+    assert output.endswith(': trimmed\n')
+
+
 def test_action(running: cloud.Cloud, server_id: str) -> None:
     """The driver of the server's host does the action, and its record says so; in other states it is refused."""
     client = running.client()
@@ -85,7 +94,7 @@ def test_action(running: cloud.Cloud, server_id: str) -> None:
 
 
 def test_reference(tmp_path: pathlib.Path) -> None:
-    """The reference, which is made of the rows, has all three."""
+    """The reference, which is made of the rows, has all four."""
     sys.path.insert(0, str(EXTENSION))
     try:
         import reference
@@ -96,4 +105,5 @@ def test_reference(tmp_path: pathlib.Path) -> None:
     assert '``server.volume_count``\n     - 2.105 on' in pages['api-servers']
     assert '``volume_count``' in pages['microversions']
     assert '``HostPrefixFilter``' in pages['placement']
+    assert 'Discard unused blocks before a snapshot' in pages['support-matrix']
     assert '``flush``' in pages['states'] and '``nova:servers:flush``' in pages['policies']

@@ -10,7 +10,6 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 import libvirt
 
@@ -35,7 +34,7 @@ class Consoles:
 
     def __init__(self, hypervisor: hosts.Host, path: Callable[[str], str]) -> None:
         self._hypervisor, self._path = hypervisor, path
-        self._streams: dict[str, Any] = {}
+        self._streams: dict[str, libvirt.virStream] = {}
         self._wanted: set[str] = set()
         self._lock = threading.Lock()
         self._stopped = threading.Event()
@@ -76,7 +75,7 @@ class Consoles:
                 os.replace(path, path + '.0')
 
 
-def _read(connection: libvirt.virConnect, streams: dict[str, Any], wanted: set[str]) -> dict[str, bytes]:
+def _read(connection: libvirt.virConnect, streams: dict[str, libvirt.virStream], wanted: set[str]) -> dict[str, bytes]:
     """Return {uuid: bytes} of new output; opens and closes ``streams`` to match ``wanted``."""
     found = {}
     for uuid in set(streams) - wanted:
@@ -100,7 +99,7 @@ def _read(connection: libvirt.virConnect, streams: dict[str, Any], wanted: set[s
     return found
 
 
-def _close(stream: Any) -> None:
+def _close(stream: libvirt.virStream | None) -> None:
     if stream is not None:
         with contextlib.suppress(libvirt.libvirtError):
             stream.abort()

@@ -12,7 +12,7 @@ import logging
 import os
 import tarfile
 from collections.abc import Callable
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
@@ -37,6 +37,7 @@ from nova.virt.libvirt.containers import guests
 from nova.virt.libvirt.containers import interfaces
 from nova.virt.libvirt.features import pause
 from nova.virt.libvirt.local_disks import files as local_files
+from nova.virt.libvirt.local_disks import guest_files
 from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.privileged import remote
@@ -174,7 +175,7 @@ class ContainerDriver(base.LibvirtBase):
             raise exception.ImageUnacceptable(image_id=request.image['id'], reason=(      # type: ignore[index]
                 'containers are made of images with the disk format raw whose data is a tar archive'))
         os.mkdir(self.storage.path(uuid))
-        os.chmod(self.storage.path(uuid), storage.DIRECTORY_MODE)
+        os.chmod(self.storage.path(uuid), guest_files.DIRECTORY_MODE)
         archives = [found.path]
         given = dict(request.injected_files)
         if request.config_drive is not None:
@@ -189,15 +190,15 @@ class ContainerDriver(base.LibvirtBase):
         finally:
             files.remove(self.storage.path(uuid, SEED))
 
-    def destroy(self, context: RequestContext, instance: Instance, network_info: Any, keep_disks: bool = False,
-                keep_machine: bool = False) -> None:
+    def destroy(self, context: RequestContext, instance: Instance, network_info: driver.NetworkInfo,
+                keep_disks: bool = False, keep_machine: bool = False) -> None:
         with self._guests.operation(instance.uuid):
             self._guests.remove(instance.uuid, keep_disks)
         self._guests.remove_unused_images()
 
     # ---- power ------------------------------------------------------------------------
 
-    def power_on(self, context: RequestContext, instance: Instance, network_info: Any) -> None:
+    def power_on(self, context: RequestContext, instance: Instance, network_info: driver.NetworkInfo) -> None:
         uuid = instance.uuid
         with self._guests.operation(uuid):
             if self.power_state(instance) == states.SHUTDOWN:
@@ -205,7 +206,7 @@ class ContainerDriver(base.LibvirtBase):
             else:
                 self.hypervisor.guest('start the guest', uuid, calls.start)
 
-    def reboot(self, context: RequestContext, instance: Instance, network_info: Any, hard: bool) -> None:
+    def reboot(self, context: RequestContext, instance: Instance, network_info: driver.NetworkInfo, hard: bool) -> None:
         uuid = instance.uuid
         with self._guests.operation(uuid):
             guest = self._guests.refresh(uuid, network_info)

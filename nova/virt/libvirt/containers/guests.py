@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import libvirt
 
@@ -18,6 +18,7 @@ from nova.virt.libvirt.containers import domain
 from nova.virt.libvirt.privileged import steps
 
 if TYPE_CHECKING:
+    from nova.virt.driver import NetworkInfo
     from nova.virt.libvirt.container_root import users
     from nova.virt.libvirt.host import Host
     from nova.virt.libvirt.local_disks.storage import Storage
@@ -50,7 +51,7 @@ class ContainerGuests(guest_power.GuestPower):
     def stop_consoles(self) -> None:
         self._consoles.stop()
 
-    def refresh(self, uuid: str, network_info: Any) -> Guest:
+    def refresh(self, uuid: str, network_info: NetworkInfo) -> Guest:
         """Update the record of a container with its present ports.
 
         :raises GuestNotFound: the container has no record

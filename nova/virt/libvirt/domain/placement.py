@@ -160,5 +160,5 @@ def _emulator(host: numa.HostTopology, guest: numa.GuestTopology, places: dict[i
     return frozenset().union(*(ordinary or places.values()))
 
 
-def _add(parent: etree.Element, tag: str, **attributes: Any) -> etree.Element:
+def _add(parent: etree.Element, tag: str, **attributes: object) -> etree.Element:
     return etree.SubElement(parent, tag, {name: str(value) for name, value in attributes.items()})

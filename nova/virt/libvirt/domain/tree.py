@@ -1,12 +1,11 @@
 """Elements of a domain, escaped so that user-chosen text cannot become markup."""
 import re
-from typing import Any
 from xml.etree import ElementTree as etree
 
 _NOT_XML = re.compile('[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
 
 
-def add(parent: etree.Element, tag: str, text: Any = None, **attributes: Any) -> etree.Element:
+def add(parent: etree.Element, tag: str, text: object = None, **attributes: object) -> etree.Element:
     """Append an element.
 
     :param text: its content; None: empty
@@ -19,6 +18,6 @@ def add(parent: etree.Element, tag: str, text: Any = None, **attributes: Any) ->
     return element
 
 
-def clean(value: Any) -> str:
+def clean(value: object) -> str:
     """Return text without the characters that XML cannot represent."""
     return _NOT_XML.sub('', str(value))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from nova import exception
 from nova import states
@@ -17,6 +17,10 @@ from nova.virt.libvirt.domain import identity
 from nova.virt.libvirt.features import adopted
 
 if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.objects.instance import Instance
+    from nova.virt.driver import SpawnRequest
+    from nova.virt.libvirt import xml
     from nova.virt.libvirt.guests import Guests
     from nova.virt.libvirt.host import Host
     from nova.virt.libvirt.local_disks.storage import Storage
@@ -30,7 +34,7 @@ class Adoption:
     def __init__(self, guests: Guests, storage: Storage, hypervisor: Host) -> None:
         self._guests, self._storage, self._hypervisor = guests, storage, hypervisor
 
-    def adopt(self, context: Any, instance: Any, request: Any) -> None:
+    def adopt(self, context: RequestContext, instance: Instance, request: SpawnRequest) -> None:
         uuid, stored = instance.uuid, self._storage
         with self._guests.operation(uuid):
             if stored.load(uuid) is None:
@@ -38,7 +42,7 @@ class Adoption:
             self._hypervisor.guest(OPERATION, uuid, calls.mark, identity.OWNER_NAMESPACE,
                                    identity.owner(stored.directory))
 
-    def let_go(self, instance: Any) -> None:
+    def let_go(self, instance: Instance) -> None:
         if self._storage.load(instance.uuid) is None:       # it was refused and may have another owner
             return
         with self._guests.operation(instance.uuid):
@@ -46,7 +50,7 @@ class Adoption:
                 self._hypervisor.guest(OPERATION, instance.uuid, calls.mark, identity.OWNER_NAMESPACE, None)
             self._storage.forget(instance.uuid)
 
-    def _made(self, instance: Any, request: Any) -> Any:
+    def _made(self, instance: Instance, request: SpawnRequest) -> xml.Guest:
         """Make the record of the guest as it is now.
 
         :raises BuildFailed: the guest cannot be adopted

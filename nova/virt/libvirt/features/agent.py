@@ -12,8 +12,8 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Iterator
-from typing import Any, TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import libvirt
 from oslo_utils import strutils
@@ -25,6 +25,8 @@ from nova.disk_files import files
 from nova.virt.libvirt.features import guest_network
 
 if TYPE_CHECKING:
+    from nova.objects.instance import Instance
+    from nova.virt.libvirt import xml
     from nova.virt.libvirt.guests import Guests
     from nova.virt.libvirt.host import Host
     from nova.virt.libvirt.local_disks.storage import Storage
@@ -47,26 +49,25 @@ class Agent:
     def __init__(self, guests: Guests, storage: Storage, hypervisor: Host) -> None:
         self._guests, self._storage, self._hypervisor = guests, storage, hypervisor
 
-    def set_admin_password(self, instance: Any, password: str) -> None:
+    def set_admin_password(self, instance: Instance, password: str) -> None:
         properties = instance.image_properties or {}
         user = properties.get('os_admin_user') or ADMINISTRATORS.get(str(properties.get('os_type')), 'root')
         operation = 'set the password'
         check(operation, self._guests.record(instance.uuid))
         self._ask(operation, instance.uuid, lambda domain: domain.setUserPassword(user, password, 0))
 
-    def quiesce(self, instance: Any) -> None:
+    def quiesce(self, instance: Instance) -> None:
         with self._guests.operation(instance.uuid):
             self._freeze(self._guests.record(instance.uuid))
 
-    def unquiesce(self, instance: Any) -> None:
+    def unquiesce(self, instance: Instance) -> None:
         with self._guests.operation(instance.uuid):
             self._thaw(instance.uuid)
 
     @contextlib.contextmanager
-    def quiet(self, instance: Any, guest: Any) -> Iterator[None]:
+    def quiet(self, instance: Instance, guest: xml.Guest) -> Iterator[None]:
         """Freeze the guest's file systems during the block, if it has an agent.
 
-        :param guest: xml.Guest
         :raises VirtError: the freeze failed, and the image has os_require_quiesce
         """
         required = strutils.bool_from_string((instance.image_properties or {}).get('os_require_quiesce'))
@@ -83,14 +84,15 @@ class Agent:
         finally:
             self._thaw_if_marked(guest.uuid)
 
-    def network_facts(self, guest: Any) -> list[dict[str, Any]]:
+    def network_facts(self, guest: xml.Guest) -> list[guest_network.Interface]:
         """Return the interfaces that the agent reports (guest_network.described), or [] if no agent responds.
 
         :param guest: xml.Guest
         """
-        operation, found = 'read the addresses', []
+        operation = 'read the addresses'
+        found: list[guest_network.Interface] = []
 
-        def read(domain: Any) -> None:
+        def read(domain: libvirt.virDomain) -> None:
             found.extend(guest_network.described(domain.interfaceAddresses(_BY_AGENT)))
         if guest.agent:
             with contextlib.suppress(exception.VirtError):
@@ -113,7 +115,7 @@ class Agent:
         for guest in self._storage.guests():
             self._thaw_if_marked(guest.uuid)
 
-    def _freeze(self, guest: Any) -> None:
+    def _freeze(self, guest: xml.Guest) -> None:
         operation = 'bring the file systems to rest'
         check(operation, guest)
         if self._hypervisor.power_state(guest.uuid) == states.POWER_PAUSED:
@@ -136,11 +138,11 @@ class Agent:
             self._ask(operation, uuid, lambda domain: domain.fsThaw())
         files.remove(self._storage.path(uuid, MARK))        # a guest that is off starts unfrozen
 
-    def _ask(self, operation: str, uuid: str, request: Any) -> None:
+    def _ask(self, operation: str, uuid: str, request: Callable[[libvirt.virDomain], object]) -> None:
         self._hypervisor.guest(operation, uuid, _bounded, operation, request)
 
 
-def check(operation: str, guest: Any) -> None:
+def check(operation: str, guest: xml.Guest) -> None:
     """Check that a guest has an agent channel.
 
     :raises GuestAgentUnavailable: the guest has no agent channel
@@ -150,7 +152,8 @@ def check(operation: str, guest: Any) -> None:
             operation=operation, reason='the guest has no agent: its image does not say hw_qemu_guest_agent=yes')
 
 
-def _bounded(domain: Any, operation: str, request: Any, seconds: int = AGENT_SECONDS) -> None:
+def _bounded(domain: libvirt.virDomain, operation: str, request: Callable[[libvirt.virDomain], object],
+             seconds: int = AGENT_SECONDS) -> None:
     """Run a request with a timeout, in ``Host.guest``. Convert the agent's errors into sentences with a remedy."""
     try:
         if domain.state()[0] not in (libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_BLOCKED):
@@ -165,6 +168,6 @@ def _bounded(domain: Any, operation: str, request: Any, seconds: int = AGENT_SEC
         ) from error
 
 
-def _set_time(domain: Any) -> None:
+def _set_time(domain: libvirt.virDomain) -> None:
     now = time.time()
     domain.setTime({'seconds': int(now), 'nseconds': int(now % 1 * 10 ** 9)})

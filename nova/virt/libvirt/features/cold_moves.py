@@ -18,6 +18,7 @@ from nova.virt import driver
 from nova.virt.libvirt import calls
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.local_disks import guest_files
 from nova.virt.libvirt.local_disks import image_cache
 from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt.local_disks import records
@@ -120,7 +121,7 @@ class ColdMoves:
                 return found
         self._guests.remove(uuid)
         os.mkdir(directory)
-        os.chmod(directory, storage.DIRECTORY_MODE)
+        os.chmod(directory, guest_files.DIRECTORY_MODE)
         if pooled:
             return None
         begun = transfer_progress.Arrival(directory, move, self._host)
@@ -181,7 +182,7 @@ class ColdMoves:
         if not self._storage.cache.has(context, disk.backing_file or ''):
             name = os.path.basename(disk.backing_file or '')
             address, there = transferred_record.place(source, uuid)
-            images = os.path.join(os.path.dirname(there), storage.BASE)
+            images = os.path.join(os.path.dirname(there), guest_files.BASE)
             # an image copied by an earlier migration lies next to the disk
             disk_transfer.fetch(self._addresses.uri_of(address), there if name == BASE_IMAGE else images, [name],
                                 self._storage.path(uuid), self._conf.libvirt.qemu_img_timeout,

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import libvirt
 from oslo_config import cfg
@@ -26,7 +26,7 @@ class Consoles:
     def __init__(self, conf: cfg.ConfigOpts, storage: Storage, hypervisor: Host) -> None:
         self._conf, self._storage, self._hypervisor = conf, storage, hypervisor
 
-    def console(self, instance: Instance, kind: str) -> Any:
+    def console(self, instance: Instance, kind: str) -> driver.ConsolePlace:
         text = self._hypervisor.guest('find the console', instance.uuid, _running_xml)
         guest = self._storage.load(instance.uuid)
         if text is None or guest is None:

@@ -21,6 +21,7 @@ from nova.virt.libvirt.domain import disks
 from nova.virt.libvirt.domain import tree
 
 if TYPE_CHECKING:
+    from nova.objects.instance import Instance
     from nova.virt.libvirt.guests import Guests
     from nova.virt.libvirt.host import Host
     from nova.virt.libvirt.local_disks.storage import Storage
@@ -39,7 +40,7 @@ class Growth:
     def __init__(self, guests: Guests, storage: Storage, hypervisor: Host) -> None:
         self._guests, self._storage, self._hypervisor = guests, storage, hypervisor
 
-    def grow(self, instance: Any, flavor: Any) -> None:
+    def grow(self, instance: Instance, flavor: dict[str, Any]) -> None:
         uuid = instance.uuid
         with self._guests.operation(uuid):
             guest = self._guests.record(uuid)

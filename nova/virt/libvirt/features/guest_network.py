@@ -5,15 +5,23 @@ import ipaddress
 import itertools
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 INTERFACES, ADDRESSES = 32, 16           # maximum of interfaces, and of addresses of each
 _NAME = re.compile(r'[0-9A-Za-z._:@-]{1,15}\Z')          # Linux's maximum length
 _MAC = re.compile(r'[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z')
 
 
-def described(found: Any) -> list[dict[str, Any]]:
-    """Return [{'name', 'mac_address', 'addresses': ['192.0.2.3/24', …]}] without loopback and invalid entries.
+class Interface(TypedDict):
+    """Interface that a guest reports. ``addresses`` are texts such as '192.0.2.3/24'."""
+
+    name: str
+    mac_address: str
+    addresses: list[str]
+
+
+def described(found: object) -> list[Interface]:
+    """Return the interfaces without loopback and invalid entries.
 
     :param found: libvirt's answer, {name: {'hwaddr', 'addrs': [{'addr', 'prefix'}] or None}}
     """
@@ -22,7 +30,7 @@ def described(found: Any) -> list[dict[str, Any]]:
     return [each for each in shown if each is not None][:INTERFACES]
 
 
-def _one(name: Any, values: Mapping[str, Any]) -> dict[str, Any] | None:
+def _one(name: object, values: Mapping[str, Any]) -> Interface | None:
     mac = str(values.get('hwaddr') or '')[:17].lower()
     if not isinstance(name, str) or not _NAME.match(name) or not _MAC.match(mac) or mac == '00:00:00:00:00:00':
         return None
@@ -31,7 +39,9 @@ def _one(name: Any, values: Mapping[str, Any]) -> dict[str, Any] | None:
     return {'name': name, 'mac_address': mac, 'addresses': [address for address in found if address]}
 
 
-def _address(given: Any) -> str | None:
+def _address(given: object) -> str | None:
+    if not isinstance(given, Mapping):
+        return None
     try:
         return str(ipaddress.ip_interface((str(given['addr'])[:45], int(given['prefix']))))
     except (KeyError, TypeError, ValueError):

@@ -24,6 +24,7 @@ from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import memory
 from nova.virt.libvirt.domain import volume_disks as volume
+from nova.virt.libvirt.local_disks import guest_files
 from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.moves import transferred_record
@@ -39,6 +40,9 @@ from nova.virt.libvirt.volumes import probe
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects.instance import Instance
+    from nova.virt.driver import Destination
+    from nova.virt.driver import MigrationFacts
+    from nova.virt.driver import NetworkInfo
     from nova.virt.libvirt.disk_clients import DiskClients
     from nova.virt.libvirt.guests import Guests
     from nova.virt.libvirt.host import Host
@@ -175,7 +179,7 @@ class LiveMigration:
         """Create files as large as the source's for the migration to fill; return whether they use cached images."""
         directory = self._storage.path(guest.uuid)
         os.mkdir(directory)
-        os.chmod(directory, storage.DIRECTORY_MODE)
+        os.chmod(directory, guest_files.DIRECTORY_MODE)
         sizes = transferred_record.sizes(facts['guest'])
         if any(disk.source for disk in guest.disks):
             pool_record.mark_in_migration(self._storage, guest.uuid, True)
@@ -258,8 +262,8 @@ class LiveMigration:
 
     # ---- at the source ----
 
-    def live_migrate(self, context: RequestContext, instance: Instance, destination: dict[str, str | None],
-                     facts: dict[str, Any], progress: Any) -> None:
+    def live_migrate(self, context: RequestContext, instance: Instance, destination: Destination,
+                     facts: MigrationFacts, progress: post_copy.Report) -> None:
         uuid, copied = instance.uuid, facts['block_migration']
         guest = self._guests.record(uuid)
         job = self._jobs[uuid] = outgoing.Job()
@@ -278,7 +282,7 @@ class LiveMigration:
                 del self._jobs[uuid]
                 self._post_copy.forget(uuid)
 
-    def _send(self, job: outgoing.Job, guest: xml.Guest, facts: dict[str, Any], progress: Any) -> None:
+    def _send(self, job: outgoing.Job, guest: xml.Guest, facts: dict[str, Any], progress: post_copy.Report) -> None:
         uuid, options, tls, copied = guest.uuid, self._conf.libvirt, facts['tls'], facts['block_migration']
         targets = [disk.target for disk in guest.disks if copied and not disk.readonly and not disk.source]
         was = self._hypervisor.power_state(uuid)
@@ -304,7 +308,7 @@ class LiveMigration:
                 raise exception.MigrationAborted(instance_id=uuid)
             raise job.error
 
-    def _watch(self, job: outgoing.Job, uuid: str, progress: Any) -> None:
+    def _watch(self, job: outgoing.Job, uuid: str, progress: post_copy.Report) -> None:
         """Report progress and enforce the limits until the job ends.
 
         :raises VirtError: it took too long; the job continues
@@ -329,7 +333,7 @@ class LiveMigration:
                 with contextlib.suppress(exception.VirtError):       # it is too late, or a repeated request
                     self.force_complete_live_migration_of(uuid)
 
-    def _finish_if_ahead(self, uuid: str, call: post_copy.Call, progress: Any) -> None:
+    def _finish_if_ahead(self, uuid: str, call: post_copy.Call, progress: post_copy.Report) -> None:
         if self._conf.libvirt.live_migration_permit_post_copy:
             self._post_copy.finish(uuid, call, progress)
 
@@ -405,7 +409,7 @@ class LiveMigration:
             shared_storage.hand_over(self._storage, guest, None)
             self._post_copy.forget(uuid)
 
-    def await_live_migration(self, instance: Instance, progress: Any) -> None:
+    def await_live_migration(self, instance: Instance, progress: post_copy.Report) -> None:
         uuid = instance.uuid
         if not self._post_copy.is_ahead(uuid):
             if uuid in self._unsettled:
@@ -436,7 +440,7 @@ class LiveMigration:
             self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.hurry,
                                   self._conf.libvirt.live_migration_permit_post_copy)
 
-    def post_live_migration_at_source(self, context: RequestContext, instance: Instance, network_info: Any,
+    def post_live_migration_at_source(self, context: RequestContext, instance: Instance, network_info: NetworkInfo,
                                       facts: dict[str, Any]) -> None:
         """Remove the source's files by the record: disks shared with the destination stay.
 

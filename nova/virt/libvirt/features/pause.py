@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from nova import exception
 from nova.virt.libvirt import calls
@@ -10,6 +10,7 @@ from nova.virt.libvirt import calls
 if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.objects.instance import Instance
+    from nova.virt.driver import NetworkInfo
     from nova.virt.libvirt.guest_power import GuestPower
     from nova.virt.libvirt.guests import Guests
     from nova.virt.libvirt.host import Host
@@ -51,7 +52,7 @@ class Suspend:
         with self._guests.operation(instance.uuid):
             self._hypervisor.guest('suspend the guest', instance.uuid, calls.save)
 
-    def resume(self, context: RequestContext, instance: Instance, network_info: Any) -> None:
+    def resume(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
         with self._guests.operation(instance.uuid):
             self._guests.power_on(instance.uuid, network_info)
         self._resumed(instance.uuid)

@@ -19,7 +19,7 @@ import contextlib
 import copy
 import os
 import time
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from nova import exception
 from nova import states
@@ -32,6 +32,11 @@ from nova.virt.libvirt.domain import targets
 from nova.virt.libvirt.local_disks import records
 
 if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.objects.instance import Instance
+    from nova.virt.driver import BlockDevice
+    from nova.virt.driver import ImageDocument
+    from nova.virt.driver import NetworkInfo
     from nova.virt.libvirt.disk_clients import DiskClients
     from nova.virt.libvirt.guests import Guests
     from nova.virt.libvirt.host import Host
@@ -57,8 +62,9 @@ class Rescue:
     def __init__(self, guests: Guests, storage: Storage, hypervisor: Host, clients: DiskClients) -> None:
         self._guests, self._storage, self._hypervisor, self._clients = guests, storage, hypervisor, clients
 
-    def rescue(self, context: Any, instance: Any, network_info: Any, image: Any, admin_password: str,
-               block_devices: Any, config_drive: Any = None) -> None:
+    def rescue(self, context: RequestContext, instance: Instance, network_info: NetworkInfo, image: ImageDocument,
+               admin_password: str, block_devices: list[BlockDevice],
+               config_drive: dict[str, bytes] | None = None) -> None:
         uuid = instance.uuid
         with self._guests.operation(uuid):
             guest = self._back(uuid, network_info)
@@ -97,11 +103,11 @@ class Rescue:
             with self._clients.plugging_disk(guest.uuid, disk):
                 hypervisor.guest('attach the root disk', guest.uuid, calls.attach_live, xml.local_disk(disk, guest))
 
-    def unrescue(self, context: Any, instance: Any, network_info: Any) -> None:
+    def unrescue(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
         with self._guests.operation(instance.uuid):
             self._guests.start(self._back(instance.uuid, network_info))
 
-    def _back(self, uuid: str, network_info: Any) -> Any:
+    def _back(self, uuid: str, network_info: NetworkInfo) -> xml.Guest:
         """Stop the guest, restore its own disks, and remove the files of the rescue.
 
         :raises GuestNotFound:
@@ -117,7 +123,8 @@ class Rescue:
             self._storage.remove_disk(uuid, name)
         return guest
 
-    def _make(self, context: Any, instance: Any, guest: Any, image: Any, config_drive: Any) -> rescued.Rescued:
+    def _make(self, context: RequestContext, instance: Instance, guest: xml.Guest, image: ImageDocument,
+              config_drive: dict[str, bytes] | None) -> rescued.Rescued:
         """Create the files of a rescue, and describe how the guest boots from them."""
         stored, uuid, properties = self._storage, instance.uuid, image.get('properties') or {}
         device, bus = kind(guest, image)
@@ -147,7 +154,7 @@ class Rescue:
             made.cmdline = properties.get('os_command_line') or spec.cmdline(disk.target, guest.arch)
         return made
 
-    def _with_drive(self, uuid: str, disk: Any, config_drive: Any) -> Any:
+    def _with_drive(self, uuid: str, disk: xml.Disk, config_drive: dict[str, bytes] | None) -> xml.Disk:
         """Return a copy of a guest's disk; the rescue's config drive replaces the guest's."""
         if config_drive is None or os.path.basename(disk.file) != 'disk.config':
             return copy.copy(disk)
@@ -155,14 +162,14 @@ class Rescue:
                                                     encrypted=disk.secret is not None)
 
 
-def has_same_origin(instance: Any, image: dict[str, Any]) -> bool:
+def has_same_origin(instance: Instance, image: ImageDocument) -> bool:
     """Return whether the image is a copy of a server's root disk or of that server's image."""
     properties, own = image.get('properties') or {}, instance.image_properties or {}
     origins = {instance.image_id, own.get(ORIGIN)} & {image['id'], properties.get(ORIGIN)}
     return bool(origins - {None, ''}) or properties.get('instance_uuid') == instance.uuid
 
 
-def kind(guest: Any, image: Any) -> tuple[str, str]:
+def kind(guest: xml.Guest, image: ImageDocument) -> tuple[str, str]:
     """Return (device, bus) of the rescue disk.
 
     :raises ImageUnacceptable: the device does not exist, or not in this machine type
@@ -180,7 +187,7 @@ def kind(guest: Any, image: Any) -> tuple[str, str]:
     return device, bus
 
 
-def classic(disk: Any, own: list[Any], elsewhere: Sequence[Any] = ()) -> list[Any]:
+def classic(disk: xml.Disk, own: list[xml.Disk], elsewhere: Sequence[xml.Disk] = ()) -> list[xml.Disk]:
     """Return the disks of a classic rescue: ``disk`` first, then the guest's root disk and its config drive.
 
     A guest with a root disk outside of this host has only the rescue disk.
@@ -195,7 +202,7 @@ def classic(disk: Any, own: list[Any], elsewhere: Sequence[Any] = ()) -> list[An
     return [disk, *kept]
 
 
-def targets_of(guest: Any) -> set[str]:
+def targets_of(guest: xml.Guest) -> set[str]:
     """Return the target names of a guest's disks and volumes, which a stable rescue preserves."""
     return {disk.target for disk in [*guest.disks, *guest.volumes]}
 

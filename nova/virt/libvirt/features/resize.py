@@ -15,13 +15,19 @@ from nova.hardware import guest_options
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import files as local_files
+from nova.virt.libvirt.local_disks import guest_files
 from nova.virt.libvirt.local_disks import new_disks
 from nova.virt.libvirt.local_disks import records
 from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.moves import shared_storage
 
 if TYPE_CHECKING:
+    from nova.context import RequestContext
     from nova.objects.instance import Instance
+    from nova.virt.driver import BlockDevice
+    from nova.virt.driver import GuestDocument
+    from nova.virt.driver import NetworkInfo
+    from nova.virt.driver import SpawnRequest
     from nova.virt.libvirt.features.cold_moves import ColdMoves
     from nova.virt.libvirt.guests import Guests
     from nova.virt.libvirt.privileged.remote import RemoteSteps
@@ -40,7 +46,7 @@ class Resize:
         self._host, self._guests, self._storage, self._steps = host, guests, stored, steps
         self._connections, self._cold_moves = connections, cold_moves
 
-    def accept_guest(self, context: Any, instance: Any, flavor: Any) -> None:
+    def accept_guest(self, context: RequestContext, instance: Instance, flavor: dict[str, Any]) -> None:
         """Check what the claim, which has checked the flavor, cannot know.
 
         :raises VirtError: the disks are in the pool and the record is on another host, or the disk reserve is used up
@@ -50,8 +56,8 @@ class Resize:
         if stored.load(instance.uuid) is None:               # it is on another host, or set aside
             stored.check_free()
 
-    def send_guest(self, context: Any, instance: Any, dest_host: Any, network_info: Any,
-                   timeout: Any) -> dict[str, Any]:
+    def send_guest(self, context: RequestContext, instance: Instance, dest_host: str | None, network_info: NetworkInfo,
+                   timeout: int) -> GuestDocument:
         uuid, stored = instance.uuid, self._storage
         kept = stored.resize_backups.path(uuid)
         if dest_host != self._host and records.elsewhere(stored.load(uuid)):
@@ -73,7 +79,8 @@ class Resize:
         # only this host can use adopted disks, and it finds them through the backup
         return {} if records.elsewhere(stored.resize_backups.load(uuid)) else self._cold_moves.sent(uuid)
 
-    def finish_migration(self, context: Any, instance: Any, guest: Any, request: Any, power_on: bool) -> None:
+    def finish_migration(self, context: RequestContext, instance: Instance, guest: GuestDocument, request: SpawnRequest,
+                         power_on: bool) -> None:
         uuid, stored = instance.uuid, self._storage
         old = stored.resize_backups.load(uuid)
         if old is None:
@@ -92,7 +99,7 @@ class Resize:
                     raise exception.VirtError(operation='resize the guest', reason=error.strerror) from error
                 raise
 
-    def drop_migrated(self, context: Any, instance: Any, network_info: Any) -> None:
+    def drop_migrated(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
         with self._guests.operation(instance.uuid):
             guest = self._storage.load(instance.uuid)
             if self._cold_moves.has_come(instance.uuid):
@@ -103,8 +110,8 @@ class Resize:
                 self._guests.remove(instance.uuid)
                 self._connections.disconnect(guest.volumes if guest is not None else ())
 
-    def finish_revert_migration(self, context: Any, instance: Any, network_info: Any, block_devices: Any,
-                                power_on: bool) -> None:
+    def finish_revert_migration(self, context: RequestContext, instance: Instance, network_info: NetworkInfo,
+                                block_devices: list[BlockDevice], power_on: bool) -> None:
         uuid, stored = instance.uuid, self._storage
         kept = stored.resize_backups.path(uuid)
         with self._guests.operation(uuid):
@@ -120,7 +127,7 @@ class Resize:
             stored.save(guest)
             self._bring_up(guest, power_on)
 
-    def confirm_migration(self, context: Any, instance: Any, network_info: Any) -> None:
+    def confirm_migration(self, context: RequestContext, instance: Instance, network_info: NetworkInfo) -> None:
         self._storage.resize_backups.forget(instance.uuid)
         guest = self._storage.load(instance.uuid)
         if guest is None or guest.host not in (None, self._host):
@@ -129,7 +136,7 @@ class Resize:
     def kept_guests(self) -> list[str]:
         return self._storage.resize_backups.uuids()
 
-    def _bring_up(self, guest: Any, power_on: bool) -> None:
+    def _bring_up(self, guest: xml.Guest, power_on: bool) -> None:
         (self._guests.start if power_on else self._guests.define)(guest)
 
 
@@ -137,7 +144,7 @@ def _copies(stored: storage.Storage, instance: Instance, old: xml.Guest) -> tupl
     """Copy a guest's files into a new directory, grow its disks to the flavor, and return (disks, boot files)."""
     uuid, source = instance.uuid, stored.resize_backups.path(instance.uuid)
     os.mkdir(stored.path(uuid))
-    os.chmod(stored.path(uuid), storage.DIRECTORY_MODE)
+    os.chmod(stored.path(uuid), guest_files.DIRECTORY_MODE)
     sizes = new_disks.flavor_sizes(instance)
     boot_files: dict[str, str] = {}
     disks: list[xml.Disk] = []

@@ -5,7 +5,7 @@ import contextlib
 import os
 import typing
 from collections.abc import Callable
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from nova import exception
 from nova import states
@@ -15,6 +15,8 @@ from nova.virt.libvirt.disk_backups import OPERATION
 from nova.virt.libvirt.local_disks import encrypted
 
 if TYPE_CHECKING:
+    from nova.context import RequestContext
+    from nova.objects.instance import Instance
     from nova.virt.driver import ImageSource
     from nova.virt.libvirt.disk_backups import DiskBackups
     from nova.virt.libvirt.features.agent import Agent
@@ -35,7 +37,7 @@ class Snapshots:
         self._guests, self._storage, self._steps, self._images = guests, storage, steps, images
         self._agent, self._backups = agent, backups
 
-    def snapshot(self, context: Any, instance: Any, image_id: str, step: Callable[[str], None],
+    def snapshot(self, context: RequestContext, instance: Instance, image_id: str, step: Callable[[str], None],
                  report: progress.Report = progress.ignore) -> None:
         guest = self._guests.record(instance.uuid)
         if guest.disks[0].secret:        # before the first write
@@ -54,7 +56,7 @@ class Snapshots:
         except OSError as error:
             raise exception.VirtError(operation=OPERATION, reason=error.strerror) from error
 
-    def _copy_root(self, instance: Any, guest: xml.Guest, path: str, copied: progress.Report) -> None:
+    def _copy_root(self, instance: Instance, guest: xml.Guest, path: str, copied: progress.Report) -> None:
         """Copy the present root disk into one qcow2 file."""
         root, *others = guest.disks
         if self._guests.is_active(guest.uuid) and root.source:
@@ -75,7 +77,7 @@ class Snapshots:
         with progress.watched(path, sources, copied):
             self._storage.of(root).copy(root, path)
 
-    def _copy_in_pool(self, instance: Any, guest: xml.Guest, path: str, copied: progress.Report) -> None:
+    def _copy_in_pool(self, instance: Instance, guest: xml.Guest, path: str, copied: progress.Report) -> None:
         """Copy a disk in a pool by the pool's snapshot.
 
         QEMU 7.2 does not detect holes of a clone, so its copy would contain the zeros of the whole disk.

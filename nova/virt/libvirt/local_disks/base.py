@@ -15,6 +15,11 @@ from nova.runtime import progress
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import image_cache
 
+if typing.TYPE_CHECKING:
+    from nova.disk_files.qemu_img import Tool
+    from nova.virt.libvirt.local_disks.ceph_login import Hypervisor
+    from oslo_config.cfg import ConfigOpts
+
 Room = collections.namedtuple('Room', 'total unused')        # bytes
 
 
@@ -29,16 +34,15 @@ class Place(typing.Protocol):
     pooled: typing.ClassVar[bool]
 
     @classmethod
-    def configured(cls, conf: typing.Any, directory: str, qemu_img: typing.Any, host: str) -> Place:
+    def configured(cls, conf: ConfigOpts, directory: str, qemu_img: Tool, host: str) -> Place:
         """Return the backend configured on a host.
 
         :param directory: of all guests
-        :param qemu_img: a qemu_img.Tool
         :raises VirtError: a required option is missing
         """
         raise NotImplementedError
 
-    def check_hypervisor(self, hypervisor: typing.Any) -> None:
+    def check_hypervisor(self, hypervisor: Hypervisor) -> None:
         """Check libvirt once it is connected.
 
         :param hypervisor: hosts.Host

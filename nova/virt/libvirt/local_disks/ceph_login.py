@@ -1,16 +1,24 @@
 """QEMU's Ceph user: the libvirt secret that the configuration names."""
 from __future__ import annotations
 
-import typing
+from collections.abc import Callable
+from typing import Protocol
 
 import libvirt
+from oslo_config.cfg import ConfigOpts
 
 from nova import exception
 
 OPERATION = 'use Ceph'
 
 
-def of(options: typing.Any) -> dict[str, str] | None:
+class Hypervisor(Protocol):
+    """The method of host.Host that storage backends call."""
+
+    def run(self, operation: str, function: Callable[[libvirt.virConnect, str], bool], argument: str, /) -> bool: ...
+
+
+def of(options: ConfigOpts.GroupAttr) -> dict[str, str] | None:
     """Return {'username', 'uuid'}, or None if Ceph requires no authentication.
 
     :param options: the section [libvirt]
@@ -22,7 +30,7 @@ def of(options: typing.Any) -> dict[str, str] | None:
     return {'username': options.rbd_user, 'uuid': options.rbd_secret_uuid.lower()} if options.rbd_user else None
 
 
-def check(uuid: str, hypervisor: typing.Any) -> None:
+def check(uuid: str, hypervisor: Hypervisor) -> None:
     """Check a secret.
 
     :raises VirtError: libvirt does not know the secret
@@ -32,7 +40,7 @@ def check(uuid: str, hypervisor: typing.Any) -> None:
                                   'rbd_secret_uuid; virsh secret-define and secret-set-value give it one')
 
 
-def _known(connection: typing.Any, uuid: str) -> bool:
+def _known(connection: libvirt.virConnect, uuid: str) -> bool:
     try:
         connection.secretLookupByUUIDString(uuid)
     except libvirt.libvirtError as error:

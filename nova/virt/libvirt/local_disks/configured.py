@@ -6,16 +6,17 @@ import typing
 from nova.runtime import entry_points
 
 if typing.TYPE_CHECKING:
+    from nova.disk_files.qemu_img import Tool
     from nova.virt.libvirt.local_disks.base import Place
+    from oslo_config.cfg import ConfigOpts
 
 GROUP = 'nova.libvirt.local_disks'       # entry points of this package and others
 
 
-def place(conf: typing.Any, directory: str, qemu_img: typing.Any, host: str) -> Place:
+def place(conf: ConfigOpts, directory: str, qemu_img: Tool, host: str) -> Place:
     """Return the configured Place; see base.Place for the interface of other packages.
 
     :param directory: of all guests
-    :param qemu_img: a qemu_img.Tool
     :raises InvalidOption: there is none of this name
     :raises VirtError: its configuration is unusable
     """

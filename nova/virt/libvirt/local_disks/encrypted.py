@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import os
-import typing
+from typing import TYPE_CHECKING
 
 from nova import exception
 from nova.disk_files import files
@@ -15,6 +15,9 @@ from nova.runtime import progress
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import image_cache
+
+if TYPE_CHECKING:
+    from nova.disk_files.qemu_img import Tool
 
 PLAIN = 'disk.plain'                     # input of an encryption in progress, next to its disk
 NO_COPY = 'its disks are encrypted, and the copy would not be'
@@ -28,7 +31,7 @@ class Encrypted(local_files.Files):
     :param key: function() -> the passphrase; raises VirtError
     """
 
-    def __init__(self, directory: str, qemu_img: typing.Any, cache: str, secret: str, key: Callable[[], str]) -> None:
+    def __init__(self, directory: str, qemu_img: Tool, cache: str, secret: str, key: Callable[[], str]) -> None:
         super().__init__(directory, qemu_img)
         self.cache, self._secret, self._key = cache, secret, key
 
@@ -54,7 +57,8 @@ class Encrypted(local_files.Files):
             self.qemu_img.resize(disk.file, disk.format, size, disk.backing_file, key=self._key())
 
     def rebase(self, disk: xml.Disk) -> None:
-        self.qemu_img.rebase(disk.file, disk.format, disk.backing_file, disk.backing_format, key=self._key())
+        if disk.backing_file and disk.backing_format:
+            self.qemu_img.rebase(disk.file, disk.format, disk.backing_file, disk.backing_format, key=self._key())
 
     def copy(self, disk: xml.Disk, path: str) -> None:
         raise exception.VirtError(operation='make a snapshot', reason=NO_COPY)

@@ -13,27 +13,31 @@ from nova.runtime import progress
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import image_cache
 
+if typing.TYPE_CHECKING:
+    from nova.disk_files.qemu_img import Tool
+    from nova.virt.libvirt.local_disks.ceph_login import Hypervisor
+    from oslo_config.cfg import ConfigOpts
+
 
 class Files:
     """Common part of the file-based backends.
 
     :param directory: of all guests
-    :param qemu_img: a QemuImg
     :param reserve: nova.runtime.disk_space.Reserve that copies leave
     """
 
     pooled: typing.ClassVar[bool] = False
 
-    def __init__(self, directory: str, qemu_img: typing.Any,
+    def __init__(self, directory: str, qemu_img: Tool,
                  reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
         self._directory, self.qemu_img, self._reserve = directory, qemu_img, reserve
         self.cache = 'writeback'
 
     @classmethod
-    def configured(cls, conf: typing.Any, directory: str, qemu_img: typing.Any, host: str) -> typing.Self:
+    def configured(cls, conf: ConfigOpts, directory: str, qemu_img: Tool, host: str) -> typing.Self:
         return cls(directory, qemu_img, disk_space.reserve_of(conf))
 
-    def check_hypervisor(self, hypervisor: typing.Any) -> None:
+    def check_hypervisor(self, hypervisor: Hypervisor) -> None:
         """Do nothing: QEMU opens files without libvirt."""
 
     def prepare(self) -> None:
@@ -69,7 +73,8 @@ class Files:
 
     def rebase(self, disk: xml.Disk) -> None:
         """Rebase a disk from another host on its recorded backing file."""
-        self.qemu_img.rebase(disk.file, disk.format, disk.backing_file, disk.backing_format)
+        if disk.backing_file and disk.backing_format:
+            self.qemu_img.rebase(disk.file, disk.format, disk.backing_file, disk.backing_format)
 
     def copy(self, disk: xml.Disk, path: str) -> None:
         size = self.qemu_img.measure(disk.file, disk.format, disk.backing_file)

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from nova import exception
 from nova.virt.libvirt import xml
@@ -22,6 +22,7 @@ from nova.virt.libvirt.local_disks import guest_interfaces
 
 if TYPE_CHECKING:
     from nova.virt.driver import SpawnRequest
+    from oslo_config.cfg import ConfigOpts
 
 LOG = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ def prepare(partition: int, network: bool = False) -> None:
         raise _error('guestfish is not installed (Debian: libguestfs-tools and a kernel, linux-image-amd64)')
 
 
-def inject(options: Any, disks: Sequence[xml.Disk], request: SpawnRequest) -> None:
+def inject(options: ConfigOpts.GroupAttr, disks: Sequence[xml.Disk], request: SpawnRequest) -> None:
     """Write users' files and the network configuration into the root disk of a server without a config drive.
 
     :param options: [libvirt]

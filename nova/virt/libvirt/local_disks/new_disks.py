@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nova.virt.driver import SpawnRequest
     from nova.virt.libvirt.domain.volume_disks import Volume
     from nova.virt.libvirt.local_disks.base import Place
-    from nova.virt.libvirt.local_disks.storage import Storage
+    from nova.virt.libvirt.local_disks.guest_files import GuestFiles
 
 LOG = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class NewDisks:
     :param images: an ImageSource
     """
 
-    def __init__(self, storage: Storage, images: ImageSource) -> None:
+    def __init__(self, storage: GuestFiles, images: ImageSource) -> None:
         self._storage, self._images = storage, images
 
     def create(self, context: RequestContext, instance: Instance,

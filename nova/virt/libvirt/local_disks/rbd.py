@@ -28,6 +28,11 @@ from nova.virt.libvirt.local_disks import ceph_login
 from nova.virt.libvirt.local_disks import image_cache
 from nova.virt.libvirt.local_disks import pool as pools
 
+if typing.TYPE_CHECKING:
+    from nova.disk_files.qemu_img import Tool
+    from nova.virt.libvirt.local_disks.ceph_login import Hypervisor
+    from oslo_config.cfg import ConfigOpts
+
 LOG = logging.getLogger(__name__)
 
 BASE, PUT_ASIDE, MOMENT = 'base', 'resize', 'copy'       # names of snapshots
@@ -42,7 +47,6 @@ class Rbd:
     """Storage backend of a Ceph pool.
 
     :param pool: a Pool
-    :param qemu_img: a QemuImg
     :param host: name of this host
     :param auth: {'username', 'uuid'} of libvirt's secret; None: no authentication
     :param cache: QEMU's cache mode
@@ -52,7 +56,7 @@ class Rbd:
 
     pooled: typing.ClassVar[bool] = True
 
-    def __init__(self, pool: pools.Pool, qemu_img: typing.Any, host: str | None, auth: dict[str, str] | None,
+    def __init__(self, pool: pools.Pool, qemu_img: Tool, host: str | None, auth: dict[str, str] | None,
                  cache: str, max_age: float, reserve: disk_space.Reserve = disk_space.Reserve()) -> None:
         self._reserve = reserve
         self._pool, self._qemu_img, self._auth = pool, qemu_img, auth
@@ -61,14 +65,14 @@ class Rbd:
         self._monitors: list[list[typing.Any]] = []
 
     @classmethod
-    def configured(cls, conf: typing.Any, directory: str, qemu_img: typing.Any, host: str) -> typing.Self:
+    def configured(cls, conf: ConfigOpts, directory: str, qemu_img: Tool, host: str) -> typing.Self:
         options = conf.libvirt
         found = pools.Pool(options.images_rbd_pool, options.images_rbd_ceph_conf, options.rbd_user,
                            options.qemu_img_timeout)
         return cls(found, qemu_img, host, ceph_login.of(options), options.disk_cachemodes.get('network', CACHE),
                    options.remove_unused_base_images_after, disk_space.reserve_of(conf))
 
-    def check_hypervisor(self, hypervisor: typing.Any) -> None:
+    def check_hypervisor(self, hypervisor: Hypervisor) -> None:
         if self._auth:
             ceph_login.check(self._auth['uuid'], hypervisor)
 

@@ -14,7 +14,7 @@ from nova.virt.libvirt.local_disks import records
 if TYPE_CHECKING:
     from nova.virt.libvirt import xml
     from nova.virt.libvirt.local_disks.base import Pool
-    from nova.virt.libvirt.local_disks.storage import Storage
+    from nova.virt.libvirt.local_disks.guest_files import GuestFiles
 
 LOG = logging.getLogger(__name__)
 
@@ -25,10 +25,10 @@ class ResizeBackups:
     """Directories and pool snapshots of resize backups.
 
     :param stored: the guests
-    :param pool, host: as of Storage
+    :param pool, host: as of GuestFiles
     """
 
-    def __init__(self, stored: Storage, pool: Pool | None, host: str | None) -> None:
+    def __init__(self, stored: GuestFiles, pool: Pool | None, host: str | None) -> None:
         self._storage, self._pool, self._host = stored, pool, host
 
     def path(self, uuid: str) -> str:
@@ -59,7 +59,7 @@ class ResizeBackups:
         """Remove the backup of a guest; no error if there is none. A backup of another host stays."""
         kept, stored = self.load(uuid), self._storage
         if kept is not None and not stored.is_ours(kept):
-            LOG.info('What was put aside of %s is %s\'s and stays.', uuid, kept.host)
+            LOG.info('The resize backup of %s belongs to host %s and stays.', uuid, kept.host)
             return
         used = self._used(uuid)
         for disk in kept.disks if kept else ():

@@ -17,7 +17,7 @@ A guest may write any header into its disks. So the format is read from the reco
 from __future__ import annotations
 
 import contextlib
-import dataclasses
+import functools
 import glob
 import itertools
 import logging
@@ -27,39 +27,28 @@ import pwd
 import shutil
 import tempfile
 import typing
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NoReturn, TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from nova.disk_files import files
 from nova.disk_files import reflink
 from nova import exception
 from nova.runtime import disk_space
 from nova.runtime import privileges
-from nova.runtime import versioned_records
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.container_root import unpack
 from nova.virt.libvirt.domain import rescued
 from nova.virt.libvirt.local_disks import encrypted as encrypted_disks
 from nova.virt.libvirt.local_disks import files as local_files
-from nova.virt.libvirt.local_disks import image_cache
-from nova.virt.libvirt.local_disks import resize_backups
-from nova.virt.libvirt.local_disks import new_disks
-from nova.virt.libvirt.local_disks import owners
+from nova.virt.libvirt.local_disks import guest_files
 from nova.virt.libvirt.local_disks import records
-
-if TYPE_CHECKING:
-    from nova.disk_files.qemu_img import Tool
-    from nova.virt.driver import ImageSource
-    from nova.virt.libvirt.local_disks.base import Place
-    from nova.virt.libvirt.local_disks.base import Pool
+from nova.virt.libvirt.local_disks.guest_files import BASE, DIRECTORY_MODE
+from nova.virt.libvirt.local_disks.new_disks import NewDisks
+from nova.virt.libvirt.local_disks.resize_backups import ResizeBackups
 
 LOG = logging.getLogger(__name__)
 
 GIB = 1024 ** 3
-BASE = '_base'
 SNAPSHOT = 'snapshot-'                   # prefix of the temporary directory of a snapshot
-# QEMU runs as another user: it may pass through these directories to its own files.
-DIRECTORY_MODE = 0o711
 
 
 def instances_directory(state_path: str | None) -> str:
@@ -95,43 +84,16 @@ def take_over(directory: str, user: pwd.struct_passwd) -> None:
         os.fchown(descriptor, user.pw_uid, user.pw_gid)
 
 
-def _no_key(uuid: str) -> NoReturn:
-    raise exception.VirtError(operation='open the disks', reason='this service was given no keys')
+class Storage(guest_files.GuestFiles):
+    """Files of all guests, their backups and new disks; parameters as of GuestFiles."""
 
+    @functools.cached_property
+    def resize_backups(self) -> ResizeBackups:
+        return ResizeBackups(self, self._pool, self.host)
 
-class Storage:
-    """Files of all guests.
-
-    :param directory: of all guests of this deployment on this host
-    :param images: an ImageSource
-    :param qemu_img: a qemu_img.Tool
-    :param inspect: see ImageCache
-    :param disks: local_disks.base.Place of new disks; None: qcow2 files
-    :param max_age: seconds; see ImageCache
-    :param reserve: nova.runtime.disk_space.Reserve that snapshots, images and arriving guests leave
-    :param verify: see ImageCache
-    :param host: owner of the guests saved and listed here; others may share the directory. None: all owners
-    :param key: function(uuid of a guest) -> the passphrase of its disks; raises VirtError
-    """
-
-    def __init__(self, directory: str, images: ImageSource, qemu_img: Tool,
-                 inspect: Callable[[str, str], None] | None = None, disks: Place | None = None, max_age: int = 86400,
-                 reserve: disk_space.Reserve = disk_space.Reserve(), verify: Callable[..., Any] | None = None,
-                 host: str | None = None, key: Callable[[str], str] = _no_key) -> None:
-        self.directory, self.reserve, self.host = directory, reserve, host
-        self._qemu_img, self._key = qemu_img, key
-        self._base = os.path.join(directory, BASE)
-        self.cache = image_cache.ImageCache(self._base, images, qemu_img, inspect, max_age, verify, reserve)
-        self._shares = False
-        self._parsed: dict[str, tuple[records.Stamp, xml.Guest]] = {}    # by uuid, see records()
-        self.unreadable = versioned_records.UnreadableRecords()          # by directory
-        self._disks: Place = disks or local_files.Qcow2(directory, qemu_img, reserve)         # for new disks
-        pooled = self._disks.pooled
-        self._files = local_files.Qcow2(directory, qemu_img, reserve) if pooled else self._disks
-        self._pool = typing.cast('Pool', disks) if pooled else None
-        self.owners = owners.Owners(self._pool, host)
-        self.resize_backups = resize_backups.ResizeBackups(self, self._pool, host)
-        self.new_disks = new_disks.NewDisks(self, images)
+    @functools.cached_property
+    def new_disks(self) -> NewDisks:
+        return NewDisks(self, self._images)
 
     def prepare(self) -> None:
         """Create the directories, remove orphans of a crash, and detect the file system's features."""
@@ -156,60 +118,6 @@ class Storage:
         """Return whether the record excludes that another host writes in a directory."""
         return path not in others and path not in self.unreadable
 
-    @property
-    def disk_cache(self) -> str:
-        """Return QEMU's cache mode for files here."""
-        return self._files.cache
-
-    def of(self, disk: xml.Disk) -> Place:
-        """Return the Place of a recorded Disk.
-
-        :raises VirtError: this host does not reach it
-        """
-        if disk.secret:
-            return self._encrypted(disk.secret)
-        if disk.source is None:
-            return self._files
-        if self._pool is None:
-            raise exception.VirtError(operation='reach the disks', reason='they lie in a pool of Ceph, and [libvirt] '
-                                                                          'images_type of this host is not rbd')
-        return self._pool
-
-    def _encrypted(self, uuid: str) -> Place:
-        return encrypted_disks.Encrypted(self.directory, self._qemu_img, self._files.cache, uuid,
-                                         lambda: self._key(uuid))
-
-    def place_of_new(self, uuid: str, encrypted: bool) -> Place:
-        """Return the Place of a new disk.
-
-        :raises VirtError: this host cannot encrypt it
-        """
-        if not encrypted:
-            return self._disks
-        if not self.encrypts:
-            raise exception.VirtError(operation='encrypt the disks', reason=(
-                '[libvirt] images_type of this host is rbd, and disks in Ceph are not encrypted here'))
-        return self._encrypted(uuid)
-
-    @property
-    def encrypts(self) -> bool:
-        """Return whether new disks can be encrypted."""
-        return self._pool is None
-
-    def refresh(self, guest: xml.Guest) -> None:
-        """Update the sources of a record's disks: Ceph's monitors may change."""
-        for disk in rescued.files(guest):
-            disk.source = self.of(disk).source(disk.file)
-
-    def pooled(self, disk: xml.Disk, path: str) -> xml.Disk:
-        """Return another host's Disk in the pool with this host's source.
-
-        :raises VirtError: this host has no pool, or the pool has no record
-        """
-        place = self.of(dataclasses.replace(disk, source={}))
-        return dataclasses.replace(disk, file=path, format='raw', cache=place.cache, backing_file=None,
-                                   backing_format=None, source=place.source(path))
-
     def check_reach(self, uuid: str) -> None:
         """Check that a guest with disks in the pool has a record.
 
@@ -218,26 +126,9 @@ class Storage:
         if self.load(uuid) is None and self.resize_backups.load(uuid) is None and self.owners.read(uuid) is None:
             self._disks.check_new(uuid)
 
-    def path(self, uuid: str, name: str = '') -> str:
-        """Return the path of a guest's directory or of a file in it.
-
-        :raises VirtError: the uuid is invalid
-        """
-        if not records.UUID.match(uuid):
-            raise exception.VirtError(operation='find the disks', reason='the instance id is not a UUID')
-        return os.path.join(self.directory, uuid, name) if name else os.path.join(self.directory, uuid)
-
-    def load(self, uuid: str) -> xml.Guest | None:
-        """Return the recorded Guest, or None."""
-        return records.read(self.path(uuid))
-
     def guests(self) -> list[xml.Guest]:
         """Return [Guest] of the records of this host."""
         return [guest for guest in self.records() if self.is_ours(guest)]
-
-    def is_ours(self, guest: xml.Guest) -> bool:
-        """Return whether the record belongs to this host."""
-        return self.host is None or guest.host in (None, self.host)
 
     def save(self, guest: xml.Guest) -> None:
         if self.host is not None:
@@ -262,25 +153,10 @@ class Storage:
         """Return [pool/image] of a guest's disks in Ceph; empty if disks are files."""
         return [] if self._pool is None else self._pool.images_of(uuid)
 
-    def clear_pool(self, guest: xml.Guest) -> None:
-        """Remove a guest's disks in the pool that its record does not name."""
-        names = {os.path.basename(disk.file) for disk in rescued.files(guest) if disk.source}
-        if self._pool is not None and names:
-            self._pool.erase(guest.uuid, names)
-
     def release(self, guest: xml.Guest) -> None:
         """Make the present state of a guest's disks final."""
         for disk in guest.disks:
             self.of(disk).release(disk)
-
-    def make_directory(self, uuid: str) -> None:
-        """Create a guest's directory.
-
-        :raises VirtError: the pool has disks of such a guest
-        """
-        self._disks.check_new(uuid)
-        os.makedirs(self.path(uuid), exist_ok=True)          # a rebuild keeps files of the machine
-        os.chmod(self.path(uuid), DIRECTORY_MODE)
 
     def forget(self, uuid: str) -> None:
         """Remove a guest's directory but no disk outside of it."""
@@ -325,14 +201,6 @@ class Storage:
             place.erase(uuid, names)
         self.owners.forget(uuid)
 
-    def remove_disk(self, uuid: str, name: str) -> None:
-        """Remove a temporary disk of a guest; no error if there is none."""
-        for place in {self._files, self._disks}:         # images_type may have changed since
-            place.remove(self.path(uuid, name))
-
-    def exists(self, uuid: str) -> bool:
-        return os.path.isdir(self.path(uuid))
-
     def check_room(self) -> None:
         """Check the reserve of the guests' file system.
 
@@ -373,13 +241,6 @@ class Storage:
                 yield path
         finally:
             shutil.rmtree(directory, ignore_errors=True)
-
-    def total_bytes(self) -> int:
-        room = self._disks.room()
-        if room:
-            return room.total
-        status = os.statvfs(self.directory)
-        return status.f_frsize * status.f_blocks
 
     def unused_bytes(self) -> int:
         """Return the free bytes, including those promised to guests."""
@@ -425,17 +286,6 @@ class Storage:
                 found[name] = stamp, guest
         self._parsed = found
         return [guest for _stamp, guest in found.values()]
-
-    def readable(self, directory: str, load: Callable[[str], xml.Guest | None], uuid: str) -> xml.Guest | None:
-        """Return the result of ``load`` for a guest; None, and an entry in ``unreadable``, if its record is unreadable.
-        """
-        try:
-            guest = load(uuid)
-        except exception.VirtError as error:
-            self.unreadable.add(directory, error)
-            return None
-        self.unreadable.discard(directory)
-        return guest
 
     def remove_unused_images(self) -> None:
         self.unreadable.discard_missing()

@@ -4,7 +4,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from typing import Any, BinaryIO
+from typing import BinaryIO
 from xml.etree import ElementTree as etree
 
 import libvirt
@@ -40,7 +40,7 @@ class Copy:
         """Return whether the source is no longer needed."""
         return self.whole and self._checked
 
-    def go_on(self, connection: Any, volume: Any, deadline: float) -> None:
+    def go_on(self, connection: libvirt.virConnect, volume: libvirt.virStorageVol, deadline: float) -> None:
         """Fetch the rest.
 
         :raises TimeoutError: the deadline has passed
@@ -77,7 +77,8 @@ class Copy:
             self.whole, self.offset = False, 0
         self._checked = True
 
-    def _fetch_block(self, connection: Any, volume: Any, file: BinaryIO, length: int, deadline: float) -> None:
+    def _fetch_block(self, connection: libvirt.virConnect, volume: libvirt.virStorageVol, file: BinaryIO,
+                     length: int, deadline: float) -> None:
         began = time.monotonic()
         file.truncate(self.offset)       # an incomplete block must not show through the holes of the next
         file.seek(self.offset)
@@ -93,17 +94,18 @@ class Copy:
             self._block = max(self._block // 2, SMALLEST)
 
 
-def stamp_of(volume: Any) -> transfer_progress.Stamp:
+def stamp_of(volume: libvirt.virStorageVol) -> transfer_progress.Stamp:
     """Return the source libvirt's description of a file."""
     size = volume.infoFlags(libvirt.VIR_STORAGE_VOL_GET_PHYSICAL)[2]
     return transfer_progress.Stamp(size, etree.fromstring(volume.XMLDesc()).findtext('./target/timestamps/mtime') or '')
 
 
-def _download(connection: Any, volume: Any, file: BinaryIO, offset: int, length: int, deadline: float) -> None:
+def _download(connection: libvirt.virConnect, volume: libvirt.virStorageVol, file: BinaryIO, offset: int,
+              length: int, deadline: float) -> None:
     """Write a block of a volume at the file position; holes are skipped."""
     stream = connection.newStream(0)
 
-    def write(_stream: Any, data: bytes, _opaque: Any) -> int:
+    def write(_stream: libvirt.virStream, data: bytes, _opaque: object) -> int:
         if time.monotonic() > deadline:
             raise TimeoutError(0, 'it took longer than [libvirt] qemu_img_timeout allows')
         if data == bytes(len(data)):     # zeros written by a guest become a hole
@@ -111,7 +113,7 @@ def _download(connection: Any, volume: Any, file: BinaryIO, offset: int, length:
             return len(data)
         return file.write(data)
 
-    def skip(_stream: Any, hole: int, _opaque: Any) -> None:
+    def skip(_stream: libvirt.virStream, hole: int, _opaque: object) -> None:
         file.seek(hole, os.SEEK_CUR)
 
     volume.download(stream, offset, length, libvirt.VIR_STORAGE_VOL_DOWNLOAD_SPARSE_STREAM)

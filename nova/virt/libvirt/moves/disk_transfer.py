@@ -10,7 +10,6 @@ import collections.abc
 import contextlib
 import os
 import time
-from typing import Any
 from xml.etree import ElementTree as etree
 
 import libvirt
@@ -89,7 +88,7 @@ def _fetch_rest(uri: str, directory: str, copies: list[disk_copy.Copy], deadline
 
 
 @contextlib.contextmanager
-def pool(connection: Any, directory: str) -> collections.abc.Iterator[Any]:
+def pool(connection: libvirt.virConnect, directory: str) -> collections.abc.Iterator[libvirt.virStoragePool]:
     """Define the directory as a temporary libvirt pool during the block."""
     name = f'nova-{os.path.basename(directory)}'
     with contextlib.suppress(libvirt.libvirtError):      # left by a crashed call

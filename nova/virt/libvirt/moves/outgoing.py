@@ -8,13 +8,17 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import libvirt
 
 from nova import exception
 from nova import states
 from nova.virt.libvirt.moves import migration_xml
+
+if TYPE_CHECKING:
+    from nova.virt.libvirt.host import Host
+    from oslo_config.cfg import ConfigOpts
 
 OPERATION = 'migrate the guest'
 GIB = 1 << 30
@@ -30,7 +34,7 @@ class Job:
         self.error: Exception | None = None
         self.begun = False
 
-    def run(self, hypervisor: Any, uuid: str, uri: str, parameters: dict[str, Any], flags: int) -> None:
+    def run(self, hypervisor: Host, uuid: str, uri: str, parameters: dict[str, Any], flags: int) -> None:
         """Send the guest; runs on a separate thread."""
         try:
             hypervisor.guest(OPERATION, uuid, self._send, uri, parameters, flags)
@@ -39,7 +43,7 @@ class Job:
         finally:
             self.done.set()
 
-    def _send(self, domain: Any, uri: str, parameters: dict[str, Any], flags: int) -> None:
+    def _send(self, domain: libvirt.virDomain, uri: str, parameters: dict[str, Any], flags: int) -> None:
         if self.begun:       # repeated after a connection error: look up the result of the first call
             raise exception.VirtError(operation=OPERATION, reason='the connection to libvirt was lost')
         self.begun = True
@@ -72,7 +76,7 @@ class Limits:
         return ''
 
 
-def flags(options: Any, copied: bool, incremental: bool, tls: bool, seen: bool) -> int:
+def flags(options: ConfigOpts.GroupAttr, copied: bool, incremental: bool, tls: bool, seen: bool) -> int:
     """Return the flags of migrateToURI3.
 
     :param options: [libvirt]
@@ -93,7 +97,8 @@ def flags(options: Any, copied: bool, incremental: bool, tls: bool, seen: bool) 
     return found
 
 
-def parameters(options: Any, running: str, there: str, address: str, copied: list[str], tls: bool) -> dict[str, Any]:
+def parameters(options: ConfigOpts.GroupAttr, running: str, there: str, address: str, copied: list[str],
+               tls: bool) -> dict[str, Any]:
     """Return the parameters of migrateToURI3.
 
     :param running: XML of the guest here, and there: the destination's definition
@@ -120,15 +125,15 @@ def parameters(options: Any, running: str, there: str, address: str, copied: lis
 
 # ---- operations on the domain; each runs through Host.guest -------------------------
 
-def running_xml(domain: Any) -> str:
+def running_xml(domain: libvirt.virDomain) -> str:
     return domain.XMLDesc(libvirt.VIR_DOMAIN_XML_MIGRATABLE | libvirt.VIR_DOMAIN_XML_SECURE)
 
 
-def set_downtime(domain: Any, milliseconds: int) -> None:
+def set_downtime(domain: libvirt.virDomain, milliseconds: int) -> None:
     domain.migrateSetMaxDowntime(milliseconds)
 
 
-def progress(domain: Any) -> dict[str, int] | None:
+def progress(domain: libvirt.virDomain) -> dict[str, int] | None:
     """Return the figures of the driver interface, or None if there are none."""
     stats = domain.jobStats()
     if stats.get('type', libvirt.VIR_DOMAIN_JOB_NONE) == libvirt.VIR_DOMAIN_JOB_NONE or 'memory_total' not in stats:
@@ -137,12 +142,12 @@ def progress(domain: Any) -> dict[str, int] | None:
             for part in ('memory', 'disk') for name in ('total', 'processed', 'remaining')}
 
 
-def abort(domain: Any) -> None:
+def abort(domain: libvirt.virDomain) -> None:
     with contextlib.suppress(libvirt.libvirtError):
         domain.abortJob()
 
 
-def hurry(domain: Any, post_copy: bool) -> None:
+def hurry(domain: libvirt.virDomain, post_copy: bool) -> None:
     """Switch to post-copy, or pause the guest until all is copied."""
     if post_copy:
         domain.migrateStartPostCopy()
@@ -150,7 +155,7 @@ def hurry(domain: Any, post_copy: bool) -> None:
         domain.suspend()
 
 
-def run_on(domain: Any) -> None:
+def run_on(domain: libvirt.virDomain) -> None:
     """Resume a migrated guest. If ``hurry`` paused it before libvirt began, it arrives paused."""
     state, reason = domain.state()
     if state == libvirt.VIR_DOMAIN_PAUSED and reason in (libvirt.VIR_DOMAIN_PAUSED_USER,
@@ -158,14 +163,14 @@ def run_on(domain: Any) -> None:
         domain.resume()
 
 
-def went_ahead(domain: Any) -> bool:
+def went_ahead(domain: libvirt.virDomain) -> bool:
     """Return whether the guest is in post-copy, also with a broken connection: it cannot resume here."""
     state, reason = domain.state()
     return state == libvirt.VIR_DOMAIN_PAUSED and reason in (libvirt.VIR_DOMAIN_PAUSED_POSTCOPY,
                                                              libvirt.VIR_DOMAIN_PAUSED_POSTCOPY_FAILED)
 
 
-def settled(domain: Any) -> bool:
+def settled(domain: libvirt.virDomain) -> bool:
     """Return whether no migration is in progress; a migration in progress is aborted."""
     if not domain.isActive():            # gone by a migration with a missed end
         return True
@@ -175,7 +180,7 @@ def settled(domain: Any) -> bool:
     return False
 
 
-def arrived(domain: Any) -> bool:
+def arrived(domain: libvirt.virDomain) -> bool:
     """Return whether the domain is active and not in an incoming migration."""
     if not domain.isActive():
         return False
@@ -188,7 +193,7 @@ def arrived(domain: Any) -> bool:
     return True
 
 
-def cpu_features(connection: Any, virt_type: str, cpu: str | None = None) -> list[str] | None:
+def cpu_features(connection: libvirt.virConnect, virt_type: str, cpu: str | None = None) -> list[str] | None:
     """Return the features of a processor including its model's, or None if libvirt cannot tell.
 
     :param cpu: XML of a guest's; None: the default of guests on this host

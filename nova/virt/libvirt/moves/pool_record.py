@@ -9,6 +9,7 @@ import os
 from nova import exception
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.local_disks import owners
+from nova.virt.libvirt.local_disks import guest_files
 from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt.moves import transferred_record
 from nova.virt.libvirt.moves import shared_storage
@@ -36,7 +37,7 @@ def take(stored: storage.Storage, uuid: str, source: str, virt_type: str) -> Non
     stored.clear_pool(guest)             # left by a rescue
     guest.host = source
     os.makedirs(stored.path(uuid), exist_ok=True)
-    os.chmod(stored.path(uuid), storage.DIRECTORY_MODE)
+    os.chmod(stored.path(uuid), guest_files.DIRECTORY_MODE)
     stored.record(guest)
 
 

@@ -29,7 +29,7 @@ LOG = logging.getLogger(__name__)
 
 POLL = 0.2                               # seconds between two polls of a migration
 RESUME_S = 5                             # between two attempts to resume a broken migration
-REPORT = Callable[[dict[str, Any]], None]
+Report = Callable[[dict[str, int]], None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +74,7 @@ class PostCopy:
     def forget(self, uuid: str) -> None:
         files.remove(self._file(uuid))
 
-    def finish(self, uuid: str, call: Call | None, progress: REPORT) -> None:
+    def finish(self, uuid: str, call: Call | None, progress: Report) -> None:
         """Wait until a guest in post-copy is complete at its destination; resume after each connection error.
 
         :param call: its arguments; None: unknown, so libvirt must end the migration
@@ -98,7 +98,7 @@ class PostCopy:
         if tries:
             LOG.info('Guest %s is at its destination after %d attempts to take its migration up.', uuid, tries)
 
-    def _take_up(self, uuid: str, call: Call, progress: REPORT) -> None:
+    def _take_up(self, uuid: str, call: Call, progress: Report) -> None:
         job = outgoing.Job()
         concurrency.spawn('migration', job.run, self._hypervisor, uuid, call.uri, call.parameters,
                           call.flags | libvirt.VIR_MIGRATE_POSTCOPY_RESUME)
@@ -127,7 +127,7 @@ class PostCopy:
         except exception.GuestNotFound:
             return False
 
-    def report(self, uuid: str, progress: REPORT) -> None:
+    def report(self, uuid: str, progress: Report) -> None:
         """Report the progress of a migration. Errors are only logged, unless the server is gone or changed."""
         try:
             values = self._hypervisor.guest(outgoing.OPERATION, uuid, outgoing.progress)

@@ -7,8 +7,9 @@ that swtpm needs. https://libvirt.org/formatdomain.html#tpm-device
 from __future__ import annotations
 
 import os
-from typing import Any
 from xml.etree import ElementTree as etree
+
+import libvirt
 
 from nova import exception
 from nova.virt.libvirt.moves import disk_transfer
@@ -51,7 +52,7 @@ def read(path: str) -> bytes:
     return state
 
 
-def put(connection: Any, uuid: str, kind: str, state: bytes) -> None:
+def put(connection: libvirt.virConnect, uuid: str, kind: str, state: bytes) -> None:
     """Replace libvirt's TPM state of a guest that is off with a transferred state; through Host.run."""
     directory, name = STATES[kind]
     with disk_transfer.pool(connection, os.path.join(PLACE, uuid, directory)) as pool:
@@ -80,6 +81,6 @@ class _Reader:
     def __init__(self, data: bytes) -> None:
         self._data = data
 
-    def __call__(self, _stream: Any, size: int, _opaque: Any) -> bytes:
+    def __call__(self, _stream: libvirt.virStream, size: int, _opaque: object) -> bytes:
         part, self._data = self._data[:size], self._data[size:]
         return part

@@ -115,17 +115,19 @@ def unpacked(values: dict[str, Any], uuid: str, stored: storage.Storage, virt_ty
     return guest
 
 
-def place(source: Any, uuid: str) -> tuple[str, str]:
+def place(source: object, uuid: str) -> tuple[str, str]:
     """Return (address of the other host's libvirt, directory of the guest's files there).
 
     :param source: {'address', 'directory'} reported by that host
     :raises VirtError: the directory's name does not fit this guest: it may be that of another guest
     """
-    directory = source.get('directory') if isinstance(source, dict) else None
+    given = source if isinstance(source, dict) else {}
+    address, directory = given.get('address'), given.get('directory')
     names = directory.split('/') if isinstance(directory, str) else []
-    if len(names) < 2 or names[0] or '..' in names or names[-1] not in (uuid, uuid + resize_backups.KEPT):
+    if not isinstance(address, str) or len(names) < 2 or names[0] or '..' in names or names[-1] not in (
+            uuid, uuid + resize_backups.KEPT):
         raise _refusal()
-    return source.get('address'), str(directory)
+    return address, '/'.join(names)
 
 
 def check_disk(disk: xml.Disk) -> None:
@@ -146,7 +148,7 @@ def check_image(path: str, disk_format: str | None) -> None:
         raise _refusal()
 
 
-def _are_settings(settings: Any) -> bool:
+def _are_settings(settings: object) -> bool:
     return isinstance(settings, dict) and all(
         isinstance(value, str) and len(value) <= SETTING for pair in settings.items() for value in pair)
 

@@ -11,6 +11,7 @@ import importlib.util
 import os
 import re
 import shlex
+import types
 import typing
 
 from nova import exception
@@ -29,6 +30,8 @@ LOGIN = re.compile('auth|chap|user|passw|secret|mutual', re.IGNORECASE)
 LOGINS = {f'{prefix}auth_{what}' for prefix in ('', 'discovery_') for what in ('method', 'username', 'password')}
 RECONNECT_S = 60             # time for which a guest waits for a lost export before its reads and writes fail
 
+_P = typing.ParamSpec('_P')
+_Result = typing.TypeVar('_Result')
 Data = dict[str, typing.Any]
 Source = dict[str, typing.Any]
 
@@ -167,6 +170,14 @@ class Nfs(Connector):
         chain.name_below_nfs(source['hosts'][0][0], source['name'], name, form)
 
 
+class Initiator(typing.Protocol):
+    """The methods of os-brick's InitiatorConnector that this module calls."""
+
+    def connect_volume(self, properties: Data) -> Data: ...
+    def disconnect_volume(self, properties: Data, device: Data | None, ignore_errors: bool) -> None: ...
+    def extend_volume(self, properties: Data) -> int | None: ...
+
+
 class Brick(Connector):
     """Volume that needs an initiator of the host's kernel: through os-brick, if it is installed."""
 
@@ -183,7 +194,7 @@ class Brick(Connector):
     def extend(self, data: Data) -> None:
         _asked(self._connector().extend_volume, data)
 
-    def _connector(self) -> typing.Any:
+    def _connector(self) -> Initiator:
         if importlib.util.find_spec('os_brick') is None:
             raise _refused(f'volumes of kind {self.kind} need os-brick, which is not installed on this host')
         if self.brick.root_helper is None:
@@ -296,7 +307,7 @@ class Connectors:
         return self._made[kind]
 
 
-def _brick(options: ConnectorOptions) -> typing.Any:
+def _brick(options: ConnectorOptions) -> types.ModuleType:
     """Return os-brick's connector module with its lock directory and privileged daemon configured.
 
     The default of os-brick would run sudo, regardless of the root helper passed to its functions.
@@ -313,7 +324,7 @@ def _brick(options: ConnectorOptions) -> typing.Any:
     return connector
 
 
-def _asked(function: Callable[..., typing.Any], *args: typing.Any, **more: typing.Any) -> typing.Any:
+def _asked(function: Callable[_P, _Result], *args: _P.args, **more: _P.kwargs) -> _Result:
     """Call os-brick and return its result.
 
     :raises VirtError: any failure
