@@ -40,11 +40,6 @@ def details(conn: Connection, conf: cfg.ConfigOpts, project_id: str) -> dict[str
             for name, limit in limits(conf, db_limits.of(conn, project_id)).items()}
 
 
-def of_project(conn: Connection, conf: cfg.ConfigOpts, project_id: str) -> dict[str, int]:
-    """Return {resource: limit} of a project."""
-    return limits(conf, db_limits.of(conn, project_id))
-
-
 def options(body: JsonObject) -> bool:
     """Remove check_limit and force from a request; return whether limits are checked against the usage.
 
